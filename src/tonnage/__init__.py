@@ -1,0 +1,3 @@
+"""Tonnage: a GPU platform for Kubernetes."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""The real world behind ports: kubelet, Kubernetes, devices, files, logs."""

@@ -1,0 +1,1 @@
+"""The thinking: pure functions from facts to plans and verdicts."""

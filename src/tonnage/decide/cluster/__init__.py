@@ -1,0 +1,1 @@
+"""What Kubernetes will do with a pod: filters, scores, preemption, kubelet admission."""

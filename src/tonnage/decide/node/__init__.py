@@ -1,0 +1,1 @@
+"""What one node does with its devices: share, advertise, allocate, inject."""

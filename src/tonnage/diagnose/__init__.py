@@ -1,0 +1,1 @@
+"""Answers for people: why a pod is where it is, and what to do."""

@@ -1,0 +1,1 @@
+"""User documents: text to model values, every problem at once with line and path."""

@@ -1,0 +1,92 @@
+"""Everything that can go wrong, as one tree.
+
+    TonnageError
+    ├── ConfigError      what a person wrote is wrong: a document, a flag, an object   exit status 2
+    ├── HardwareError    a device, its driver or the node's file system failed         exit status 3
+    ├── ClusterError     the API server or kubelet is unreachable or refused           exit status 3
+    │   └── ApiError     the API server answered with a Status; GoneError for 410
+    └── Bug              Tonnage contradicts itself; please report                     exit status 70
+
+A refusal of a pod is not an error but a value: see `model.verdict`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: what, where (`file:line:column` or an object's field path), why, and what to do."""
+
+    what: str
+    where: str = ""
+    why: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return "\n".join(
+            [
+                head,
+                *(
+                    f"  {label}: {text}"
+                    for label, text in (("why", self.why), ("remedy", self.remedy))
+                    if text
+                ),
+            ]
+        )
+
+
+class TonnageError(Exception):
+    """Base of the tree; carries every problem found, never only the first."""
+
+    exit_status = 1
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class ConfigError(TonnageError):
+    """What a person wrote cannot be used."""
+
+    exit_status = 2
+
+
+class HardwareError(TonnageError):
+    """A device, its driver or the node's file system failed."""
+
+    exit_status = 3
+
+
+class ClusterError(TonnageError):
+    """The API server or the kubelet could not be reached, or refused."""
+
+    exit_status = 3
+
+
+class ApiError(ClusterError):
+    """The API server's own refusal: HTTP `code`, CamelCase `reason`, and its message as it stands."""
+
+    def __init__(self, code: int, reason: str, message: str, *, where: str = "") -> None:
+        super().__init__(Problem(message, where=where))
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+
+class GoneError(ApiError):
+    """410: the resource version asked for has been compacted away; list again."""
+
+    def __init__(self, message: str = "too old resource version") -> None:
+        super().__init__(410, "Expired", message)
+
+
+class Bug(TonnageError):
+    """Tonnage contradicts itself."""
+
+    exit_status = 70

@@ -1,0 +1,1 @@
+"""What travels: kubelet's protobuf messages, Kubernetes objects, the schema tables of built-in kinds."""

@@ -1,0 +1,68 @@
+"""The kinds that Tonnage's own programs read and write, each with the Struct that decodes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tonnage.wire import objects as o
+
+T = TypeVar("T", bound=o.Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A kind at its API path: `group` is empty for core kinds, `plural` is the path segment."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    type: type[T]
+
+    @property
+    def api_version(self) -> str:
+        """`v1` or `apps/v1`, as it stands in an object."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
+        """URL path of the collection or the object.
+
+        >>> POD.path("ml", "train", "status")
+        '/api/v1/namespaces/ml/pods/train/status'
+        """
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        return "/".join(
+            [*parts, self.plural, *([name] if name else []), *([subresource] if subresource else [])]
+        )
+
+
+POD = Kind("", "v1", "Pod", "pods", True, o.Pod)
+NODE = Kind("", "v1", "Node", "nodes", False, o.Node)
+NAMESPACE = Kind("", "v1", "Namespace", "namespaces", False, o.Namespace)
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", True, o.ConfigMap)
+EVENT = Kind("", "v1", "Event", "events", True, o.Event)
+RESOURCE_QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas", True, o.ResourceQuota)
+DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments", True, o.Deployment)
+REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", True, o.ReplicaSet)
+DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", True, o.DaemonSet)
+CONTROLLER_REVISION = Kind(
+    "apps", "v1", "ControllerRevision", "controllerrevisions", True, o.ControllerRevision
+)
+PRIORITY_CLASS = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, o.PriorityClass)
+DISRUPTION_BUDGET = Kind(
+    "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, o.PodDisruptionBudget
+)
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, o.Lease)
+CUSTOM_RESOURCE = Kind(
+    "apiextensions.k8s.io",
+    "v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    False,
+    o.CustomResourceDefinition,
+)
+NODE_GPU_STATUS = Kind("tonnage.dev", "v1alpha1", "NodeGPUStatus", "nodegpustatuses", False, o.NodeGPUStatus)
