@@ -43,11 +43,8 @@ class Informer(Generic[T]):
         self._api = api
         self._kind = kind
         self._clock = clock
-        self._scope = {
-            "namespace": namespace,
-            "label_selector": label_selector,
-            "field_selector": field_selector,
-        }
+        self._namespace = namespace
+        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._on_change = on_change
         self._objects: dict[Key, T] = {}
         self._synced = asyncio.Event()
