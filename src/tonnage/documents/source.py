@@ -1,0 +1,355 @@
+"""Text to values with a place for every field: YAML 1.1 as kubectl reads it, then a pydantic model over it.
+
+Everything that is wrong with a document is reported at once, each problem with `file:line:column field.path`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonScalar, JsonValue
+
+MAX_BYTES: Final = 4 << 20
+MAX_VALUES: Final = 200_000
+"""Values in one document after aliases are expanded; a nested-alias bomb ends here."""
+MAX_DEPTH: Final = 64
+MAX_PROBLEMS: Final = 50
+
+_JSON_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_TAG: Final = "tag:yaml.org,2002:"
+
+Path = tuple[str | int, ...]
+M = TypeVar("M", bound=BaseModel)
+
+
+class Document(BaseModel):
+    """Base of user documents: camelCase keys, unknown keys refused, nothing converted ("4" is no number)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+
+
+class FieldError(ValueError):
+    """For validators: a problem with a reason and a remedy of its own."""
+
+    def __init__(self, what: str, *, why: str = "", remedy: str = "") -> None:
+        super().__init__(what)
+        self.why = why
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a value begins; both count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A document's value and where each of its parts stands. `marks` has the empty path for the whole."""
+
+    value: JsonValue
+    source: str
+    marks: Mapping[Path, Mark]
+
+    def where(self, path: Path = ()) -> str:
+        """`file:line:column field.path`; a part that is absent is placed at its nearest present parent."""
+        present = path
+        while present and present not in self.marks:
+            present = present[:-1]
+        mark = self.marks.get(present, Mark(1, 1))
+        place = f"{self.source}:{mark.line}:{mark.column}"
+        return f"{place} {field_path(path)}" if path else place
+
+
+def field_path(path: Path) -> str:
+    """A path as a person writes it.
+
+    >>> field_path(("sharing", "resources", 0, "name")), field_path(("labels", "a.b/c"))
+    ('sharing.resources[0].name', 'labels["a.b/c"]')
+    """
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif re.fullmatch(r"[\w-]+", part):
+            text += f".{part}" if text else part
+        else:
+            text += f'["{part[:100]}"]'
+    return text
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A remedy that names the most similar known word, or all of them when none is similar."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6) or difflib.get_close_matches(
+        word.lower(), [name for name in known if name.lower() == word.lower()], n=1
+    )
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"known here: {', '.join(sorted(known)[:20])}" if known else ""
+
+
+def parse_yaml(text: str, *, source: str) -> Located:
+    """The one document in `text` (JSON is YAML too). Empty text is null.
+
+    Raises:
+        ConfigError: no valid YAML, more than one document, a duplicate key, or over a bound.
+    """
+    documents = parse_yaml_all(text, source=source)
+    if len(documents) > 1:
+        raise ConfigError(
+            Problem(
+                "more than one document where one is expected",
+                documents[1].where(),
+                remedy="remove the line --- and what follows it",
+            )
+        )
+    return documents[0] if documents else Located(None, source, {(): Mark(1, 1)})
+
+
+def parse_yaml_all(text: str, *, source: str) -> tuple[Located, ...]:
+    """Every document of a stream separated by `---`, empty ones left out.
+
+    Raises:
+        ConfigError: as `parse_yaml`.
+    """
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise ConfigError(
+            Problem("document too large", source, f"more than {MAX_BYTES >> 20} MiB", "split it")
+        )
+    reader = _Reader(source)
+    try:
+        _check_depth(text)
+        documents = tuple(reader.read(node) for node in yaml.compose_all(text, Loader=yaml.CSafeLoader))
+    except (yaml.YAMLError, RecursionError, UnicodeError) as error:
+        raise ConfigError(_syntax_problem(error, source)) from None
+    if reader.problems:
+        raise ConfigError(*reader.problems[:MAX_PROBLEMS])
+    return documents
+
+
+def parse_document(text: str, model: type[M], *, source: str) -> M:
+    """The document as `model`, every problem at once.
+
+    Raises:
+        ConfigError: unreadable text, or values that the model refuses.
+    """
+    return validate(parse_yaml(text, source=source), model)
+
+
+def validate(document: Located, model: type[M]) -> M:
+    """The value as `model`; JSON rules, so that lists may become tuples and strings enums.
+
+    Raises:
+        ConfigError: with one problem for each field that is wrong.
+    """
+    try:
+        return model.model_validate_json(json.dumps(document.value))
+    except ValidationError as error:
+        found = (_field_problem(detail, document, model) for detail in error.errors(include_url=False))
+        unique = {(problem.where, problem.what): problem for problem in found}
+        raise ConfigError(*list(unique.values())[:MAX_PROBLEMS]) from None
+
+
+def _check_depth(text: str) -> None:
+    """Raise for text nested so deeply that the C composer, which recurses, would overflow the stack.
+
+    Only text that could be that deep pays for the extra pass: depth is at most brackets plus line length.
+    """
+    if text.count("[") + text.count("{") + max(map(len, text.splitlines()), default=0) < 1000:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise yaml.MarkedYAMLError(
+                problem=f"nested deeper than {MAX_DEPTH} levels",
+                problem_mark=cast("yaml.Mark | None", event.start_mark),
+            )
+
+
+def _syntax_problem(error: Exception, source: str) -> Problem:
+    if isinstance(error, RecursionError):
+        return Problem("nested too deeply", source, f"deeper than {MAX_DEPTH} levels")
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return Problem("no readable text", source, str(error).splitlines()[0][:200])
+    mark = error.problem_mark or error.context_mark
+    where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+    why = " ".join(part for part in (error.context, error.problem) if part)
+    tab = "found character" in why and "any token" in why
+    return Problem("no valid YAML", where, why, "indent with spaces, never tabs" if tab else "")
+
+
+class _Reader:
+    """One pass over composed nodes; collects problems instead of stopping at the first."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+        self.marks: dict[Path, Mark] = {}
+        self.count = 0
+
+    def read(self, root: yaml.Node) -> Located:
+        self.marks = {}
+        value = self._value(root, ())
+        return Located(value, self.source, self.marks)
+
+    def _problem(self, node: yaml.Node, path: Path, what: str, why: str = "", remedy: str = "") -> None:
+        place = f"{self.source}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
+        self.problems.append(Problem(what, f"{place} {field_path(path)}".rstrip(), why, remedy))
+
+    def _value(self, node: yaml.Node, path: Path) -> JsonValue:
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise yaml.MarkedYAMLError(
+                problem=f"more than {MAX_VALUES} values once aliases are expanded",
+                problem_mark=node.start_mark,
+            )
+        if len(path) > MAX_DEPTH:
+            raise yaml.MarkedYAMLError(
+                problem=f"nested deeper than {MAX_DEPTH} levels", problem_mark=node.start_mark
+            )
+        self.marks[path] = Mark(node.start_mark.line + 1, node.start_mark.column + 1)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(child, (*path, index)) for index, child in enumerate(node.value)]
+        return self._scalar(cast("yaml.ScalarNode", node), path)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, JsonValue]:
+        result: dict[str, JsonValue] = {}
+        first: dict[str, yaml.Node] = {}
+        merges: list[yaml.Node] = []
+        for key_node, child in node.value:
+            if key_node.tag == f"{_TAG}merge":
+                merges.append(child)
+                continue
+            key = self._key(key_node, path)
+            if key is None:
+                continue
+            if key in first:
+                why = f"first given at line {first[key].start_mark.line + 1}"
+                self._problem(key_node, (*path, key), "duplicate key", why, "keep one of them")
+                continue
+            first[key] = key_node
+            result[key] = self._value(child, (*path, key))
+            self.marks[*path, key] = Mark(key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+        for merge in merges:
+            self._merge(merge, path, result)
+        return result
+
+    def _merge(self, node: yaml.Node, path: Path, result: dict[str, JsonValue]) -> None:
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                self._problem(source, path, "a merge key (<<) takes a mapping")
+                continue
+            kept = dict(self.marks)
+            for key, value in self._mapping(source, path).items():
+                result.setdefault(key, value)
+            self.marks.update(kept)
+
+    def _key(self, node: yaml.Node, path: Path) -> str | None:
+        if not isinstance(node, yaml.ScalarNode):
+            self._problem(node, path, "a key must be a plain word")
+            return None
+        if node.tag == f"{_TAG}bool":
+            return "true" if node.value.lower() in ("yes", "true", "on") else "false"
+        return str(node.value)
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> JsonScalar:
+        text: str = node.value
+        kind = node.tag.removeprefix(_TAG)
+        if kind in ("str", "timestamp"):
+            if not node.style and kind == "str" and _JSON_NUMBER.fullmatch(text):
+                return self._number(node, text, path)  # 1e3: YAML 1.2 and Go read a number
+            return text
+        if kind == "null":
+            return None
+        if kind == "bool":
+            return text.lower() in ("yes", "true", "on")
+        if kind in ("int", "float"):
+            return text if ":" in text else self._number(node, text, path)  # 1:30 is no sexagesimal in Go
+        self._problem(node, path, f"tag {node.tag[:60]} is not allowed", remedy="write a plain value")
+        return None
+
+    def _number(self, node: yaml.ScalarNode, text: str, path: Path) -> int | float | None:
+        try:
+            if len(text) > 64:
+                raise ValueError
+            digits = text.replace("_", "")
+            if node.tag == f"{_TAG}int":
+                sign, bare = (-1, digits[1:]) if digits[0] == "-" else (1, digits.lstrip("+"))
+                octal = len(bare) > 1 and bare[0] == "0" and bare[1].isdigit()
+                return sign * (int(bare, 8) if octal else int(bare, 0))
+            number = float(digits)
+            if not math.isfinite(number):
+                raise ValueError
+        except ValueError:
+            self._problem(node, path, f"{text[:40]} is no number that JSON can hold")
+            return None
+        return number
+
+
+def _field_problem(detail: ErrorDetails, document: Located, model: type[BaseModel]) -> Problem:
+    path = _real_path(detail["loc"], document, absent=detail["type"] == "missing")
+    error = detail.get("ctx", {}).get("error")
+    if isinstance(error, FieldError):
+        return Problem(str(error), document.where(path), error.why, error.remedy)
+    if isinstance(error, ValueError):
+        return Problem(str(error), document.where(path))
+    if detail["type"] == "extra_forbidden":
+        known = sorted(_known_keys(model, path[:-1]))
+        return Problem(
+            f"unknown field {path[-1]!s}", document.where(path), remedy=nearest(str(path[-1]), known)
+        )
+    if detail["type"] == "missing":
+        return Problem("required field is missing", document.where(path))
+    given = detail["input"]
+    shown = f", found {json.dumps(given, default=str)[:60]}" if not isinstance(given, dict | list) else ""
+    message = detail["msg"]
+    return Problem(f"{message[:1].lower()}{message[1:]}{shown}", document.where(path))
+
+
+def _real_path(loc: tuple[int | str, ...], document: Located, *, absent: bool) -> Path:
+    """`loc` without what pydantic adds for unions: steps that the document has, and a missing last one."""
+    path: Path = ()
+    for index, step in enumerate(loc):
+        if (*path, step) in document.marks or (absent and index == len(loc) - 1):
+            path = (*path, step)
+    return path
+
+
+def _known_keys(annotation: Any, path: Path) -> Iterator[str]:
+    """Keys that the model knows at `path`, through lists, mappings and every arm of a union."""
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        for arm in get_args(annotation):
+            yield from _known_keys(arm, path)
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        names = {field.alias or name: field for name, field in annotation.model_fields.items()}
+        if not path:
+            yield from names
+        elif path[0] in names:
+            yield from _known_keys(names[str(path[0])].annotation, path[1:])
+    elif origin is not None and path:
+        arguments = [argument for argument in get_args(annotation) if argument is not Ellipsis]
+        if arguments:
+            yield from _known_keys(arguments[-1], path[1:])
