@@ -1,0 +1,445 @@
+"""Extract the facts about Kubernetes' built-in kinds that `tonnage.wire.schema` loads.
+
+Facts only: field names, Go types, tags, markers, default values and discovery rows. No sentence is taken.
+
+Source: the Go modules of MODULES at VERSION, read from the module cache (`go mod download` fetches them).
+
+    python scripts/extract_schema.py           # write src/tonnage/wire/schema/schema.json
+    python scripts/extract_schema.py --check   # exit 1 and show the difference if it is stale
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+Json: TypeAlias = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+Row: TypeAlias = dict[str, Json]
+
+VERSION: Final = "0.35.8"
+TARGET: Final = Path(__file__).parents[1] / "src/tonnage/wire/schema/schema.json"
+API: Final = "k8s.io/api"
+MACHINERY: Final = "k8s.io/apimachinery"
+EXTENSIONS: Final = "k8s.io/apiextensions-apiserver"
+DISCOVERY: Final = "k8s.io/kubernetes"  # api/discovery: plural and short names, verbs, subresources
+MODULES: Final = {API: VERSION, MACHINERY: VERSION, EXTENSIONS: VERSION, DISCOVERY: "1" + VERSION[1:]}
+
+# Package (as it is named in the table) -> module, folder. A field's foreign type `corev1.Pod` is resolved by the
+# import lines of its own file.
+PACKAGES: Final = {
+    "meta/v1": (MACHINERY, "pkg/apis/meta/v1"),
+    "core/v1": (API, "core/v1"),
+    "apps/v1": (API, "apps/v1"),
+    "batch/v1": (API, "batch/v1"),
+    "policy/v1": (API, "policy/v1"),
+    "rbac/v1": (API, "rbac/v1"),
+    "scheduling/v1": (API, "scheduling/v1"),
+    "storage/v1": (API, "storage/v1"),
+    "networking/v1": (API, "networking/v1"),
+    "node/v1": (API, "node/v1"),
+    "coordination/v1": (API, "coordination/v1"),
+    "certificates/v1": (API, "certificates/v1"),
+    "flowcontrol/v1": (API, "flowcontrol/v1"),
+    "admission/v1": (API, "admission/v1"),
+    "admissionregistration/v1": (API, "admissionregistration/v1"),
+    "autoscaling/v1": (API, "autoscaling/v1"),
+    "autoscaling/v2": (API, "autoscaling/v2"),
+    "authentication/v1": (API, "authentication/v1"),
+    "authorization/v1": (API, "authorization/v1"),
+    "events/v1": (API, "events/v1"),
+    "discovery/v1": (API, "discovery/v1"),
+    "resource/v1": (API, "resource/v1"),
+    "apiextensions/v1": (EXTENSIONS, "pkg/apis/apiextensions/v1"),
+}
+# API group -> package, where the group's first word is not the package's name.
+GROUP_PACKAGES: Final = {"": "core", "rbac.authorization.k8s.io": "rbac"}
+
+SCALARS: Final = {
+    "string": "string",
+    "bool": "bool",
+    "int": "int64",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "int32",
+    "uint32": "int64",
+    "float64": "float64",
+    "[]byte": "bytes",
+    "types.UID": "string",
+    "types.NodeName": "string",
+    "intstr.IntOrString": "int-or-string",
+    "resource.Quantity": "quantity",
+    "runtime.RawExtension": "raw",
+    "runtime.Object": "raw",
+}
+# Types of these packages whose JSON is not that of their Go struct.
+SPECIAL: Final = {
+    "meta/v1.Time": "time",
+    "meta/v1.MicroTime": "micro-time",
+    "meta/v1.Duration": "duration",
+    "meta/v1.FieldsV1": "raw",
+    "apiextensions/v1.JSON": "raw",
+    "apiextensions/v1.JSONSchemaPropsOrArray": "schema-or-array",
+    "apiextensions/v1.JSONSchemaPropsOrBool": "schema-or-bool",
+    "apiextensions/v1.JSONSchemaPropsOrStringArray": "schema-or-strings",
+}
+# Types that no discovery row names but requests and answers carry.
+ALSO: Final = (
+    *(
+        "meta/v1." + name
+        for name in ("Status", "ListOptions", "GetOptions", "DeleteOptions", "CreateOptions")
+    ),
+    *(
+        "meta/v1." + name
+        for name in ("UpdateOptions", "PatchOptions", "TableOptions", "PartialObjectMetadata")
+    ),
+    "admission/v1.AdmissionReview",
+    "core/v1.SerializedReference",
+    "core/v1.PodLogOptions",
+    "core/v1.PodExecOptions",
+    "core/v1.PodAttachOptions",
+    "core/v1.PodPortForwardOptions",
+)
+
+_DECLARATION: Final = re.compile(r"^type (\w+) (.+?)\s*(\{?)$")
+_CONSTANT: Final = re.compile(
+    r'^\s*(?:const )?(\w+)(?:\s+([\w.]+))?\s*=\s*(?:[\w.]+\()?("[^"]*")\)?\s*(?://.*)?$'
+)
+_FIELD: Final = re.compile(r"^\s*(?:(\w+)\s+)?(\S+)\s+`([^`]*)`")
+_IMPORT: Final = re.compile(r'^\s*(?:import )?(?:(\w+)\s+)?"((?:k8s\.io|sigs\.k8s\.io)/[^"]+)"')
+_TAG: Final = re.compile(r'(\w+):"([^"]*)"')
+_MARKER: Final = re.compile(r"^\s*//\s*\+([\w:]+)(?:=(.*))?$")
+
+
+@dataclass
+class Package:
+    """What the `types*.go` files of one package declare."""
+
+    name: str
+    structs: dict[str, list[tuple[str, str, dict[str, str], list[tuple[str, str]]]]] = field(
+        default_factory=dict
+    )
+    aliases: dict[str, str] = field(default_factory=dict)
+    enums: set[str] = field(default_factory=set)
+    constants: dict[str, tuple[str, Json]] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)
+
+
+def module_folder(module: str) -> Path:
+    """The module's folder in the Go module cache, downloaded if need be."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = subprocess.run(
+            ["go", "mod", "download", "-json", f"{module}@v{MODULES[module]}"],
+            check=True, capture_output=True, text=True, cwd=folder,
+        )  # fmt: skip
+    return Path(json.loads(answer.stdout)["Dir"])
+
+
+def read_package(name: str, folder: Path) -> Package:
+    """Structs, aliases, enums and constants of a package."""
+    package = Package(name)
+    for path in sorted(folder.glob("*.go")):
+        if path.name.endswith("_test.go") or path.name.startswith(("zz_", "generated")):
+            continue
+        read_file(package, path.read_text().splitlines())
+    return package
+
+
+def read_file(package: Package, lines: list[str]) -> None:
+    """Add one file's declarations to the package."""
+    markers: list[tuple[str, str]] = []
+    struct: str | None = None
+    for line in lines:
+        if not line.strip():
+            markers = []
+        elif marker := _MARKER.match(line):
+            markers.append((marker[1], (marker[2] or "").strip()))
+        elif line.lstrip().startswith("//"):
+            continue
+        else:
+            struct = read_declaration(package, line, struct, markers)
+            markers = []
+
+
+def read_declaration(
+    package: Package, line: str, struct: str | None, markers: list[tuple[str, str]]
+) -> str | None:
+    """Take in one line of code; returns the struct that the next line is in."""
+    if struct is not None:
+        if line.startswith("}"):
+            return None
+        if (found := _FIELD.match(line)) is not None:
+            package.structs[struct].append((found[1] or "", found[2], dict(_TAG.findall(found[3])), markers))
+        return struct
+    if (imported := _IMPORT.match(line)) is not None:
+        package.imports[imported[1] or imported[2].rsplit("/", 1)[-1]] = imported[2]
+    elif (declared := _DECLARATION.match(line)) is not None:
+        name, body = declared[1], declared[2].removeprefix("= ")
+        if body.startswith("struct"):
+            package.structs[name] = []
+            return None if body.endswith("}") else name
+        package.aliases[name] = body
+        if ("enum", "") in markers:
+            package.enums.add(name)
+    elif (constant := _CONSTANT.match(line)) is not None:
+        package.constants[constant[1]] = (constant[2] or "", json.loads(constant[3]))
+    return None
+
+
+class Resolver:
+    """Turns Go types into the table's words, across packages."""
+
+    def __init__(self, packages: dict[str, Package]) -> None:
+        self.packages = packages
+        self.folders = {f"{module}/{folder}": name for name, (module, folder) in PACKAGES.items()}
+
+    def locate(self, package: Package, go_type: str) -> str:
+        """`package.Type` of a Go type name as it stands in a file of `package`."""
+        if "." not in go_type:
+            return f"{package.name}.{go_type}"
+        alias, name = go_type.split(".")
+        path = package.imports.get(alias, alias)
+        return f"{self.folders[path]}.{name}" if path in self.folders else f"{path.rsplit('/', 1)[-1]}.{name}"
+
+    def describe(self, package: Package, go_type: str) -> Row:
+        """`type`, and `item` or `ref` where there are such, of a Go type."""
+        if go_type.startswith("*"):
+            return self.describe(package, go_type[1:])
+        if go_type in SCALARS:
+            return {"type": SCALARS[go_type]}
+        if go_type.startswith("[]"):
+            return self.holder("array", package, go_type[2:])
+        if go_type.startswith("map["):
+            return self.holder("map", package, go_type.split("]", 1)[1])
+        full = self.locate(package, go_type)
+        if full in SCALARS:
+            return {"type": SCALARS[full]}
+        if full in SPECIAL:
+            return {"type": SPECIAL[full]}
+        home, name = full.rsplit(".", 1)
+        declared = self.packages[home]
+        if name in declared.structs:
+            return {"type": "object", "ref": full}
+        described = self.describe(declared, declared.aliases[name])
+        if name in declared.enums:
+            described["enum"] = sorted(
+                {v for t, v in declared.constants.values() if t == name and isinstance(v, str)}
+            )
+        return described
+
+    def holder(self, word: str, package: Package, go_item: str) -> Row:
+        """An array or a map of `go_item`; an array inside it is written `array:string`."""
+        item = self.describe(package, go_item)
+        inner = f"{item['type']}:{item['item']}" if "item" in item else item["type"]
+        row: Row = {"type": word, "item": inner}
+        if "ref" in item:
+            row["ref"] = item["ref"]
+        if "enum" in item:
+            row["enum"] = item["enum"]
+        return row
+
+    def default(self, package: Package, text: str) -> Json:
+        """Value of a `+default=` marker: JSON, or `ref(Constant)`."""
+        if text.startswith("ref("):
+            constant = text[4:-1].rsplit(".", 1)[-1]
+            return package.constants[constant][1]
+        value: Json = json.loads(text)
+        return value
+
+
+def field_row(
+    resolver: Resolver, package: Package, go: tuple[str, str, dict[str, str], list[tuple[str, str]]]
+) -> Row:
+    """The table's row of one field. Keys that say nothing are left out."""
+    _, go_type, tags, markers = go
+    name, *options = tags["json"].split(",")
+    marks = dict(markers)
+    pointer = go_type.startswith("*")
+    row: Row = {"name": name, **resolver.describe(package, go_type)}
+    omitted = "omitzero" in options or ("omitempty" in options and not is_struct(row, pointer))
+    optional = "optional" in marks or "omitempty" in options or "k8s:optional" in marks
+    number = int(tags["protobuf"].split(",")[1]) if "protobuf" in tags else 0
+    extra: Row = {
+        "required": "required" in marks or not optional,
+        "pointer": pointer,
+        "keep": not omitted,
+        "list_type": marks.get("listType", marks.get("mapType", marks.get("structType", ""))),
+        "map_keys": [value for key, value in markers if key == "listMapKey"],
+        "patch_strategy": [word for word in tags.get("patchStrategy", "").split(",") if word],
+        "merge_key": tags.get("patchMergeKey", ""),
+        "default": resolver.default(package, marks["default"]) if "default" in marks else None,
+        "number": number,
+    }
+    row.update({key: value for key, value in extra.items() if value not in (None, "", [], False, 0)})
+    if extra["default"] is not None:
+        row["default"] = extra["default"]
+    return row
+
+
+def is_struct(row: Row, pointer: bool) -> bool:
+    """Whether Go's `omitempty` has no effect: a struct by value."""
+    structs = ("object", "time", "micro-time", "duration", "quantity", "int-or-string", "raw")
+    return not pointer and row["type"] in structs
+
+
+def type_row(resolver: Resolver, package: Package, name: str) -> Row:
+    """Fields of a struct in Go's order, and the structs inlined into it with their protobuf numbers."""
+    fields: list[Json] = []
+    inline: list[Json] = []
+    for go in package.structs[name]:
+        tags = go[2]
+        if "json" not in tags or tags["json"] == "-":
+            continue
+        if ",inline" in tags["json"]:
+            number = int(tags["protobuf"].split(",")[1]) if "protobuf" in tags else 0
+            inline.append(
+                {"ref": resolver.locate(package, go[1].lstrip("*")), "number": number, "at": len(fields)}
+            )
+        else:
+            fields.append(field_row(resolver, package, go))
+    return {"fields": fields, "inline": inline} if inline else {"fields": fields}
+
+
+def kind_rows(folder: Path, packages: dict[str, Package]) -> list[Row]:
+    """Rows of the kinds served at the packages' groups and versions, with their subresources."""
+    rows: dict[str, Row] = {}
+    subresources: dict[str, list[Json]] = {}
+    for path in sorted((folder / "api/discovery").glob("api*__*.json")):
+        listing = json.loads(path.read_text())
+        group, _, version = listing.get("groupVersion", "").rpartition("/")
+        if f"{package_of(group)}/{version}" not in packages:
+            continue
+        for found in listing["resources"]:
+            plural, _, subresource = found["name"].partition("/")
+            place = subresources.setdefault(f"{group}/{version}/{plural}", [])
+            if subresource:
+                place.append(subresource_row(found, subresource, group, version))
+            else:
+                rows[f"{group}/{version}/{plural}"] = {
+                    **kind_row(found, group, version),
+                    "subresources": place,
+                }
+    return list(rows.values())
+
+
+def package_of(group: str) -> str:
+    """The package that holds an API group."""
+    return GROUP_PACKAGES.get(group, group.split(".")[0])
+
+
+def kind_row(found: dict[str, Json], group: str, version: str) -> Row:
+    """One kind's row out of its discovery entry."""
+    return {
+        "group": group,
+        "version": version,
+        "kind": found["kind"],
+        "plural": found["name"],
+        "singular": found["singularName"],
+        "short_names": found.get("shortNames", []),
+        "categories": found.get("categories", []),
+        "namespaced": found["namespaced"],
+        "verbs": found["verbs"],
+        "type": f"{package_of(group)}/{version}.{found['kind']}",
+    }
+
+
+def subresource_row(found: dict[str, Json], name: str, group: str, version: str) -> Row:
+    """One subresource's row: the kind that it speaks may belong to another group."""
+    other_group, other_version = str(found.get("group", group)), str(found.get("version", version))
+    return {
+        "name": name,
+        "group": other_group,
+        "version": other_version,
+        "kind": found["kind"],
+        "verbs": found["verbs"],
+    }
+
+
+def render(table: Row) -> str:
+    """The table as JSON, one field, kind or subresource list a line, so that a new version diffs well."""
+    lines = ["{", f'"source": {json.dumps(table["source"])},', '"kinds": [']
+    kinds, types = table["kinds"], table["types"]
+    assert isinstance(kinds, list)
+    assert isinstance(types, dict)
+    lines.append(",\n".join(json.dumps(kind, separators=(",", ":")) for kind in kinds))
+    lines += ["],", '"types": {']
+    chunks = []
+    for name, row in types.items():
+        assert isinstance(row, dict)
+        parts = []
+        for key, rows in row.items():
+            assert isinstance(rows, list)
+            body = ",\n".join(json.dumps(item, separators=(",", ":")) for item in rows)
+            parts.append(f'"{key}":[\n{body}]' if rows else f'"{key}":[]')
+        chunks.append(f"{json.dumps(name)}:{{" + ",".join(parts) + "}")
+    lines += [",\n".join(chunks), "}", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def reached_types(resolver: Resolver, roots: list[str]) -> Row:
+    """Rows of the roots and of every type that they hold, by name."""
+    rows: Row = {}
+    todo = sorted(set(roots), reverse=True)
+    while todo:
+        full = todo.pop()
+        if full in rows:
+            continue
+        home, name = full.rsplit(".", 1)
+        row = type_row(resolver, resolver.packages[home], name)
+        rows[full] = row
+        held = [*list_of_rows(row, "fields"), *list_of_rows(row, "inline")]
+        todo += [str(item["ref"]) for item in held if "ref" in item]
+    return {name: rows[name] for name in sorted(rows)}
+
+
+def list_of_rows(row: Row, key: str) -> list[Row]:
+    """The rows under a key, none if it is missing."""
+    found = row.get(key, [])
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def extract() -> str:
+    """The whole table as text."""
+    folders = {module: module_folder(module) for module in MODULES}
+    packages = {
+        name: read_package(name, folders[module] / folder) for name, (module, folder) in PACKAGES.items()
+    }
+    kinds = kind_rows(folders[DISCOVERY], packages)
+    spoken = [
+        f"{package_of(str(sub['group']))}/{sub['version']}.{sub['kind']}"
+        for kind in kinds
+        for sub in list_of_rows(kind, "subresources")
+    ]
+    types = reached_types(Resolver(packages), [*(str(kind["type"]) for kind in kinds), *spoken, *ALSO])
+    source: Row = dict(MODULES)
+    return render({"source": source, "kinds": list(kinds), "types": types})
+
+
+def main() -> int:
+    """Write the table, or with `--check` compare it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="compare with the committed table")
+    arguments = parser.parse_args()
+    text = extract()
+    if not arguments.check:
+        TARGET.write_text(text)
+        return 0
+    committed = TARGET.read_text() if TARGET.exists() else ""
+    difference = list(
+        difflib.unified_diff(committed.splitlines(), text.splitlines(), "committed", "extracted", n=1)
+    )
+    print("\n".join(difference[:200]) or "schema.json is up to date")
+    return 1 if difference else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""The schema tables of built-in kinds: one source for decoding, defaults, patches, protobuf bodies and discovery.
+
+`schema.json` holds facts that `scripts/extract_schema.py` takes out of the Go sources of Kubernetes; its first line names
+them with their versions.
+
+Source: k8s.io/api, k8s.io/apimachinery, k8s.io/apiextensions-apiserver (types.go), k8s.io/kubernetes (api/discovery).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A field of an object, as it stands in JSON.
+
+    `type` is one of string, bool, bytes (base64), int32, int64, float64, quantity, int-or-string, time, micro-time,
+    duration, raw (any JSON), object, array, map, schema-or-array, schema-or-bool, schema-or-strings.
+    `item` is the type of an array's or a map's elements (`array:string` for an array in it); `ref` names the
+    ObjectType of an object, or of the elements.
+    """
+
+    name: str
+    type: str
+    item: str = ""
+    ref: str = ""
+    required: bool = False
+    pointer: bool = False
+    """The server tells an unset value from a zero one."""
+    keep: bool = False
+    """A zero value is written (`status: {}`), not left out."""
+    list_type: str = ""
+    """atomic, set or map for a list; atomic or granular for a map or an object; empty if nothing is said."""
+    map_keys: tuple[str, ...] = ()
+    patch_strategy: tuple[str, ...] = ()
+    merge_key: str = ""
+    default: Any = None
+    enum: tuple[str, ...] = ()
+    number: int = 0
+    """Protobuf number; 0 for a field that comes from an inlined struct or has none."""
+
+
+class Inline(msgspec.Struct, frozen=True):
+    """A struct whose fields stand beside the others in JSON, but in a message of its own in protobuf."""
+
+    ref: str
+    number: int = 0
+    at: int = 0
+    """How many own fields come before it."""
+
+
+class Subresource(msgspec.Struct, frozen=True):
+    """A subresource and the kind that it speaks, which may belong to another group."""
+
+    name: str
+    group: str
+    version: str
+    kind: str
+    verbs: tuple[str, ...]
+
+
+class KindRow(msgspec.Struct, frozen=True):
+    """A kind as discovery lists it; `type` names its ObjectType, empty for a custom kind."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    type: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+
+    @property
+    def api_version(self) -> str:
+        """`v1` or `apps/v1`, as it stands in an object."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """`pods` or `deployments.apps`, as messages name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def subresource(self, name: str) -> Subresource | None:
+        """The subresource of that name."""
+        return next((sub for sub in self.subresources if sub.name == name), None)
+
+
+class ObjectType(msgspec.Struct, frozen=True):
+    """Fields by JSON name, in Go's order, inlined ones included; `inlined` for protobuf."""
+
+    name: str
+    fields: dict[str, Field]
+    inlined: tuple[Inline, ...] = ()
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """All built-in kinds and the types that they are made of. `types` is keyed `core/v1.Pod`."""
+
+    source: dict[str, str]
+    kinds: tuple[KindRow, ...]
+    types: dict[str, ObjectType]
+    index: dict[tuple[str, str, str], KindRow]
+
+    def kind(self, group: str, version: str, kind: str) -> KindRow | None:
+        """The row of a kind, None if it is not built in."""
+        return self.index.get((group, version, kind))
+
+
+class _TypeRow(msgspec.Struct):
+    fields: list[Field]
+    inline: list[Inline] = []
+
+
+class _Table(msgspec.Struct):
+    source: dict[str, str]
+    kinds: list[KindRow]
+    types: dict[str, _TypeRow]
+
+
+@cache
+def load_schema() -> Schema:
+    """The committed tables, read once."""
+    table = msgspec.json.decode(files(__name__).joinpath("schema.json").read_bytes(), type=_Table)
+    types: dict[str, ObjectType] = {}
+    for name in table.types:
+        _flatten(table, name, types)
+    kinds = tuple(table.kinds)
+    index = {(row.group, row.version, row.kind): row for row in kinds}
+    return Schema(table.source, kinds, types, index)
+
+
+def _flatten(table: _Table, name: str, done: dict[str, ObjectType]) -> ObjectType:
+    """Build a type with the fields of its inlined structs in their place."""
+    if name in done:
+        return done[name]
+    row = table.types[name]
+    fields: dict[str, Field] = {}
+    inlines = {at: [i for i in row.inline if i.at == at] for at in {i.at for i in row.inline}}
+    for position, field in enumerate([*row.fields, None]):
+        for inline in inlines.get(position, ()):
+            for inner in _flatten(table, inline.ref, done).fields.values():
+                fields[inner.name] = msgspec.structs.replace(inner, number=0)
+        if field is not None:
+            fields[field.name] = field
+    done[name] = ObjectType(name, fields, tuple(row.inline))
+    return done[name]
