@@ -6,11 +6,14 @@ Stands on the Kubernetes port alone, so that the real world and the twin share i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from tonnage.adapters.ports import ChangeType, Clock, KubernetesApi
-from tonnage.model.errors import ClusterError, GoneError
+from tonnage.adapters.ports import Change, ChangeType, Clock, KubernetesApi
+from tonnage.model.errors import ApiError, ClusterError, GoneError
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -18,7 +21,8 @@ T = TypeVar("T", bound=Object)
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for cluster-scoped kinds."""
 
-_RETRY_S: Final = (0.05, 0.2, 1.0, 5.0)
+_RETRY_S: Final = (0.05, 0.2, 1.0, 5.0, 15.0, 30.0)
+_LOG: Final = logging.getLogger(__name__)
 
 
 def key_of(obj: Object) -> Key:
@@ -26,8 +30,46 @@ def key_of(obj: Object) -> Key:
     return obj.metadata.namespace, obj.metadata.name
 
 
+@dataclass(frozen=True, slots=True)
+class Delta(Generic[T]):
+    """What became of one object: `before` is None when it appeared, `after` when it is gone.
+
+    Both have the same uid: an object that was deleted and made again under its name is two deltas. `before`
+    of a deletion is the object as it was last seen, also when the deletion itself was missed.
+    """
+
+    before: T | None
+    after: T | None
+
+
+class _Index(Generic[T]):
+    """Keys by value, kept in step with the objects."""
+
+    def __init__(self, values_of: Callable[[T], Iterable[str]]) -> None:
+        self._values_of = values_of
+        self._keys: defaultdict[str, dict[Key, None]] = defaultdict(dict)
+
+    def move(self, key: Key, before: T | None, after: T | None) -> None:
+        for value in self._values_of(before) if before is not None else ():
+            keys = self._keys[value]
+            keys.pop(key, None)
+            if not keys:
+                del self._keys[value]
+        for value in self._values_of(after) if after is not None else ():
+            self._keys[value][key] = None
+
+    def keys(self, value: str) -> Iterable[Key]:
+        return self._keys.get(value, ())
+
+
 class Informer(Generic[T]):
-    """Objects of one kind by key. `on_change(key)` is called after every change that was applied."""
+    """Objects of one kind by key. `on_change(key)` is called after every change that was applied.
+
+    Nothing is lost when a watch is cut, at whatever moment: it is resumed from the last version seen, and
+    after 410 the difference to a new list is told as deltas. A watch that stays silent for `stall_s` (a
+    healthy one carries bookmarks about once a minute) is cut and resumed. While the server cannot be reached,
+    the copy stays as it was. Handlers run in the order of the changes and must not block.
+    """
 
     def __init__(
         self,
@@ -46,8 +88,15 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._on_change = on_change
+        self.stall_s = 180.0
         self._objects: dict[Key, T] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+        self._handlers: list[Callable[[Delta[T]], None]] = []
+        self._waiters: set[asyncio.Future[None]] = set()
         self._synced = asyncio.Event()
+        self._version = ""
+        self._failures = 0
+        self._last_heard_s = 0.0
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """The object as last seen, or None."""
@@ -59,51 +108,137 @@ class Informer(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
+    def add_index(self, name: str, values_of: Callable[[T], Iterable[str]]) -> None:
+        """Keep objects findable by the values that `values_of` names for each; see `by_index`."""
+        index = self._indexes[name] = _Index(values_of)
+        for key, obj in self._objects.items():
+            index.move(key, None, obj)
+
+    def by_index(self, name: str, value: str) -> list[T]:
+        """Objects for which the index's function named `value`."""
+        return [self._objects[key] for key in self._indexes[name].keys(value)]
+
+    def subscribe(self, handler: Callable[[Delta[T]], None]) -> None:
+        """Have `handler` called after every change from now on, before `on_change`."""
+        self._handlers.append(handler)
+
     async def synced(self) -> None:
         """Return once the first list is in."""
         await self._synced.wait()
 
+    async def wait_for(self, predicate: Callable[[Informer[T]], bool]) -> None:
+        """Return once the copy satisfies `predicate`, which is asked again after every change."""
+        while not (self._synced.is_set() and predicate(self)):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
+
     async def run(self) -> None:
-        """Keep the copy fresh until cancelled. An unreachable server is retried; the copy stays as it was."""
-        failures = 0
-        version = ""
+        """Keep the copy fresh until cancelled. An unreachable server is retried with back-off."""
         while True:
             try:
-                if not version:
-                    version = await self._relist()
-                async for change in self._api.watch(
-                    self._kind, resource_version=version, namespace=self._namespace, **self._selectors
-                ):
-                    failures = 0
-                    version = change.object.metadata.resource_version
-                    if change.type is not ChangeType.BOOKMARK:
-                        self._apply(change.type, change.object)
+                await self._round()
             except GoneError:
-                version = ""
-            except ClusterError:
-                await self._clock.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
-                failures += 1
+                self._version = ""
+                await self._pause(self._failures)
+            except ClusterError as error:
+                if isinstance(error, ApiError) and error.code != 429 and error.code < 500:
+                    self._version = ""  # the server does not like what was asked: start over
+                _LOG.info(
+                    "watch failed: kind=%s failures=%d error=%s", self._kind.kind, self._failures, error
+                )
+                await self._pause(self._failures + 1)
 
-    async def _relist(self) -> str:
+    async def _round(self) -> None:
+        """One watch, after a list if there is no version to start from; returns when the watch ends."""
+        if not self._version:
+            await self._relist()
+        started_s = self._last_heard_s = self._clock.monotonic()
+        version = self._version
+        await self._follow()
+        if self._version == version and self._clock.monotonic() - started_s < 1.0:
+            await self._pause(self._failures + 1)  # a server that ends every watch at once is not hammered
+
+    async def _pause(self, failures: int) -> None:
+        self._failures += 1
+        if failures:
+            await self._clock.sleep(_RETRY_S[min(failures, len(_RETRY_S)) - 1])
+
+    async def _follow(self) -> None:
+        """Watch until the stream ends, fails or falls silent."""
+        reader = asyncio.create_task(self._read())
+        silence = asyncio.create_task(self._silence())
+        try:
+            await asyncio.wait((reader, silence), return_when=asyncio.FIRST_COMPLETED)
+            if not reader.done():
+                _LOG.info("watch cut: silent for %g s: kind=%s", self.stall_s, self._kind.kind)
+        finally:
+            reader.cancel()
+            silence.cancel()
+            await asyncio.gather(reader, silence, return_exceptions=True)
+        if not reader.cancelled():
+            reader.result()
+
+    async def _read(self) -> None:
+        stream = self._api.watch(
+            self._kind, resource_version=self._version, namespace=self._namespace, **self._selectors
+        )
+        try:
+            async for change in stream:
+                self._failures = 0
+                self._last_heard_s = self._clock.monotonic()
+                self._apply(change)
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+    async def _silence(self) -> None:
+        while (left_s := self._last_heard_s + self.stall_s - self._clock.monotonic()) > 0:
+            await self._clock.sleep(left_s)
+
+    async def _relist(self) -> None:
         listing = await self._api.list(self._kind, namespace=self._namespace, **self._selectors)
         fresh = {key_of(item): item for item in listing.items}
-        stale = self._objects
-        self._objects = fresh
+        for key in [key for key in self._objects if key not in fresh]:
+            self._set(key, None)
+        for key, obj in fresh.items():
+            self._set(key, obj)
+        self._version = listing.resource_version
         self._synced.set()
-        for key in stale.keys() | fresh.keys():
-            before, after = stale.get(key), fresh.get(key)
-            if (
-                before is None
-                or after is None
-                or before.metadata.resource_version != after.metadata.resource_version
-            ):
-                self._on_change(key)
-        return listing.resource_version
+        self._wake()
 
-    def _apply(self, change: ChangeType, obj: T) -> None:
-        key = key_of(obj)
-        if change is ChangeType.DELETED:
-            self._objects.pop(key, None)
+    def _apply(self, change: Change[T]) -> None:
+        if change.type is not ChangeType.BOOKMARK:
+            deleted = change.type is ChangeType.DELETED
+            self._set(key_of(change.object), None if deleted else change.object)
+        self._version = change.object.metadata.resource_version
+
+    def _set(self, key: Key, after: T | None) -> None:
+        """Put the object in its place and tell what changed, if anything did."""
+        before = self._objects.get(key)
+        if before is not None and after is not None:
+            if before.metadata.resource_version == after.metadata.resource_version:
+                return
+            if before.metadata.uid != after.metadata.uid:
+                self._set(key, None)
+                before = None
+        if before is None and after is None:
+            return
+        if after is None:
+            del self._objects[key]
         else:
-            self._objects[key] = obj
+            self._objects[key] = after
+        for index in self._indexes.values():
+            index.move(key, before, after)
+        for handler in self._handlers:
+            handler(Delta(before, after))
         self._on_change(key)
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
