@@ -1,0 +1,59 @@
+"""What the documents say exists, exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "labs").rglob("*.md")])
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+CODE_PATH = re.compile(r"`(?P<path>(?:src|tests|labs|docs|scripts|benchmarks)/[\w./-]+)`")
+MAKE = re.compile(r"`make (?P<target>[a-z-]+)")
+
+
+def _slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def _anchors(page: Path) -> set[str]:
+    return {_slug(line.lstrip("#")) for line in page.read_text().splitlines() if line.startswith("#")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for match in LINK.finditer(page.read_text()):
+        target, _, anchor = match["target"].partition("#")
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in _anchors(file)):
+            broken.append(match["target"])
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    # A page says what will exist with the word "once"; everything else is there now.
+    named = [
+        match["path"]
+        for line in page.read_text().splitlines()
+        if "once" not in line
+        for match in CODE_PATH.finditer(line)
+    ]
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_make_target_that_a_page_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = {match["target"] for page in PAGES for match in MAKE.finditer(page.read_text())}
+    assert named <= targets
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text()
+    assert [page.name for page in folder.glob("[0-9]*.md") if f"({page.name})" not in index] == []
