@@ -1,0 +1,103 @@
+"""Finds labs and scenarios: the ones that ship (in the wheel or in a checkout), or a person's own files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+import tonnage
+from tonnage.documents.lab import Lab, parse_lab
+from tonnage.documents.scenario import Scenario, parse_scenario
+from tonnage.model.errors import ConfigError, Problem
+
+LAB_FILE: Final = "lab.yaml"
+DEFAULT_LAB: Final = "inference-sharing"
+DEFAULT_SCENARIO: Final = "inference"
+_LARGEST_BYTES: Final = 4 << 20
+_MOST_FILES: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLab:
+    """A lab and the folder that its commands run in."""
+
+    lab: Lab
+    folder: Path
+
+
+def labs_folder() -> Path:
+    """`tonnage/labs` of an installed wheel, else `labs` of the checkout."""
+    package = Path(tonnage.__file__).parent
+    installed = package / "labs"
+    return installed if installed.is_dir() else package.parent.parent / "labs"
+
+
+def scenarios_folder() -> Path:
+    """The scenarios that ship."""
+    return Path(tonnage.__file__).parent / "scenarios"
+
+
+def lab_names() -> tuple[str, ...]:
+    """Labs that ship, sorted."""
+    return tuple(sorted(path.parent.name for path in labs_folder().glob(f"*/{LAB_FILE}")))
+
+
+def scenario_names() -> tuple[str, ...]:
+    """Scenarios that ship, sorted."""
+    return tuple(sorted(path.stem for path in scenarios_folder().glob("*.yaml")))
+
+
+def load_lab(name: str) -> FoundLab:
+    """A lab by name, by folder or by its file.
+
+    Raises:
+        ConfigError: no such lab, or a lab that cannot be run as written.
+    """
+    path = labs_folder() / name / LAB_FILE
+    if name not in lab_names():
+        given = Path(name)
+        path = given / LAB_FILE if given.is_dir() else given
+        if not path.is_file():
+            raise _unknown("lab", name, lab_names(), "tonnage lab list")
+    folder = path.parent.resolve()
+    found = (file for file in folder.rglob("*") if file.is_file())
+    files = {str(file.relative_to(folder)) for file, _ in zip(found, range(_MOST_FILES), strict=False)}
+    return FoundLab(parse_lab(read_text(path), source=str(path), files=files), folder)
+
+
+def load_scenario(name: str) -> Scenario:
+    """A scenario by name or by file.
+
+    Raises:
+        ConfigError: no such scenario, or one that cannot be used as written.
+    """
+    path = scenarios_folder() / f"{name}.yaml" if name in scenario_names() else Path(name)
+    if not path.is_file():
+        raise _unknown("scenario", name, scenario_names(), "a scenario is a name or a YAML file")
+    return parse_scenario(read_text(path), source=str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a person named.
+
+    Raises:
+        ConfigError: it cannot be read, is far too large, or is no text.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_BYTES + 1)
+        if len(content) > _LARGEST_BYTES:
+            raise ConfigError(Problem("file too large", str(path), f"more than {_LARGEST_BYTES >> 20} MiB"))
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(Problem("no UTF-8 text", str(path), str(error))) from None
+    except OSError as error:
+        raise ConfigError(Problem("cannot read the file", str(path), error.strerror or str(error))) from None
+
+
+def _unknown(noun: str, name: str, known: tuple[str, ...], remedy: str) -> ConfigError:
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}; {remedy}"
+    return ConfigError(Problem(f"no such {noun}: {name[:200]}", remedy=hint))

@@ -1,0 +1,108 @@
+"""`tonnage` and `kubectl gpu`: the group of commands. A command's module is imported when it runs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from difflib import get_close_matches
+from pathlib import PurePath
+from typing import Any, Final, NoReturn
+
+import click
+
+from tonnage.cli.failure import INTERRUPTED, PIPE_CLOSED, USAGE, report
+
+COMMANDS: Final = {
+    "up": ("tonnage.cli.up", "Start the embedded cluster with a GPU fleet."),
+    "down": ("tonnage.cli.down", "Stop the embedded cluster and remove what it left."),
+    "lab": ("tonnage.cli.lab", "List labs, or run one step by step."),
+    "status": ("tonnage.cli.status", "Show the fleet: a row for each node and device."),
+    "explain": ("tonnage.cli.explain", "Say why a pod is where it is, or would be."),
+    "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
+    "version": ("tonnage.cli.version", "Print the version of this program and of the cluster."),
+    "completion": ("tonnage.cli.completion", "Print the completion script for a shell."),
+}
+"""Command -> (module that holds it as `command`, its line in the help)."""
+
+
+class LazyGroup(click.Group):
+    """Commands out of a table; `--help` and misspelt names import none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(name, COMMANDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"no such command: {name}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            status = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _discard_output()
+            return PIPE_CLOSED
+        return status
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Options stand after the command: tonnage explain --help lists them.",
+)
+def tonnage() -> None:
+    """GPUs on Kubernetes: what is there, who holds it, and why a pod does not get it."""
+
+
+def main() -> NoReturn:
+    """Entry point of both programs."""
+    sys.exit(run(sys.argv[1:], program_name(sys.argv[0])))
+
+
+def run(arguments: list[str], program: str) -> int:
+    """Run one command line; returns the exit status."""
+    verbose = bool({"-v", "--verbose"} & set(arguments))
+    try:
+        status = tonnage.main(arguments, prog_name=program, standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
+    except Exception as error:
+        return report(error, verbose=verbose, program=program)
+    return status if isinstance(status, int) else 0
+
+
+def program_name(path: str) -> str:
+    """What the person typed, as the help shows it.
+
+    >>> program_name("/usr/bin/kubectl-gpu"), program_name("/src/tonnage/__main__.py")
+    ('kubectl gpu', 'tonnage')
+    """
+    return "kubectl gpu" if PurePath(path).stem == "kubectl-gpu" else "tonnage"
+
+
+def _discard_output() -> None:
+    """The reader has left: keep the interpreter from complaining when it flushes at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

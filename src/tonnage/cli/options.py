@@ -1,0 +1,78 @@
+"""The options that commands share, spelt as kubectl spells them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What a person said about where to look and how to answer."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+    output: str = "text"
+    snapshot: Path | None = None
+    server_version: str | None = None
+    verbose: bool = False
+
+
+_CLUSTER: Final = (
+    click.option("--kubeconfig", type=_FILE, metavar="FILE", help="Kubeconfig file to use."),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+)
+_NAMESPACE: Final = (click.option("-n", "--namespace", metavar="NAME", help="Namespace to look in."),)
+_SNAPSHOT: Final = (
+    click.option(
+        "--snapshot",
+        type=_FILE,
+        metavar="FILE",
+        help="Answer from this capture or List instead of a cluster.",
+    ),
+    click.option(
+        "--server-version",
+        metavar="1.31..1.37",
+        help="Kubernetes version whose behaviour and texts to predict [default: the server's].",
+    ),
+)
+_VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks.")
+
+
+def common_options(
+    *, output: tuple[str, ...] = (), cluster: bool = False, namespace: bool = False, snapshot: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the named families of options; it receives them together as `common`."""
+    options = [
+        *(_CLUSTER if cluster else ()),
+        *(_NAMESPACE if namespace else ()),
+        *(_SNAPSHOT if snapshot else ()),
+    ]
+    if output:
+        options.append(
+            click.option(
+                "-o", "--output", type=click.Choice(output), default=output[0], help="Format of the answer."
+            )
+        )
+    options.append(_VERBOSE)
+    names = tuple(Common.__dataclass_fields__)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in names if name in values}
+            return function(common=Common(**given), **values)
+
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorate

@@ -1,0 +1,187 @@
+"""Labs: steps that a person could type, and what each must show. Text to values; nothing is run here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+from functools import cached_property
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from tonnage.documents.lab_command import Command, parse_command
+from tonnage.documents.source import Document, FieldError, Located, nearest, parse_yaml, validate
+from tonnage.model.errors import ConfigError, Problem
+
+MAX_STEPS: Final = 200
+LONGEST_WAIT_S: Final = 600
+_CASE: Final = r"^[A-Z]{3}-[0-9]{1,3}$"
+_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+_KEY: Final = re.compile(r"\.?([\w-]+)|\[([0-9]+)\]|\[\"([^\"]+)\"\]")
+
+
+def json_path(text: str) -> tuple[str | int, ...]:
+    """A path into JSON: keys after dots, indices and odd keys in brackets.
+
+    >>> json_path('items[0].status.capacity["nvidia.com/gpu"]')
+    ('items', 0, 'status', 'capacity', 'nvidia.com/gpu')
+
+    Raises:
+        ValueError: the text is no such path.
+    """
+    path: list[str | int] = []
+    position = 0
+    while position < len(text):
+        match = _KEY.match(text, position)
+        if match is None:
+            raise ValueError(f"no path into JSON at {text[position : position + 20]!r}")
+        path.append(int(match[2]) if match[2] is not None else match[1] or match[3])
+        position = match.end()
+    if not path:
+        raise ValueError("an empty path into JSON")
+    return tuple(path)
+
+
+def _regular(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise FieldError(f"no regular expression: {error}", remedy="use contains for plain text") from None
+    return pattern
+
+
+def _path(text: str) -> str:
+    try:
+        json_path(text)
+    except ValueError as error:
+        raise FieldError(str(error), remedy='write status.phase, items[0].kind or labels["a.b/c"]') from None
+    return text
+
+
+def _runnable(text: str) -> str:
+    try:
+        parse_command(text)
+    except ValueError as error:
+        raise FieldError(
+            str(error),
+            why="labs run without a shell",
+            remedy="use a file, a jsonpath or an expectation instead",
+        ) from None
+    return text
+
+
+Text = Annotated[str, Field(max_length=4000)]
+Line = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Expectation(Document):
+    """What a step must show: `contains`, `lacks`, `matches` in stdout or stderr, the others in stdout."""
+
+    status: Annotated[int, Field(ge=0, le=255)] | Literal["nonzero"] = 0
+    within: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0
+    """Seconds in which everything must come true; the command is run again until then."""
+    contains: tuple[Line, ...] = ()
+    lacks: tuple[Line, ...] = ()
+    matches: tuple[Annotated[Line, AfterValidator(_regular)], ...] = ()
+    equals: Text | None = None
+    lines: Annotated[int, Field(ge=0)] | None = None
+    distinct_lines: Annotated[int, Field(ge=0)] | None = None
+    values: dict[Annotated[str, AfterValidator(_path)], JsonValue] = Field(default={}, alias="json")
+    """Path into the JSON on stdout -> the value there."""
+
+
+class Step(Document):
+    """One command and what it must show."""
+
+    title: Text = ""
+    explain: Text = ""
+    """For the reader: why this step, and what to look at."""
+    run: Annotated[str, AfterValidator(_runnable)]
+    timeout: Annotated[float, Field(gt=0, le=LONGEST_WAIT_S)] = 60
+    """Seconds after which one run of the command is given up."""
+    expect: Expectation = Expectation()
+
+    @cached_property
+    def command(self) -> Command:
+        """`run`, parsed."""
+        return parse_command(self.run)
+
+
+class Lab(Document):
+    """A lab. `covers` holds the ids of the cases that it shows; `cleanup` runs whatever happened before."""
+
+    name: Annotated[str, Field(pattern=_NAME)]
+    title: Annotated[Text, Field(min_length=1)]
+    description: Text = ""
+    scenario: Annotated[str, Field(pattern=_NAME)]
+    covers: tuple[Annotated[str, Field(pattern=_CASE)], ...] = ()
+    steps: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)]
+    cleanup: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)] = ()
+
+
+def parse_lab(text: str, *, source: str, files: Set[str]) -> Lab:
+    """The lab in `text`; `files` are the names beside it, which alone may follow `-f`.
+
+    Raises:
+        ConfigError: every problem at once: unreadable text, unknown keys, commands that are no plain command,
+            files that are not there, variables that no earlier step assigns.
+    """
+    document = parse_yaml(text, source=source)
+    lab = validate(document, Lab)
+    if not lab.steps:
+        raise ConfigError(Problem("a lab without steps", document.where(("steps",))))
+    problems = [*_missing_files(lab, document, files), *_unassigned(lab, document)]
+    if problems:
+        raise ConfigError(*problems)
+    return lab
+
+
+def _places(lab: Lab) -> Iterator[tuple[str, int, Step]]:
+    for part, steps in (("steps", lab.steps), ("cleanup", lab.cleanup)):
+        for index, step in enumerate(steps):
+            yield part, index, step
+
+
+def _missing_files(lab: Lab, document: Located, files: Set[str]) -> Iterator[Problem]:
+    for part, index, step in _places(lab):
+        for name in manifest_files(step.command):
+            if name not in files:
+                yield Problem(
+                    f"no file {name} in the lab's folder",
+                    document.where((part, index, "run")),
+                    why="a lab reads only the files beside it",
+                    remedy=nearest(name, sorted(files)),
+                )
+
+
+def manifest_files(command: Command) -> Iterator[str]:
+    """The files that a command reads.
+
+    >>> list(manifest_files(parse_command("kubectl apply -f a.yaml --filename=b.yaml")))
+    ['a.yaml', 'b.yaml']
+    """
+    words = command.arguments(dict.fromkeys(command.variables, "$"))
+    if words[:1] == ("logs",):
+        return  # there -f means to follow
+    for index, word in enumerate(words):
+        if word == "--":
+            return
+        if word in ("-f", "--filename"):
+            yield from words[index + 1 : index + 2]
+        elif word.startswith("--filename="):
+            yield word.removeprefix("--filename=")
+        elif word.startswith("-f") and len(word) > 2:
+            yield word[2:].removeprefix("=")
+
+
+def _unassigned(lab: Lab, document: Located) -> Iterator[Problem]:
+    known: set[str] = set()
+    for part, index, step in _places(lab):
+        for name in sorted(step.command.variables - known):
+            yield Problem(
+                f"no earlier step assigns {name}",
+                document.where((part, index, "run")),
+                remedy=f"add a step before: {name}=$(kubectl get ...)",
+            )
+        if step.command.assigns:
+            known.add(step.command.assigns)

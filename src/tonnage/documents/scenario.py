@@ -1,0 +1,237 @@
+"""Scenarios: which fleet the embedded cluster pretends. Small YAML to values.
+
+name: two-cards
+description: One node with two T4 cards, one without
+serverVersion: "1.35"
+groups:
+  - {name: t4, nodes: 1, gpu: {model: T4, count: 2}, cpu: 16, memory: 64Gi, config: shared}
+  - {name: cpu, nodes: 1}
+configs:
+  shared:
+    version: v1
+    sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Final
+
+import yaml
+from pydantic import AfterValidator, Field, JsonValue
+
+from tonnage.documents.source import Document, FieldError, Located, nearest, parse_yaml, validate
+from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.cluster import Taint
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.quantity import parse_quantity
+
+MAX_NODES: Final = 1000
+MAX_GPUS_PER_NODE: Final = 64
+SERVER_VERSIONS: Final = tuple(f"1.{minor}" for minor in range(31, 38))
+
+_DNS_LABEL: Final = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"
+_LABEL_NAME: Final = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+_LABEL_KEY: Final = re.compile(rf"([a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_LABEL_NAME}")
+_LABEL_VALUE: Final = re.compile(rf"({_LABEL_NAME})?")
+_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,63}")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def parse_taint(text: str) -> Taint:
+    """A taint in kubectl's syntax.
+
+    >>> parse_taint("nvidia.com/gpu=present:NoSchedule")
+    Taint(key='nvidia.com/gpu', value='present', effect='NoSchedule')
+
+    Raises:
+        ValueError: no such taint.
+    """
+    rest, _, effect = text.rpartition(":")
+    key, _, value = rest.partition("=")
+    if effect not in _EFFECTS or not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+        raise ValueError(f"no taint: {text[:100]}")
+    return Taint(key, value, effect)
+
+
+def _taint(text: str) -> str:
+    try:
+        parse_taint(text)
+    except ValueError as error:
+        remedy = f"write key=value:EFFECT or key:EFFECT, EFFECT one of {', '.join(_EFFECTS)}"
+        raise FieldError(str(error), remedy=remedy) from None
+    return text
+
+
+def _labels(labels: dict[str, str]) -> dict[str, str]:
+    for key, value in labels.items():
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+            raise FieldError(
+                f"no label: {key[:100]}={value[:100]}",
+                why="at most 63 of A-Z a-z 0-9 - _ . between letters or digits; a key may have a prefix/",
+            )
+    return labels
+
+
+def _quantity(value: str | int) -> str | int:
+    try:
+        if parse_quantity(str(value)) <= 0:
+            raise ValueError
+    except ValueError:
+        raise FieldError(
+            f"no positive quantity: {str(value)[:64]}", remedy="write 32, 500m or 128Gi"
+        ) from None
+    return value
+
+
+def _config_keys(configs: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, JsonValue]]:
+    for key in configs:
+        if not _CONFIG_KEY.fullmatch(key):
+            raise FieldError(
+                f"no ConfigMap key: {key[:100]}", why="letters, digits, - _ . and at most 63 of them"
+            )
+    return configs
+
+
+Quantity = Annotated[str | int, AfterValidator(_quantity)]
+Name = Annotated[str, Field(pattern=_DNS_LABEL)]
+
+
+class Gpu(Document):
+    """The cards of a node: `model` is a name of the catalogue."""
+
+    model: str
+    count: Annotated[int, Field(ge=1, le=MAX_GPUS_PER_NODE)] = 1
+
+
+class NodeGroup(Document):
+    """Nodes that are alike, named `<group>-<i>` from 0."""
+
+    name: Name
+    nodes: Annotated[int, Field(ge=0, le=MAX_NODES)] = 1
+    gpu: Gpu | None = None
+    cpu: Quantity = 32
+    memory: Quantity = "128Gi"
+    pods: Annotated[int, Field(ge=1, le=1000)] = 110
+    numa: Annotated[int, Field(ge=1, le=16)] = 1
+    """NUMA nodes; cards and cores are spread over them in order."""
+    labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default={})
+    taints: tuple[Annotated[str, AfterValidator(_taint)], ...] = ()
+    config: str | None = None
+    """Key of the device-plugin config; becomes the node label `nvidia.com/device-plugin.config`."""
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """`a100-0`, `a100-1`, …"""
+        return tuple(f"{self.name}-{index}" for index in range(self.nodes))
+
+    @property
+    def node_taints(self) -> tuple[Taint, ...]:
+        """`taints`, parsed."""
+        return tuple(map(parse_taint, self.taints))
+
+
+class Scenario(Document):
+    """A fleet. `configs` becomes the ConfigMap tonnage-system/device-plugin-config, a key each."""
+
+    name: Name
+    description: Annotated[str, Field(max_length=1000)] = ""
+    server_version: str = "1.35"
+    groups: Annotated[tuple[NodeGroup, ...], Field(max_length=100)]
+    configs: Annotated[dict[str, dict[str, JsonValue]], AfterValidator(_config_keys)] = Field(default={})
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of all groups."""
+        return sum(group.nodes for group in self.groups)
+
+    @cached_property
+    def config_texts(self) -> Mapping[str, str]:
+        """Data of the ConfigMap: key -> YAML text of a device-plugin config v1."""
+        return {key: yaml.safe_dump(value, sort_keys=False) for key, value in self.configs.items()}
+
+    def scaled(self, nodes: int) -> Scenario:
+        """The same fleet with `nodes` nodes, the groups in proportion, none emptied while there are enough.
+
+        Raises:
+            ConfigError: more nodes than one process can pretend, or less than one.
+        """
+        if not 1 <= nodes <= MAX_NODES:
+            raise ConfigError(
+                Problem(f"--nodes {nodes}", why=f"between 1 and {MAX_NODES} nodes can be pretended")
+            )
+        counts = proportional(tuple(group.nodes for group in self.groups), nodes)
+        groups = tuple(
+            group.model_copy(update={"nodes": count})
+            for group, count in zip(self.groups, counts, strict=True)
+        )
+        return self.model_copy(update={"groups": groups})
+
+
+def proportional(weights: tuple[int, ...], total: int) -> tuple[int, ...]:
+    """`total` dealt out by weight (D'Hondt), one to each weight above zero first; the earlier wins a tie.
+
+    >>> proportional((2, 4, 2), 4), proportional((1, 1), 1), proportional((0, 3), 6)
+    ((1, 2, 1), (1, 0), (0, 6))
+    """
+    counts = [0] * len(weights)
+    wanted = [index for index, weight in enumerate(weights) if weight] or list(range(len(weights)))
+    for index in wanted[:total]:
+        counts[index] = 1
+    for _ in range(total - sum(counts)):
+        best = max(wanted, key=lambda index: ((weights[index] or 1) / (counts[index] + 1), -index))
+        counts[best] += 1
+    return tuple(counts)
+
+
+def parse_scenario(text: str, *, source: str) -> Scenario:
+    """The scenario in `text`.
+
+    Raises:
+        ConfigError: every problem at once, each with its place and the nearest known name.
+    """
+    document = parse_yaml(text, source=source)
+    scenario = validate(document, Scenario)
+    problems = list(_contradictions(scenario, document))
+    if problems:
+        raise ConfigError(*problems)
+    return scenario
+
+
+def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
+    if not 1 <= scenario.nodes <= MAX_NODES:
+        yield Problem(
+            f"{scenario.nodes} nodes in all",
+            document.where(("groups",)),
+            why=f"between 1 and {MAX_NODES} can be pretended",
+        )
+    if scenario.server_version not in SERVER_VERSIONS:
+        known = f"one of {', '.join(SERVER_VERSIONS)}"
+        yield Problem(
+            f"unknown Kubernetes version {scenario.server_version[:20]}",
+            document.where(("serverVersion",)),
+            remedy=known,
+        )
+    seen: set[str] = set()
+    for index, group in enumerate(scenario.groups):
+        at = ("groups", index)
+        if group.name in seen:
+            yield Problem(
+                f"a second group named {group.name}", document.where((*at, "name")), remedy="rename one"
+            )
+        seen.add(group.name)
+        if group.gpu and group.gpu.model not in gpu_models():
+            yield Problem(
+                f"unknown GPU model {group.gpu.model[:60]}",
+                document.where((*at, "gpu", "model")),
+                remedy=nearest(group.gpu.model, sorted(gpu_models())),
+            )
+        if group.config is not None and group.config not in scenario.configs:
+            yield Problem(
+                f"no config named {group.config[:63]}",
+                document.where((*at, "config")),
+                why="a group's config is a key of configs",
+                remedy=nearest(group.config, sorted(scenario.configs)),
+            )

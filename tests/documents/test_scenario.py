@@ -1,0 +1,125 @@
+"""Scenario documents: fleets out of small YAML, strict, with the nearest known name."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonnage.documents.scenario import Scenario, parse_scenario, proportional
+from tonnage.model.cluster import Taint
+from tonnage.model.errors import ConfigError
+
+GOOD = """\
+name: mixed
+serverVersion: "1.36"
+groups:
+  - name: t4
+    nodes: 4
+    gpu: {model: T4}
+    config: shared
+    labels: {team: ml}
+    taints: ["nvidia.com/gpu=present:NoSchedule", "dedicated:NoExecute"]
+  - name: cpu
+    nodes: 2
+    cpu: 8
+    memory: 32Gi
+configs:
+  shared:
+    version: v1
+    sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}
+"""
+
+
+def scenario(text: str = GOOD) -> Scenario:
+    return parse_scenario(text, source="s.yaml")
+
+
+def test_a_good_scenario_is_read() -> None:
+    read = scenario()
+    assert [group.node_names for group in read.groups] == [
+        ("t4-0", "t4-1", "t4-2", "t4-3"),
+        ("cpu-0", "cpu-1"),
+    ]
+    assert read.groups[0].node_taints == (
+        Taint("nvidia.com/gpu", "present", "NoSchedule"),
+        Taint("dedicated", "", "NoExecute"),
+    )
+    assert read.groups[0].gpu is not None
+    assert read.groups[0].gpu.count == 1
+    assert (read.server_version, read.nodes) == ("1.36", 6)
+
+
+def test_a_config_becomes_the_text_of_a_config_map_key() -> None:
+    text = scenario().config_texts["shared"]
+    assert text.startswith("version: v1\n")
+    assert yaml.safe_load(text)["sharing"]["timeSlicing"]["resources"] == [
+        {"name": "nvidia.com/gpu", "replicas": 4}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param(
+            GOOD.replace("model: T4", "model: H10080"),
+            "s.yaml:6:11 groups[0].gpu.model: unknown GPU model H10080 | did you mean H100-80?",
+            id="an unknown model names the nearest",
+        ),
+        pytest.param(
+            GOOD.replace("config: shared", "config: shard"),
+            "groups[0].config: no config named shard | did you mean shared?",
+            id="an unknown config names the nearest",
+        ),
+        pytest.param(
+            GOOD.replace("nodes: 4", "nods: 4"),
+            "unknown field nods | did you mean nodes?",
+            id="a misspelt key",
+        ),
+        pytest.param(GOOD.replace("name: cpu", "name: t4"), "a second group named t4", id="a name twice"),
+        pytest.param(GOOD.replace("nodes: 4", "nodes: 4000"), "groups[0].nodes", id="too many nodes"),
+        pytest.param(GOOD.replace("nodes: 4", "nodes: 999"), "1001 nodes in all", id="too many nodes in all"),
+        pytest.param(GOOD.replace("nodes: 4", "nodes: four"), "groups[0].nodes", id="a word for a number"),
+        pytest.param(GOOD.replace("nodes: 4", "nodes: -1"), "groups[0].nodes", id="less than no nodes"),
+        pytest.param(
+            GOOD.replace("memory: 32Gi", "memory: 32GB"), "no positive quantity: 32GB", id="no quantity"
+        ),
+        pytest.param(GOOD.replace("team: ml", "team: a b"), "no label: team=a b", id="no label"),
+        pytest.param(GOOD.replace(":NoExecute", ":Never"), "no taint: dedicated:Never", id="no taint"),
+        pytest.param(GOOD.replace("name: t4", "name: T4"), "groups[0].name", id="no node name"),
+        pytest.param(
+            GOOD.replace('"1.36"', '"1.30"'), "unknown Kubernetes version 1.30", id="an old version"
+        ),
+        pytest.param(GOOD.replace("  shared:", "  a/b:"), "no ConfigMap key: a/b", id="no ConfigMap key"),
+        pytest.param("name: x\ngroups: []\n", "0 nodes in all", id="no nodes"),
+        pytest.param("", "s.yaml", id="an empty file"),
+    ],
+)
+def test_a_bad_scenario_is_refused_with_its_place(text: str, found: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        scenario(text)
+    lines = [f"{problem.where}: {problem.what} | {problem.remedy}" for problem in caught.value.problems]
+    assert any(found in line for line in lines), lines
+
+
+def test_scaling_keeps_the_proportions_and_no_group_is_lost() -> None:
+    assert [group.nodes for group in scenario().scaled(12).groups] == [8, 4]
+    assert [group.nodes for group in scenario().scaled(2).groups] == [1, 1]
+    assert [group.nodes for group in scenario().scaled(1).groups] == [1, 0]
+
+
+@pytest.mark.parametrize("nodes", [0, -3, 1001])
+def test_a_scale_out_of_bounds_is_refused(nodes: int) -> None:
+    with pytest.raises(ConfigError, match="between 1 and 1000"):
+        scenario().scaled(nodes)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.integers(1, 300))
+def test_everything_is_dealt_out_and_nothing_goes_to_the_empty(weights: list[int], total: int) -> None:
+    counts = proportional(tuple(weights), total)
+    assert sum(counts) == total
+    if any(weights):
+        assert all(count == 0 for weight, count in zip(weights, counts, strict=True) if weight == 0)
+    if total >= len(weights):
+        assert all(count > 0 for weight, count in zip(weights, counts, strict=True) if weight > 0)
