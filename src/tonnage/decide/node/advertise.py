@@ -1,0 +1,67 @@
+"""What kubelet may be told while containers hold devices under names of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tonnage.model.names import parse_device_id
+from tonnage.model.sharing import Advertisement, Hold, NodePlan, PlannedResource, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A way in which a device is given out. Uses of one device that differ exclude each other."""
+
+    resource: str
+    replicated: bool
+
+
+Uses = dict[str, dict[Use, Hold]]
+"""By device uuid: each use it is in, with one of the holds that say so."""
+
+
+def uses_of(holds: Iterable[Hold]) -> Uses:
+    """The uses that each device is in."""
+    uses: Uses = {}
+    for hold in holds:
+        for text in hold.ids:
+            device = parse_device_id(text)
+            use = Use(hold.resource, device.replica is not None)
+            uses.setdefault(device.uuid, {}).setdefault(use, hold)
+    return uses
+
+
+def conflict(resource: PlannedResource, slot: Slot, uses: Uses) -> Hold | None:
+    """A hold that forbids the slot: its device is held under another name, or exclusively while it is shared.
+
+    Two containers under the same use are kubelet's own business: it never gives out one id twice.
+    """
+    own = Use(resource.name, parse_device_id(slot.id).replica is not None)
+    return next((hold for use, hold in uses.get(slot.uuid, {}).items() if use != own), None)
+
+
+def advertise(plan: NodePlan, holds: Iterable[Hold]) -> tuple[Advertisement, ...]:
+    """Every resource of the plan; slots whose device is otherwise held are unhealthy until it is released."""
+    uses = uses_of(holds)
+    return tuple(
+        Advertisement(resource.name, tuple(_shown(resource, slot, uses) for slot in resource.slots))
+        for resource in plan.resources
+    )
+
+
+def _shown(resource: PlannedResource, slot: Slot, uses: Uses) -> Slot:
+    hold = conflict(resource, slot, uses)
+    if hold is None:
+        return slot
+    return replace(slot, healthy=False, reason=slot.reason or f"held as {describe(hold)}")
+
+
+def describe(hold: Hold) -> str:
+    """A hold in words.
+
+    >>> describe(Hold("nvidia.com/gpu", ("GPU-1",), "ml", "train", "main"))
+    'nvidia.com/gpu by ml/train'
+    """
+    owner = "/".join(part for part in (hold.namespace, hold.pod) if part)
+    return f"{hold.resource} by {owner}" if owner else hold.resource

@@ -1,0 +1,41 @@
+"""Whether the devices that kubelet chose for a container may be given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tonnage.decide.node.advertise import conflict, describe, uses_of
+from tonnage.model.sharing import Allocation, Hold, PlannedResource, Refusal
+
+
+def allocate(resource: PlannedResource, ids: Sequence[str], holds: Iterable[Hold]) -> Allocation | Refusal:
+    """The devices behind `ids`, replicas of one device counted once, or why not.
+
+    Source of the texts: NVIDIA/k8s-device-plugin, whose users search for them.
+    """
+    slots = {slot.id: slot for slot in resource.slots}
+    uses = uses_of(holds)
+    if not ids:
+        return _invalid(resource, "no-devices", "no devices requested")
+    if len(set(ids)) != len(ids):
+        return _invalid(resource, "duplicate-device", "a device is requested twice")
+    for slot_id in ids:
+        if slot_id not in slots:
+            return _invalid(resource, "unknown-device", f"unknown device: {slot_id[:200]}")
+    if resource.single_request and resource.shared and len(ids) > 1:
+        text = f"maximum request size for shared resources is 1; found {len(ids)}"
+        return _invalid(resource, "shared-request-too-large", text)
+    for slot_id in ids:
+        slot = slots[slot_id]
+        if not slot.healthy:
+            because = f" ({slot.reason})" if slot.reason else ""
+            return _invalid(resource, "unhealthy-device", f"device {slot_id} is unhealthy{because}")
+        if hold := conflict(resource, slot, uses):
+            text = f"device {slot_id} is held as {describe(hold)}"
+            return _invalid(resource, "held-under-another-name", text)
+    uuids = tuple(dict.fromkeys(slots[slot_id].uuid for slot_id in ids))
+    return Allocation(resource.name, tuple(ids), uuids)
+
+
+def _invalid(resource: PlannedResource, code: str, text: str) -> Refusal:
+    return Refusal(code, f'invalid allocation request for "{resource.name}": invalid request: {text}')

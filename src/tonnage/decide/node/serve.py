@@ -1,0 +1,72 @@
+"""Which plugin sockets to open, refresh and close, given what should be advertised and what stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tonnage.model.names import ResourceName
+from tonnage.model.sharing import Advertisement
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running plugin server; `kubelet` identifies the kubelet socket it registered at, else empty."""
+
+    advertised: Advertisement
+    socket_present: bool = True
+    kubelet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Open the socket of a resource, in place of one that vanished if there was one."""
+
+    advertisement: Advertisement
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Tell every open stream the new list."""
+
+    advertisement: Advertisement
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Introduce the resource to the kubelet that is there now."""
+
+    resource: ResourceName
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Tell kubelet that nothing is left, then close."""
+
+    resource: ResourceName
+
+
+Action: TypeAlias = Serve | Publish | Register | Withdraw
+
+
+def reconcile(
+    desired: tuple[Advertisement, ...], served: Mapping[ResourceName, Served], kubelet: str
+) -> tuple[Action, ...]:
+    """Steps from what stands to what should, withdrawals first so that no device is offered twice.
+
+    `kubelet` identifies kubelet's registration socket, empty when there is none. A resource is registered
+    again whenever its own socket was opened anew or kubelet's is another one.
+    """
+    wanted = {advertisement.resource for advertisement in desired}
+    actions: list[Action] = [Withdraw(name) for name in served if name not in wanted]
+    for advertisement in desired:
+        name, now = advertisement.resource, served.get(advertisement.resource)
+        opening = now is None or not now.socket_present
+        if opening:
+            actions.append(Serve(advertisement))
+        elif now is not None and now.advertised != advertisement:
+            actions.append(Publish(advertisement))
+        if kubelet and (opening or now is None or now.kubelet != kubelet):
+            actions.append(Register(name))
+    return tuple(actions)
