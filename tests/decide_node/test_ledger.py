@@ -116,14 +116,14 @@ class Node(RuleBasedStateMachine):
     def end_a_pod(self, data: st.DataObject) -> None:
         del self.running[data.draw(st.sampled_from(sorted(self.running)))]
 
-    @rule(answers=st.booleans(), delayed=st.booleans())
-    def ask_kubelet(self, answers: bool, delayed: bool) -> None:
+    @rule(answers=st.booleans(), delayed=st.booleans(), readable=st.booleans())
+    def ask_kubelet(self, answers: bool, delayed: bool, readable: bool) -> None:
         order = self.order
         self.order += 1
         shown = tuple(self.running.values()) if self.shown else ()
         if delayed:  # an allocation is answered while the question is under way
             self._admit_first_free()
-        checkpoint = tuple(Hold(h.resource, h.ids, pod="uid") for h in self.running.values())
+        checkpoint = tuple(Hold(h.resource, h.ids, pod="uid") for h in self.running.values() if readable)
         self.evidence = gather(
             self.evidence, shown if answers else None, checkpoint, order=order, settled=self.shown
         )
@@ -153,13 +153,13 @@ class Node(RuleBasedStateMachine):
     def agent_restarts(self) -> None:
         self.evidence, self.order = Evidence(), 1
         self.ledger = tuple(Entry(e.resource, e.id, 0, self.now, e.seen) for e in self.ledger)
-        self.ask_kubelet(answers=False, delayed=False)
+        self.ask_kubelet(answers=False, delayed=False, readable=False)
 
     @rule(seconds=st.sampled_from([1.0, UNSEEN_S * 2]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         if seconds > UNSEEN_S and self.shown:
-            self.ask_kubelet(answers=True, delayed=False)
+            self.ask_kubelet(answers=True, delayed=False, readable=False)
 
     @invariant()
     def one_use_for_each_device(self) -> None:
