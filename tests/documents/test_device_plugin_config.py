@@ -1,0 +1,213 @@
+"""Device-plugin configuration v1: what is honoured, and what is refused with line, field and remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.names import GPU, ResourceName
+from tonnage.model.sharing import (
+    DeviceIdStrategy,
+    DeviceListStrategy,
+    PluginConfig,
+    SharedPolicy,
+    SharedResource,
+)
+
+
+def parsed(text: str) -> PluginConfig:
+    return parse_device_plugin_config(text, source="f")
+
+
+def refused(text: str) -> tuple[Problem, ...]:
+    with pytest.raises(ConfigError) as caught:
+        parsed(text)
+    return caught.value.problems
+
+
+def sliced(entries: str, options: str = "") -> str:
+    return f"version: v1\nsharing:\n  timeSlicing:\n{options}    resources:\n{entries}"
+
+
+SHR_2 = sliced(
+    "    - name: nvidia.com/gpu\n      replicas: 4\n",
+    "    renameByDefault: true\n    failRequestsGreaterThanOne: true\n",
+)
+
+
+def test_shr_2_renamed_four_replicas_that_refuse_more_than_one() -> None:
+    shared = SharedResource(GPU, ResourceName("nvidia.com/gpu.shared"), 4)
+    assert parsed(SHR_2) == PluginConfig((shared,), fail_requests_greater_than_one=True)
+
+
+@pytest.mark.parametrize("text", ["", "version: v1", "flags: {}", "version: v1\nflags: {migStrategy: none}"])
+def test_without_sharing_devices_are_exclusive(text: str) -> None:
+    assert parsed(text) == PluginConfig()
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        pytest.param("name: gpu, replicas: 2", SharedResource(GPU, GPU, 2), id="not renamed, bare name"),
+        pytest.param(
+            "name: gpu, replicas: 2, rename: slice, devices: [0, '1', GPU-a]",
+            SharedResource(GPU, ResourceName("nvidia.com/slice"), 2, ("0", "1", "GPU-a")),
+            id="renamed and selected",
+        ),
+        pytest.param(
+            "name: gpu, replicas: 2, rename: a.io/b, devices: 3",
+            SharedResource(GPU, ResourceName("a.io/b"), 2, 3),
+            id="a count of devices",
+        ),
+        pytest.param("name: gpu, replicas: 2, devices: all", SharedResource(GPU, GPU, 2), id="all devices"),
+    ],
+)
+def test_entries(entry: str, expected: SharedResource) -> None:
+    assert parsed(sliced(f"    - {{{entry}}}")).shared == (expected,)
+
+
+def test_plugin_flags_are_honoured() -> None:
+    config = parsed(
+        "flags:\n  plugin:\n    deviceListStrategy: [envvar, cdi-cri]\n    deviceIDStrategy: index\n"
+        "    sharedDevicesAllocationPolicy: packed\n  gfd: {sleepInterval: 60s, oneshot: false}\n"
+    )
+    assert config.device_list == (DeviceListStrategy.ENVVAR, DeviceListStrategy.CDI_CRI)
+    assert config.device_id is DeviceIdStrategy.INDEX
+    assert config.shared_policy is SharedPolicy.PACKED
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what", "remedy"),
+    [
+        pytest.param(
+            sliced("    - name: nvidia.com/gpu\n      replicas: 1\n"),
+            "f:6:7 sharing.timeSlicing.resources[0].replicas",
+            "number of replicas must be >= 2, found 1",
+            "leave the sharing section out for exclusive use",
+            id="SHR-3: one replica",
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replicas: 0}"),
+            "f:5:",
+            "must be >= 2, found 0",
+            "leave the",
+            id="none",
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replicas: 999999}"), "f:5:", "must be <= 1024", "memory", id="huge"
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replicas: '4'}"), "f:5:", "valid integer", "", id="text for a number"
+        ),
+        pytest.param(
+            sliced("      []"), "f:4:5", "no resources specified", "leave sharing out", id="empty list"
+        ),
+        pytest.param(
+            "sharing:\n  timeSlicing: {resources: [{name: gpu, replicas: 2}]}\n  mps: {resources: []}",
+            "f:3:3 sharing.mps",
+            "timeSlicing and mps exclude each other",
+            "keep one",
+            id="SHR-4: MPS and time-slicing together",
+        ),
+        pytest.param(
+            "sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
+            "f:1:11",
+            "MPS is not supported",
+            "timeSlicing",
+            id="MPS",
+        ),
+        pytest.param(
+            "version: v2", "f:1:1 version", "unknown version: v2", "version: v1", id="another version"
+        ),
+        pytest.param(
+            "flags: {migStrategy: single}", "f:1:9", "single is not supported", "default none", id="MIG"
+        ),
+        pytest.param(
+            "flags: {migStrategy: some}", "f:1:9", "unknown MIG strategy: some", "mixed", id="no strategy"
+        ),
+        pytest.param(
+            "flags: {plugin: {deviceListStrategy: env}}",
+            "f:1:18",
+            "invalid device-list strategy: env",
+            "cdi-cri",
+            id="list",
+        ),
+        pytest.param(
+            "flags: {plugin: {passDeviceSpecs: true}}", "f:1:18", "true is not supported", "false", id="specs"
+        ),
+        pytest.param(
+            "resources: {gpus: [{pattern: A100*, name: a}]}", "f:1:13", "pattern", "remove it", id="patterns"
+        ),
+        pytest.param("imex: {channelIDs: [0]}", "f:1:1 imex", "IMEX", "remove", id="IMEX"),
+        pytest.param(
+            "version: v1\nsharin: {}",
+            "f:2:1 sharin",
+            "unknown field sharin",
+            "did you mean sharing?",
+            id="typo",
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replica: 2}"),
+            "f:5:",
+            "unknown field replica",
+            "did you mean replicas?",
+            id="deep typo",
+        ),
+        pytest.param(
+            "sharing: {}\nsharing: {}", "f:2:1 sharing", "duplicate key", "keep one", id="duplicate"
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replicas: 2, devices: 1}"),
+            "f:5:",
+            "shared and exclusive",
+            "rename",
+            id="mixed names",
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replicas: 2, rename: a, devices: ['0:1']}"),
+            "f:5:",
+            "MIG devices",
+            "whole",
+            id="MIG index",
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replicas: 2, rename: a, devices: [x]}"),
+            "f:5:",
+            "'x' selects no",
+            "index",
+            id="no device",
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replicas: 2, devices: 0}"), "f:5:", "must be > 0", "", id="no devices"
+        ),
+        pytest.param(
+            sliced("    - {name: gpu, replicas: 2}\n    - {name: gpu, replicas: 3}"),
+            "f:6:",
+            "no device",
+            "select",
+            id="starved",
+        ),
+        pytest.param(
+            sliced("    - {name: mig-1g.5gb, replicas: 2}"),
+            "f:5:",
+            "mig-1g.5gb is no resource",
+            "share",
+            id="MIG resource",
+        ),
+        pytest.param(
+            sliced("    - {name: Gpu, replicas: 2}"), "f:5:", "is no resource name", "", id="bad name"
+        ),
+        pytest.param("[]", "f:1:1", "should be an object", "", id="a list"),
+        pytest.param("sharing: {timeSlicing: {resources: [}}", "f:1:", "no valid YAML", "", id="broken YAML"),
+    ],
+)
+def test_refused_with_place_and_remedy(text: str, where: str, what: str, remedy: str) -> None:
+    found = refused(text)
+    fitting = [p for p in found if what in p.what and p.where.startswith(where) and remedy in p.remedy]
+    assert fitting, [str(problem) for problem in found]
+
+
+def test_every_problem_at_once() -> None:
+    found = refused(sliced("    - {name: gpu, replicas: 1}\n    - {name: gpu, replicas: 0, nme: x}"))
+    assert [p.where.split()[0] for p in found] == ["f:5:19", "f:6:19", "f:6:32"]
