@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-Json: TypeAlias = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+Json: TypeAlias = str | int | float | bool | list["Json"] | dict[str, "Json"] | None
 Row: TypeAlias = dict[str, Json]
 
 VERSION: Final = "0.35.8"
@@ -32,8 +32,8 @@ EXTENSIONS: Final = "k8s.io/apiextensions-apiserver"
 DISCOVERY: Final = "k8s.io/kubernetes"  # api/discovery: plural and short names, verbs, subresources
 MODULES: Final = {API: VERSION, MACHINERY: VERSION, EXTENSIONS: VERSION, DISCOVERY: "1" + VERSION[1:]}
 
-# Package (as it is named in the table) -> module, folder. A field's foreign type `corev1.Pod` is resolved by the
-# import lines of its own file.
+# Package (as it is named in the table) -> module, folder. A field's foreign type `corev1.Pod` is resolved by
+# the import lines of its own file.
 PACKAGES: Final = {
     "meta/v1": (MACHINERY, "pkg/apis/meta/v1"),
     "core/v1": (API, "core/v1"),
@@ -79,6 +79,8 @@ SCALARS: Final = {
     "runtime.RawExtension": "raw",
     "runtime.Object": "raw",
 }
+SAID_OTHERWISE: Final = ("int", "uint8", "uint32", "types.UID", "types.NodeName")
+GO_NAMES: Final = {"quantity": "resource.Quantity", "bytes": "[]uint8"}
 # Types of these packages whose JSON is not that of their Go struct.
 SPECIAL: Final = {
     "meta/v1.Time": "time",
@@ -213,11 +215,14 @@ class Resolver:
         if go_type.startswith("*"):
             return self.describe(package, go_type[1:])
         if go_type in SCALARS:
-            return {"type": SCALARS[go_type]}
+            word = SCALARS[go_type]
+            return {"type": word, "go": go_type} if go_type in SAID_OTHERWISE else {"type": word}
         if go_type.startswith("[]"):
-            return self.holder("array", package, go_type[2:])
+            return self.holder("array", package, "[]", go_type[2:])
         if go_type.startswith("map["):
-            return self.holder("map", package, go_type.split("]", 1)[1])
+            key, item = go_type[4:].split("]", 1)
+            named = key if key == "string" else self.locate(package, key).rsplit("/", 1)[-1]
+            return self.holder("map", package, f"map[{named}]", item)
         full = self.locate(package, go_type)
         if full in SCALARS:
             return {"type": SCALARS[full]}
@@ -229,12 +234,12 @@ class Resolver:
             return {"type": "object", "ref": full}
         described = self.describe(declared, declared.aliases[name])
         if name in declared.enums:
-            described["enum"] = sorted(
-                {v for t, v in declared.constants.values() if t == name and isinstance(v, str)}
-            )
-        return described
+            described["enum"] = [
+                *sorted({v for t, v in declared.constants.values() if t == name and isinstance(v, str)})
+            ]
+        return {**described, "go": f"{home.rsplit('/', 1)[-1]}.{name}"}
 
-    def holder(self, word: str, package: Package, go_item: str) -> Row:
+    def holder(self, word: str, package: Package, prefix: str, go_item: str) -> Row:
         """An array or a map of `go_item`; an array inside it is written `array:string`."""
         item = self.describe(package, go_item)
         inner = f"{item['type']}:{item['item']}" if "item" in item else item["type"]
@@ -243,6 +248,8 @@ class Resolver:
             row["ref"] = item["ref"]
         if "enum" in item:
             row["enum"] = item["enum"]
+        if "go" in item or prefix not in ("[]", "map[string]"):
+            row["go"] = prefix + str(item.get("go", GO_NAMES.get(str(inner), inner)))
         return row
 
     def default(self, package: Package, text: str) -> Json:
@@ -274,13 +281,10 @@ def field_row(
         "map_keys": [value for key, value in markers if key == "listMapKey"],
         "patch_strategy": [word for word in tags.get("patchStrategy", "").split(",") if word],
         "merge_key": tags.get("patchMergeKey", ""),
-        "default": resolver.default(package, marks["default"]) if "default" in marks else None,
         "number": number,
     }
-    row.update({key: value for key, value in extra.items() if value not in (None, "", [], False, 0)})
-    if extra["default"] is not None:
-        row["default"] = extra["default"]
-    return row
+    row.update({key: value for key, value in extra.items() if value})
+    return {**row, "default": resolver.default(package, marks["default"])} if "default" in marks else row
 
 
 def is_struct(row: Row, pointer: bool) -> bool:
@@ -331,7 +335,7 @@ def kind_rows(folder: Path, packages: dict[str, Package]) -> list[Row]:
 
 def package_of(group: str) -> str:
     """The package that holds an API group."""
-    return GROUP_PACKAGES.get(group, group.split(".")[0])
+    return GROUP_PACKAGES.get(group, group.split(".", maxsplit=1)[0])
 
 
 def kind_row(found: dict[str, Json], group: str, version: str) -> Row:

@@ -1,9 +1,9 @@
-"""The schema tables of built-in kinds: one source for decoding, defaults, patches, protobuf bodies and discovery.
+"""The schema tables of built-in kinds: they drive decoding, defaults, patches, protobuf and discovery.
 
-`schema.json` holds facts that `scripts/extract_schema.py` takes out of the Go sources of Kubernetes; its first line names
-them with their versions.
+`schema.json` holds facts that `scripts/extract_schema.py` takes out of the Go sources of Kubernetes; its
+first line names them with their versions.
 
-Source: k8s.io/api, k8s.io/apimachinery, k8s.io/apiextensions-apiserver (types.go), k8s.io/kubernetes (api/discovery).
+Source: types.go of k8s.io/{api,apimachinery,apiextensions-apiserver}, api/discovery of k8s.io/kubernetes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import msgspec
 class Field(msgspec.Struct, frozen=True):
     """A field of an object, as it stands in JSON.
 
-    `type` is one of string, bool, bytes (base64), int32, int64, float64, quantity, int-or-string, time, micro-time,
-    duration, raw (any JSON), object, array, map, schema-or-array, schema-or-bool, schema-or-strings.
+    `type` is one of string, bool, bytes (base64), int32, int64, float64, quantity, int-or-string,
+    time, micro-time, duration, raw (any JSON), object, array, map, schema-or-array, schema-or-bool and
+    schema-or-strings.
     `item` is the type of an array's or a map's elements (`array:string` for an array in it); `ref` names the
     ObjectType of an object, or of the elements.
     """
@@ -42,6 +43,10 @@ class Field(msgspec.Struct, frozen=True):
     enum: tuple[str, ...] = ()
     number: int = 0
     """Protobuf number; 0 for a field that comes from an inlined struct or has none."""
+    go: str = ""
+    """Go type where the words above do not tell it: messages about wrong types name it."""
+    inside: tuple[str, ...] = ()
+    """Go names of the inlined structs that the field comes from, outermost first."""
 
 
 class Inline(msgspec.Struct, frozen=True):
@@ -147,7 +152,8 @@ def _flatten(table: _Table, name: str, done: dict[str, ObjectType]) -> ObjectTyp
     for position, field in enumerate([*row.fields, None]):
         for inline in inlines.get(position, ()):
             for inner in _flatten(table, inline.ref, done).fields.values():
-                fields[inner.name] = msgspec.structs.replace(inner, number=0)
+                path = (inline.ref.rpartition(".")[2], *inner.inside)
+                fields[inner.name] = msgspec.structs.replace(inner, number=0, inside=path)
         if field is not None:
             fields[field.name] = field
     done[name] = ObjectType(name, fields, tuple(row.inline))

@@ -1,0 +1,225 @@
+"""A body turned into the object that the server stores: known fields only, each in its canonical form.
+
+Source: sigs.k8s.io/json (decoder and its messages), k8s.io/apimachinery (runtime/serializer/json).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.objects import scalars
+from tonnage.twin.apiserver.objects.body import BodyError, Repeated
+from tonnage.wire.schema import Field, ObjectType, Schema
+
+MOST_STRICT: Final = 100
+"""So many unknown or duplicate fields are reported at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The object as stored, and `unknown field "a.b"`, `duplicate field "a.b"` for what was passed over."""
+
+    value: JsonObject
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Where the decoder stands: as messages about types say it (`stack`), as strict errors do (`path`)."""
+
+    schema: Schema
+    struct: str = ""
+    stack: list[str] = field(default_factory=list)
+    path: list[str] = field(default_factory=list)
+    strict: dict[str, None] = field(default_factory=dict)
+
+    def note(self, what: str, key: str) -> None:
+        if len(self.strict) < MOST_STRICT:
+            self.strict[f'{what} "{".".join([*self.path, key]).replace(".[", "[")}"'] = None
+
+    def fail(self, value: JsonValue, go_type: str) -> NoReturn:
+        """Refuse a value of the wrong type."""
+        where = f"Go struct field {self.struct}.{'.'.join(self.stack)}" if self.stack else "Go value"
+        raise BodyError(f"json: cannot unmarshal {scalars.describe(value)} into {where} of type {go_type}")
+
+
+def decode(schema: Schema, type_name: str, body: JsonValue, *, strict: bool = False) -> Decoded:
+    """The object of that type (`core/v1.Pod`) that a JSON body says.
+
+    Unknown fields are dropped and named; null and, where Go leaves them out, zero values are dropped;
+    what Go always writes is filled in (`status: {}`). Quantities, times and base64 come out canonical.
+
+    Raises:
+        BodyError: a value has the wrong type; or, with `strict`, a field is unknown or stands twice.
+    """
+    subject = _subject(type_name, body)
+    try:
+        if not isinstance(body, dict):
+            raise BodyError(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{scalars.describe(body)} into Go value of type struct"
+            )
+        walk = _Walk(schema)
+        value = _object(walk, schema.types[type_name], body)
+        if strict and walk.strict:
+            raise BodyError(f"strict decoding error: {', '.join(walk.strict)}")
+    except BodyError as error:
+        raise BodyError(error.detail, subject=subject) from None
+    return Decoded(value, tuple(walk.strict))
+
+
+def _subject(type_name: str, body: JsonValue) -> str:
+    """`Pod in version "v1" cannot be handled as a Pod`."""
+    package, name = type_name.rsplit(".", 1)
+    said = body if isinstance(body, dict) else {}
+    kind = said.get("kind") or name
+    version = str(said.get("apiVersion") or package).rsplit("/", 1)[-1]
+    return f'{kind} in version "{version}" cannot be handled as a {name}'
+
+
+def _object(walk: _Walk, described: ObjectType, body: JsonObject) -> JsonObject:
+    fields = described.fields
+    found: JsonObject = {}
+    outer, struct = walk.struct, described.name.rsplit(".", 1)[-1]
+    repeated = body.repeated if isinstance(body, Repeated) else ()
+    for key, value in body.items():
+        row = fields.get(key)
+        if row is None:
+            walk.note("unknown field", key)
+            continue
+        if key in repeated:
+            walk.note("duplicate field", key)
+        if value is None:
+            continue
+        depth = len(walk.stack)
+        walk.struct = struct
+        walk.stack += (*row.inside, key)
+        walk.path.append(key)
+        found[key] = _value(walk, row, value)
+        walk.path.pop()
+        del walk.stack[depth:]
+    walk.struct = outer
+    return _written(walk.schema, fields, found)
+
+
+def _written(schema: Schema, fields: dict[str, Field], found: JsonObject) -> JsonObject:
+    """The fields that Go writes, in its order."""
+    result: JsonObject = {}
+    for name, row in fields.items():
+        if name in found:
+            value = found[name]
+            if row.keep or row.pointer or value not in _ZEROES:
+                result[name] = value
+        elif row.keep:
+            result[name] = zero_value(schema, row)
+    return result
+
+
+_ZEROES: Final[tuple[JsonValue, ...]] = ("", 0, [], {})
+
+
+def zero_value(schema: Schema, row: Field) -> JsonValue:
+    """What Go writes for a field that nobody set and that is not left out."""
+    if row.pointer:
+        return None
+    if row.type == "object":
+        fields = schema.types[row.ref].fields
+        return {name: zero_value(schema, inner) for name, inner in fields.items() if inner.keep}
+    return scalars.ZERO.get(row.type)
+
+
+def _value(walk: _Walk, row: Field, value: JsonValue) -> JsonValue:
+    if row.type == "object":
+        if not isinstance(value, dict):
+            walk.fail(value, go_name(row.type, row))
+        return _object(walk, walk.schema.types[row.ref], value)
+    if row.type == "array":
+        return _array(walk, row, row.item, value)
+    if row.type == "map":
+        return _map(walk, row, value)
+    return _scalar(walk, row.type, row, value)
+
+
+def _array(walk: _Walk, row: Field, item: str, value: JsonValue) -> JsonValue:
+    if not isinstance(value, list):
+        walk.fail(value, go_name("array", row) if row.type == "array" else f"[]{item}")
+    result: list[JsonValue] = []
+    for index, element in enumerate(value):
+        walk.path.append(f"[{index}]")
+        result.append(_item(walk, row, item, element))
+        walk.path.pop()
+    return result
+
+
+def _map(walk: _Walk, row: Field, value: JsonValue) -> JsonValue:
+    if not isinstance(value, dict):
+        walk.fail(value, go_name("map", row))
+    repeated = value.repeated if isinstance(value, Repeated) else ()
+    result: JsonObject = {}
+    for key, element in value.items():
+        if key in repeated:
+            walk.note("duplicate field", key)
+        walk.path.append(key)
+        result[key] = _item(walk, row, row.item, element)
+        walk.path.pop()
+    return dict(sorted(result.items()))
+
+
+def _item(walk: _Walk, row: Field, item: str, value: JsonValue) -> JsonValue:
+    """One element of an array or a map."""
+    if item.startswith("array:"):
+        return [] if value is None else _array(walk, row, item.partition(":")[2], value)
+    if item == "object":
+        if value is not None and not isinstance(value, dict):
+            walk.fail(value, go_name("object", row))
+        return _object(walk, walk.schema.types[row.ref], value or {})
+    if value is None:
+        return scalars.ZERO.get(item)
+    return _scalar(walk, item, row, value)
+
+
+def _scalar(walk: _Walk, word: str, row: Field, value: JsonValue) -> JsonValue:
+    read: Callable[[JsonValue], JsonValue] | None = scalars.READERS.get(word)
+    if read is None:
+        return value if word == "raw" else _union(walk, word, value)
+    try:
+        return read(value)
+    except scalars.WrongTypeError as error:
+        walk.fail(value, error.go_type or go_name(word, row))
+    except ValueError as error:
+        raise BodyError(str(error)) from None
+
+
+def _union(walk: _Walk, word: str, value: JsonValue) -> JsonValue:
+    """A JSON schema where a list of them, a bool or a list of strings may stand instead."""
+    described = walk.schema.types["apiextensions/v1.JSONSchemaProps"]
+    if isinstance(value, dict):
+        return _object(walk, described, value)
+    if word == "schema-or-array" and isinstance(value, list):
+        return [_object(walk, described, item) if isinstance(item, dict) else item for item in value]
+    if (word == "schema-or-bool" and isinstance(value, bool)) or isinstance(value, list):
+        return value
+    raise BodyError(
+        "boolean or JSON schema expected"
+        if word == "schema-or-bool"
+        else f"unexpected {scalars.describe(value)}"
+    )
+
+
+def go_name(word: str, row: Field) -> str:
+    """The Go type that a message names for a field, or for an element of it."""
+    if word == row.type and row.go:
+        return row.go
+    if word == "array":
+        return f"[]{go_name(row.item, row)}"
+    if word == "map":
+        return f"map[string]{go_name(row.item, row)}"
+    if word == "object":
+        return row.ref.rsplit("/", 1)[-1]
+    if row.go and word == row.item:
+        named = row.go.removeprefix("[]") if row.go.startswith("[]") else row.go.partition("]")[2]
+        return named or scalars.GO_NAMES.get(word, word)
+    return scalars.GO_NAMES.get(word, word)

@@ -1,0 +1,304 @@
+"""Strategic merge patch, driven by the merge keys and strategies of the schema table.
+
+Source: k8s.io/apimachinery (util/strategicpatch, util/mergepatch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.objects.body import copy_json
+from tonnage.twin.apiserver.objects.patch import PatchError, same_json
+from tonnage.wire.schema import Field, Schema
+
+DIRECTIVE: Final = "$patch"
+RETAIN: Final = "$retainKeys"
+DELETE_PREFIX: Final = "$deleteFromPrimitiveList/"
+ORDER_PREFIX: Final = "$setElementOrder/"
+_Key = Callable[[JsonValue], JsonValue]
+
+
+def strategic_merge(schema: Schema, type_name: str, original: JsonObject, patch: JsonObject) -> JsonObject:
+    """The object of that type after the patch; neither is changed.
+
+    Raises:
+        PatchError: 400 for a directive or list that is malformed, 422 for a field that the type lacks.
+    """
+    return _merge_object(schema, type_name, original, patch)
+
+
+def _merge_object(schema: Schema, type_name: str, original: JsonObject, patch: JsonObject) -> JsonObject:
+    """Merge by the fields of a type; with no type (maps, raw JSON) every key merges as a map's."""
+    if DIRECTIVE in patch:
+        return _directed(patch)
+    result = _retained(original, patch)
+    orders: dict[str, list[JsonValue]] = {}
+    deletions: dict[str, list[JsonValue]] = {}
+    plain: JsonObject = {}
+    for key, value in patch.items():
+        if key.startswith(ORDER_PREFIX):
+            orders[key.removeprefix(ORDER_PREFIX)] = _listed(value, "setElementOrder list")
+        elif key.startswith(DELETE_PREFIX):
+            deletions[key.removeprefix(DELETE_PREFIX)] = _listed(value, "primitive list")
+        elif key != RETAIN:
+            plain[key] = value
+    for key, order in orders.items():
+        _merge_ordered(schema, type_name, result, key, (plain.pop(key, None), order))
+    for key, value in plain.items():
+        if value is None:
+            result.pop(key, None)
+        elif (merged := _merge_value(schema, type_name, key, result.get(key), value)) is not None:
+            result[key] = merged
+        else:
+            result.pop(key, None)
+    for key, gone in deletions.items():
+        if isinstance(current := result.get(key), list):
+            result[key] = [item for item in current if not _among(item, gone)]
+    return result
+
+
+def _directed(patch: JsonObject) -> JsonObject:
+    """What `$patch` says of a whole object."""
+    match patch[DIRECTIVE]:
+        case "replace":
+            return {key: copy_json(value) for key, value in patch.items() if key != DIRECTIVE}
+        case "delete":
+            return {}
+        case other:
+            raise PatchError(f"unknown patch type: {other} in map: {_go_map(patch)}", code=400)
+
+
+def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
+    """The original without what `$retainKeys` does not name."""
+    if RETAIN not in patch:
+        return dict(original)
+    retained = _listed(patch[RETAIN], "retainKeys")
+    for key, value in patch.items():
+        if key == RETAIN or value is None or key.startswith((ORDER_PREFIX, DELETE_PREFIX)):
+            continue
+        if key not in retained:
+            raise PatchError("invalid patch format of retainKeys", code=400)
+    return {key: value for key, value in original.items() if key in retained}
+
+
+def _merge_value(schema: Schema, type_name: str, key: str, current: JsonValue, value: JsonValue) -> JsonValue:
+    """The value of one field after the patch; None if nothing is left of it."""
+    if isinstance(current, dict) and isinstance(value, dict):
+        row = _field(schema, type_name, key)
+        if row is not None and "replace" in row.patch_strategy:
+            return copy_json(value)
+        return _merge_object(schema, row.ref if row and row.type == "object" else "", current, value)
+    if isinstance(current, list) and isinstance(value, list):
+        row = _field(schema, type_name, key)
+        if row is not None and "merge" in row.patch_strategy:
+            return _merge_list(schema, row, current, value)
+        return copy_json(value)
+    return _fresh(value)
+
+
+def _field(schema: Schema, type_name: str, key: str) -> Field | None:
+    """The table's row of a field, None in a map."""
+    if not type_name:
+        return None
+    row = schema.types[type_name].fields.get(key)
+    if row is None:
+        struct = type_name.rsplit(".", 1)[-1]
+        text = f'unable to find api field in struct {struct} for the json field "{key}"'
+        raise PatchError(text, message=text)
+    return row
+
+
+def _fresh(value: JsonValue) -> JsonValue:
+    """A value that meets nothing to merge with: without nulls and without what carries a directive."""
+    if isinstance(value, dict):
+        if DIRECTIVE in value:
+            return None
+        kept = {
+            key: _fresh(inner)
+            for key, inner in value.items()
+            if not key.startswith((ORDER_PREFIX, DELETE_PREFIX))
+        }
+        return {key: inner for key, inner in kept.items() if inner is not None and key != RETAIN}
+    if isinstance(value, list):
+        return [inner for inner in map(_fresh, value) if inner is not None]
+    return value
+
+
+def _merge_list(schema: Schema, row: Field, current: list[JsonValue], patch: list[JsonValue]) -> JsonValue:
+    if not current and not patch:
+        return current
+    if not isinstance((current or patch)[0], dict):
+        return _ordered(
+            [*current, *(item for item in _unique(patch) if not _among(item, current))], patch, current, ""
+        )
+    merged, base = _merge_elements(schema, row, current, patch)
+    return _ordered(merged, patch, base, row.merge_key)
+
+
+def _merge_elements(
+    schema: Schema, row: Field, current: list[JsonValue], patch: list[JsonValue]
+) -> tuple[list[JsonValue], list[JsonValue]]:
+    """Objects merged by the merge key; and what was there before, with `$patch: delete` done."""
+    if not row.merge_key:
+        raise PatchError(f"cannot merge lists without merge key for {row.name}", code=400)
+    base = list(current)
+    additions: list[JsonObject] = []
+    replace = False
+    for item in patch:
+        if not isinstance(item, dict):
+            raise PatchError("expected a map, but received a non-map element", code=400)
+        match item.get(DIRECTIVE):
+            case None:
+                additions.append(item)
+            case "delete":
+                value = _key_of(item, row.merge_key)
+                base = [
+                    old for old in base if not (isinstance(old, dict) and old.get(row.merge_key) == value)
+                ]
+            case "replace":
+                replace = True
+            case "merge":
+                raise PatchError("merging lists cannot yet be specified in the patch", code=400)
+            case other:
+                raise PatchError(f"unknown patch type: {other} in map: {_go_map(item)}", code=400)
+    if replace:
+        return [_fresh(item) for item in additions], []
+    return _with_additions(schema, row, base, additions), base
+
+
+def _with_additions(
+    schema: Schema, row: Field, base: list[JsonValue], additions: list[JsonObject]
+) -> list[JsonValue]:
+    merged = list(base)
+    for item in additions:
+        value = _key_of(item, row.merge_key)
+        found = _index(merged, row.merge_key, value)
+        if found < 0:
+            merged.append(_fresh(item))
+            continue
+        old = merged[found]
+        assert isinstance(old, dict)
+        merged[found] = _merge_object(schema, row.ref, old, item)
+    return merged
+
+
+def _merge_ordered(
+    schema: Schema, type_name: str, result: JsonObject, key: str, given: tuple[JsonValue, list[JsonValue]]
+) -> None:
+    """Merge a list and put it into the order that `$setElementOrder` gives."""
+    value, order = given
+    row = _field(schema, type_name, key)
+    if row is None:
+        return
+    current = result.get(key)
+    if current is not None and not isinstance(current, list):
+        raise PatchError("expected a slice, but received another kind", code=400)
+    patch = None if value is None else _listed(value, "setElementOrder list")
+    if patch is not None:
+        _check_order(patch, order, row.merge_key)
+    if current is None and patch is None:
+        return
+    if current is None:
+        merged: JsonValue = _fresh(patch)
+    elif patch is None:
+        merged = current
+    else:
+        merged = _merge_value(schema, type_name, key, current, patch)
+    result[key] = _ordered(_listed(merged, "setElementOrder list"), order, current or [], row.merge_key)
+
+
+def _check_order(patch: list[JsonValue], order: list[JsonValue], merge_key: str) -> None:
+    """Refuse a patch list whose order is not that of the order list."""
+    if not patch or not order:
+        return
+    names = [_value_of(item, merge_key) for item in order]
+    position = 0
+    for item in patch:
+        if isinstance(item, dict) and DIRECTIVE in item:
+            continue
+        wanted = _value_of(item, merge_key)
+        try:
+            position = names.index(wanted, position) + 1
+        except ValueError:
+            text = f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n"
+            raise PatchError(text, code=400) from None
+
+
+def _ordered(
+    merged: list[JsonValue], order: list[JsonValue], before: list[JsonValue], merge_key: str
+) -> list[JsonValue]:
+    """Elements that `order` names in its order, the server's own in theirs, woven as they stood before."""
+    wanted = [_value_of(item, merge_key) for item in order]
+    server = [_value_of(item, merge_key) for item in before]
+    keyed = [(_value_of(item, merge_key), item) for item in merged]
+    ours = sorted(
+        (pair for pair in keyed if _among(pair[0], wanted)), key=lambda pair: _place(pair[0], wanted)
+    )
+    theirs = sorted(
+        (pair for pair in keyed if not _among(pair[0], wanted)), key=lambda pair: _place(pair[0], server)
+    )
+    result: list[JsonValue] = []
+    while ours and theirs:
+        left, right = _place(theirs[0][0], server), _place(ours[0][0], server)
+        takes_theirs = left < right < len(server)
+        result.append((theirs if takes_theirs else ours).pop(0)[1])
+    return [*result, *(item for _, item in [*theirs, *ours])]
+
+
+def _place(value: JsonValue, among: list[JsonValue]) -> int:
+    """First position of a value; the length if it is not there."""
+    return next((index for index, item in enumerate(among) if same_json(item, value)), len(among))
+
+
+def _among(value: JsonValue, items: list[JsonValue]) -> bool:
+    return _place(value, items) < len(items)
+
+
+def _unique(items: list[JsonValue]) -> list[JsonValue]:
+    return [item for index, item in enumerate(items) if not _among(item, items[:index])]
+
+
+def _index(items: list[JsonValue], merge_key: str, value: JsonValue) -> int:
+    """Position of the object with that merge key, -1 if there is none."""
+    for index, item in enumerate(items):
+        if isinstance(item, dict) and merge_key in item and same_json(item[merge_key], value):
+            return index
+    return -1
+
+
+def _value_of(item: JsonValue, merge_key: str) -> JsonValue:
+    """The merge key's value of an object, or the scalar itself."""
+    return item.get(merge_key) if isinstance(item, dict) else item
+
+
+def _key_of(item: JsonObject, merge_key: str) -> JsonValue:
+    if merge_key not in item:
+        raise PatchError(f"map: {_go_map(item)} does not contain declared merge key: {merge_key}", code=400)
+    return item[merge_key]
+
+
+def _listed(value: JsonValue, what: str) -> list[JsonValue]:
+    if not isinstance(value, list):
+        raise PatchError(f"invalid patch format of {what}", code=400)
+    return value
+
+
+def _go_map(item: JsonObject) -> str:
+    """An object as Go prints a map: keys in order, `map[a:1 b:x]`."""
+    return f"map[{' '.join(f'{key}:{_go_value(item[key])}' for key in sorted(item))}]"
+
+
+def _go_value(value: JsonValue) -> str:
+    match value:
+        case dict():
+            return _go_map(value)
+        case list():
+            return f"[{' '.join(map(_go_value, value))}]"
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "<nil>"
+        case _:
+            return str(value)
