@@ -1,0 +1,299 @@
+"""Wire objects as model values, so that the thinking rooms never see the wire. Pure; twin and CLI share it.
+
+What cannot be read becomes a problem of the object it stands in, and a pod with such a problem is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from tonnage.adapters.reading_gpu import gpu_status_from
+from tonnage.adapters.reading_parts import (
+    Notes,
+    affinity_of,
+    amounts,
+    label_selector,
+    moment,
+    selector_of,
+    spread_of,
+)
+from tonnage.model.cluster import (
+    Container,
+    DisruptionBudget,
+    HostPort,
+    Labels,
+    LabelSelector,
+    Node,
+    OddQuantity,
+    Owner,
+    Pod,
+    PodStatus,
+    PriorityClass,
+    Quota,
+    Requirement,
+    Snapshot,
+    Taint,
+    Toleration,
+    WorkloadSelector,
+)
+from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.quantity import parse_quantity
+from tonnage.wire import objects as w
+
+_BOUND_VOLUMES: Final = (
+    "persistentVolumeClaim",
+    "ephemeral",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "azureDisk",
+    "iscsi",
+    "rbd",
+)
+"""Volume sources that have a say in where a pod may run."""
+_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
+
+
+def pod_from(pod: w.Pod) -> Pod:
+    """A pod, running or only a manifest. An amount that cannot be read is a problem, and `unmodelled`."""
+    notes = Notes()
+    spec, meta = pod.spec, pod.metadata
+    containers = _containers(spec.containers, "spec.containers", notes)
+    init = _containers(spec.init_containers, "spec.initContainers", notes)
+    pod_level = spec.resources or w.ResourceRequirements()
+    level = {**pod_level.limits, **pod_level.requests}
+    pod_requests = amounts(level, "spec.resources.requests", notes)
+    overhead = amounts(spec.overhead, "spec.overhead", notes)
+    unread = tuple(f"unreadable {problem.where}" for problem in notes.problems)
+    return Pod(
+        name=meta.name or meta.generate_name,
+        namespace=meta.namespace or "default",
+        uid=meta.uid,
+        labels=meta.labels,
+        created=moment(meta.creation_timestamp),
+        owner=_owner(meta),
+        node_name=spec.node_name,
+        scheduler_name=spec.scheduler_name or "default-scheduler",
+        priority=spec.priority,
+        priority_class=spec.priority_class_name,
+        may_preempt=spec.preemption_policy != "Never",
+        containers=containers,
+        init_containers=init,
+        overhead=overhead,
+        pod_requests=pod_requests,
+        node_selector=spec.node_selector,
+        affinity=affinity_of(spec.affinity, meta.labels),
+        tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations),
+        spread=spread_of(spec.topology_spread_constraints, meta.labels),
+        host_ports=_host_ports(spec),
+        gates=tuple(str(gate.get("name", "")) for gate in spec.scheduling_gates),
+        unmodelled=(*_unmodelled(spec), *unread),
+        status=_pod_status(pod),
+        problems=tuple(notes.problems),
+    )
+
+
+def node_from(node: w.Node) -> Node:
+    """A node. Amounts that cannot be read are its problems."""
+    notes = Notes()
+    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    return Node(
+        name=node.metadata.name,
+        labels=node.metadata.labels,
+        unschedulable=node.spec.unschedulable,
+        taints=tuple(Taint(t.key, t.value, t.effect) for t in node.spec.taints),
+        allocatable=amounts(node.status.allocatable, "status.allocatable", notes),
+        capacity=amounts(node.status.capacity, "status.capacity", notes),
+        images={_tagged(name): i.size_bytes for i in node.status.images for name in i.names},
+        ready=None if ready is None else ready.status == "True",
+        ready_message=ready.message if ready else "",
+        problems=tuple(notes.problems),
+    )
+
+
+@dataclass(slots=True)
+class _Parts:
+    """A snapshot under way."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    classes: list[PriorityClass] = field(default_factory=list)
+    namespaces: dict[str, Labels] = field(default_factory=dict)
+    budgets: list[DisruptionBudget] = field(default_factory=list)
+    selectors: list[WorkloadSelector] = field(default_factory=list)
+    quotas: list[Quota] = field(default_factory=list)
+    gpu: dict[str, GpuStatus] = field(default_factory=dict)
+
+    def take(self, obj: w.Object) -> None:
+        """Sort one object in; kinds that bear on nothing here are passed over."""
+        meta = obj.metadata
+        match obj:
+            case w.Pod():
+                self.pods.append(pod_from(obj))
+            case w.Node():
+                self.nodes.append(node_from(obj))
+            case w.PriorityClass():
+                self.classes.append(priority_class_from(obj))
+            case w.Namespace():
+                self.namespaces[meta.name] = meta.labels
+            case w.PodDisruptionBudget():
+                self.budgets.append(budget_from(obj))
+            case w.ReplicaSet():
+                self.selectors.append(workload_from(obj, "ReplicaSet"))
+            case w.ResourceQuota():
+                self.quotas.append(quota_from(obj))
+            case w.NodeGPUStatus():
+                self.gpu[meta.name] = gpu_status_from(obj)
+            case _:
+                pass
+
+
+def snapshot_from(
+    objects: Iterable[w.Object], *, server_version: str = "", now: datetime | None = None
+) -> Snapshot:
+    """A snapshot of any mix of objects. Priorities that only name a class get its value."""
+    parts = _Parts()
+    for obj in objects:
+        parts.take(obj)
+    return Snapshot(
+        nodes=tuple(parts.nodes),
+        pods=tuple(parts.pods),
+        priority_classes=tuple(parts.classes),
+        namespaces=parts.namespaces,
+        budgets=tuple(parts.budgets),
+        selectors=tuple(parts.selectors),
+        quotas=tuple(parts.quotas),
+        gpu=parts.gpu,
+        server_version=server_version,
+        now=now,
+    )
+
+
+def priority_class_from(cls: w.PriorityClass) -> PriorityClass:
+    """A priority class."""
+    return PriorityClass(cls.metadata.name, cls.value, cls.global_default, cls.preemption_policy != "Never")
+
+
+def budget_from(budget: w.PodDisruptionBudget) -> DisruptionBudget:
+    """A disruption budget with what it allows at the moment."""
+    allowed, disrupted = budget.status.get("disruptionsAllowed"), budget.status.get("disruptedPods")
+    return DisruptionBudget(
+        budget.metadata.namespace or "default",
+        budget.metadata.name,
+        selector_of(budget.spec.get("selector")),
+        allowed if isinstance(allowed, int) else 0,
+        frozenset(disrupted if isinstance(disrupted, dict) else ()),
+    )
+
+
+def workload_from(workload: w.Workload, kind: str) -> WorkloadSelector:
+    """Which pods a workload selects."""
+    selector = label_selector(workload.spec.selector) or LabelSelector()
+    return WorkloadSelector(kind, workload.metadata.namespace or "default", workload.metadata.name, selector)
+
+
+def service_from(namespace: str, name: str, selector: Labels) -> WorkloadSelector:
+    """Which pods a Service selects; its selector is a plain map."""
+    requirements = tuple(Requirement(key, "In", (value,)) for key, value in sorted(selector.items()))
+    return WorkloadSelector("Service", namespace, name, LabelSelector(requirements))
+
+
+def quota_from(quota: w.ResourceQuota) -> Quota:
+    """A quota's hard limits and use, as written."""
+    hard = quota.status.get("hard") or quota.spec.get("hard")
+    return Quota(
+        quota.metadata.namespace or "default",
+        quota.metadata.name,
+        _texts(hard),
+        _texts(quota.status.get("used")),
+    )
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
+
+
+def _owner(meta: w.ObjectMeta) -> Owner | None:
+    return next((Owner(o.kind, o.name) for o in meta.owner_references if o.controller), None)
+
+
+def _containers(containers: list[w.Container], where: str, notes: Notes) -> tuple[Container, ...]:
+    return tuple(_container(c, f"{where}[{index}]", notes) for index, c in enumerate(containers))
+
+
+def _container(container: w.Container, where: str, notes: Notes) -> Container:
+    resources = container.resources
+    limits = amounts(resources.limits, f"{where}.resources.limits", notes)
+    requests = amounts(resources.requests, f"{where}.resources.requests", notes)
+    return Container(
+        name=container.name,
+        image=container.image,
+        requests=limits | requests if limits else requests,
+        limits=limits,
+        requested=frozenset(requests),
+        odd=(*_odd("limits", resources.limits), *_odd("requests", resources.requests)),
+        sidecar=container.restart_policy == "Always",
+        env=frozenset(variable.name for variable in container.env),
+    )
+
+
+def _odd(section: str, quantities: dict[str, str | int | float]) -> tuple[OddQuantity, ...]:
+    """Quantities that ask for a part of a unit."""
+    odd: list[OddQuantity] = []
+    for name, quantity in quantities.items():
+        if isinstance(quantity, int):
+            continue
+        try:
+            value = parse_quantity(str(quantity)) * (1000 if name == "cpu" else 1)
+        except ValueError:
+            continue
+        if value.denominator != 1:
+            odd.append(OddQuantity(section, name, str(quantity)))
+    return tuple(odd)
+
+
+def _host_ports(spec: w.PodSpec) -> tuple[HostPort, ...]:
+    """Ports held on the node by app containers and sidecars; with the host's network, all their ports."""
+    containers = [*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always")]
+    return tuple(
+        HostPort(number, port.protocol or "TCP", port.host_ip or _ANY_ADDRESS)
+        for container in containers
+        for port in container.ports
+        if (number := port.host_port or (port.container_port if spec.host_network else 0))
+    )
+
+
+def _unmodelled(spec: w.PodSpec) -> tuple[str, ...]:
+    found: list[str] = []
+    if spec.resource_claims:
+        names = ", ".join(str(claim.get("name", "")) for claim in spec.resource_claims)
+        found.append(f"resource claims ({names})")
+    found += [
+        f"volume {volume.get('name', '')} ({source})"
+        for volume in spec.volumes
+        for source in _BOUND_VOLUMES
+        if source in volume
+    ]
+    return tuple(found)
+
+
+def _pod_status(pod: w.Pod) -> PodStatus:
+    status = pod.status
+    scheduled = next((c for c in status.conditions if c.type == "PodScheduled"), None)
+    disrupted = next((c for c in status.conditions if c.type == "DisruptionTarget"), None)
+    return PodStatus(
+        phase=status.phase or "Pending",
+        reason=status.reason,
+        message=status.message,
+        start=moment(status.start_time),
+        nominated_node=status.nominated_node_name,
+        unschedulable_message=scheduled.message if scheduled and scheduled.status == "False" else "",
+        terminating=pod.metadata.deletion_timestamp is not None,
+        preempted=disrupted is not None and disrupted.reason == "PreemptionByScheduler",
+    )
+
+
+def _tagged(image: str) -> str:
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -1,0 +1,84 @@
+"""Asking the filters: which nodes are left for a pod, and why the others are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.decide.cluster.filters import node_affinity
+from tonnage.decide.cluster.filters.order import FILTERS
+from tonnage.decide.cluster.refusal import Check, Refusal
+from tonnage.decide.cluster.view import NodeView, View
+from tonnage.model.cluster import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Feasible node names in order, and the refusals of every other node, the one that counts first.
+
+    `conflict`: the pod's own terms contradict each other, so no node was looked at.
+    """
+
+    feasible: tuple[str, ...]
+    refusals: dict[str, tuple[Refusal, ...]]
+    conflict: str = ""
+
+
+def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
+    """Judge every node. `thorough` collects the refusals of all filters, not only the first."""
+    names = node_affinity.pinned_names(pod)
+    if names is not None and not names:
+        return Filtered((), {}, node_affinity.CONFLICT)
+    checks = prepared(pod, view)
+    feasible: list[str] = []
+    refusals: dict[str, tuple[Refusal, ...]] = {}
+    for name, node in view.nodes.items():
+        found: tuple[Refusal, ...] = ()
+        if names is not None and name not in names:
+            found = (node_affinity.narrowed(name, names),)
+        if thorough or not found:
+            found += _judge(pod, node, view, checks, thorough=thorough)
+        if found:
+            refusals[name] = found
+        else:
+            feasible.append(name)
+    return Filtered(tuple(feasible), refusals)
+
+
+def prepared(pod: Pod, view: View) -> tuple[Check, ...]:
+    """The checks of the filters that have something to say about the pod, in their order."""
+    checks = (filter_.prepare(pod, view) for filter_ in FILTERS)
+    return tuple(check for check in checks if check is not None)
+
+
+def first_refusal(pod: Pod, node: NodeView, view: View) -> Refusal | None:
+    """The refusal of one node of the view, if any."""
+    refusals = _judge(pod, node, view, prepared(pod, view), thorough=False)
+    return refusals[0] if refusals else None
+
+
+def _judge(
+    pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...], *, thorough: bool
+) -> tuple[Refusal, ...]:
+    """A node must take the pod with and without the pods for which it is being cleared."""
+    guests = [
+        other
+        for other in view.nominated.get(node.name, ())
+        if other.priority >= pod.priority and other.key != pod.key
+    ]
+    if guests:
+        crowded = node.plus(guests)
+        refusals = _asked(crowded, prepared(pod, view.with_node(crowded)), thorough=thorough)
+        if refusals:
+            return refusals
+    return _asked(node, checks, thorough=thorough)
+
+
+def _asked(node: NodeView, checks: tuple[Check, ...], *, thorough: bool) -> tuple[Refusal, ...]:
+    refusals: list[Refusal] = []
+    for check in checks:
+        refusal = check(node)
+        if refusal is not None:
+            refusals.append(refusal)
+            if not thorough:
+                break
+    return tuple(refusals)

@@ -1,0 +1,111 @@
+"""NodeResourcesFit: every request within what the node has and its pods leave."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.decide.cluster.refusal import Check, Refusal
+from tonnage.decide.cluster.requests import CPU, EPHEMERAL, MEMORY, PODS, pod_requests
+from tonnage.decide.cluster.view import NodeView, View
+from tonnage.model.cluster import Pod
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, Reason
+
+NAME: Final = "NodeResourcesFit"
+_COMPUTE: Final = (CPU, MEMORY, EPHEMERAL)
+
+
+def prepare(pod: Pod, _view: View) -> Check | None:
+    """Refuse nodes with too little left, counting the pods that run, terminate or are assumed there."""
+    wanted = pod_requests(pod)
+    ordered = [
+        (name, wanted[name])
+        for name in (*_COMPUTE, *sorted(set(wanted) - set(_COMPUTE)))
+        if wanted.get(name, 0) > 0 and (name in _COMPUTE or _is_counted(name))
+    ]
+
+    def check(view: NodeView) -> Refusal | None:
+        reasons: list[Reason] = []
+        texts: list[str] = []
+        if len(view.pods) + 1 > view.node.allocatable.get(PODS, 0):
+            reasons.append(_too_many_pods(view))
+            texts.append("Too many pods")
+        for name, amount in ordered:
+            if amount > view.node.allocatable.get(name, 0) - view.requested.get(name, 0):
+                reasons.append(_insufficient(view, name, amount))
+                texts.append(f"Insufficient {name}")
+        if not texts:
+            return None
+        lasting = any(reason.lasting for reason in reasons)
+        return Refusal(NAME, tuple(texts), unresolvable=lasting, reasons=tuple(reasons))
+
+    return check
+
+
+def _is_counted(resource: str) -> bool:
+    return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def _too_many_pods(view: NodeView) -> Reason:
+    limit = view.node.allocatable.get(PODS, 0)
+    return Reason(
+        Code.TOO_MANY_PODS,
+        Layer.SCHEDULER,
+        f"Node {view.name}",
+        f"the node takes {limit} pods and has {len(view.pods)}",
+        {"limit": limit, "pods": len(view.pods)},
+        "end pods on the node, or raise the kubelet's maxPods",
+        NAME,
+        lasting=False,
+    )
+
+
+def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
+    allocatable = view.node.allocatable.get(name, 0)
+    used = view.requested.get(name, 0)
+    facts: dict[str, JsonValue] = {
+        "resource": name,
+        "requested": amount,
+        "allocatable": allocatable,
+        "capacity": view.node.capacity.get(name, 0),
+        "used": used,
+        "free": allocatable - used,
+    }
+    if allocatable == 0:
+        code, message = Code.NOT_ADVERTISED, f"the node does not offer {name}"
+        remedy = f"see which nodes offer it: kubectl get nodes -o custom-columns with {name}"
+    elif amount > allocatable:
+        code = Code.TOO_LARGE
+        message = f"asks {_told(name, amount)}, the whole node has {_told(name, allocatable)} allocatable"
+        remedy = f"ask for less {name}, or use larger nodes"
+    else:
+        code = Code.INSUFFICIENT
+        message = (
+            f"asks {_told(name, amount)}, {_told(name, allocatable - used)} free "
+            f"({_told(name, used)} of {_told(name, allocatable)} used)"
+        )
+        remedy = "wait for a pod there to end, or free one"
+    return Reason(
+        code,
+        Layer.SCHEDULER,
+        f"Node {view.name}",
+        message,
+        facts,
+        remedy,
+        NAME,
+        lasting=amount > allocatable,
+    )
+
+
+def _told(name: str, amount: int) -> str:
+    """An amount as people write it.
+
+    >>> _told("cpu", 1500), _told("memory", 3 * 1024**3), _told("nvidia.com/gpu", 2)
+    ('1500m cpu', '3Gi memory', '2 nvidia.com/gpu')
+    """
+    if name == CPU:
+        return f"{amount // 1000} cpu" if amount % 1000 == 0 else f"{amount}m cpu"
+    for suffix, size in (("Gi", 1024**3), ("Mi", 1024**2)):
+        if name in (MEMORY, EPHEMERAL) and amount >= size:
+            return f"{amount / size:.4g}{suffix} {name}"
+    return f"{amount} {name}"

@@ -1,0 +1,119 @@
+"""PodTopologySpread: hard constraints on how unevenly matching pods may lie over a topology."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.decide.cluster.matching import node_is_selected, selector_matches, untolerated
+from tonnage.decide.cluster.refusal import Check, Refusal
+from tonnage.decide.cluster.view import NodeView, View
+from tonnage.model.cluster import LabelSelector, Node, Pod, SpreadConstraint
+from tonnage.model.verdict import Code, Layer, Reason
+
+NAME: Final = "PodTopologySpread"
+SKEWED: Final = "node(s) didn't match pod topology spread constraints"
+UNLABELLED: Final = f"{SKEWED} (missing required label)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Domains:
+    """Matching pods per value of a constraint's topology key."""
+
+    constraint: SpreadConstraint
+    counts: dict[str, int]
+    self_match: int
+
+    @property
+    def least(self) -> int:
+        if len(self.counts) < self.constraint.min_domains:
+            return 0
+        return min(self.counts.values(), default=0)
+
+
+def prepare(pod: Pod, view: View) -> Check | None:
+    """Refuse nodes that would bring a hard constraint's skew above its limit."""
+    hard = tuple(c for c in pod.spread if c.hard)
+    domains = [_domains_of(c, hard, pod, view) for c in hard]
+
+    def check(node: NodeView) -> Refusal | None:
+        for domain in domains:
+            key = domain.constraint.topology_key
+            value = node.node.labels.get(key)
+            if value is None:
+                return _unlabelled(node.name, key)
+            count, least = domain.counts.get(value, 0), domain.least
+            if count + domain.self_match - least > domain.constraint.max_skew:
+                return _skewed(node.name, domain.constraint, value, count, least)
+        return None
+
+    return check if hard else None
+
+
+def counts_towards(constraint: SpreadConstraint, pod: Pod, node: Node) -> bool:
+    """Whether a node's pods count, by the constraint's inclusion policies."""
+    if constraint.honour_affinity and not node_is_selected(pod, node):
+        return False
+    blocking = constraint.honour_taints and untolerated(
+        node.taints, pod.tolerations, ("NoSchedule", "NoExecute")
+    )
+    return not blocking
+
+
+def matching_pods(view: NodeView, selector: LabelSelector | None, namespace: str) -> int:
+    """Pods on a node that a constraint counts: none for an empty selector, never terminating ones."""
+    if selector is None or not selector.requirements:
+        return 0
+    return sum(
+        1
+        for pod in view.pods
+        if pod.namespace == namespace
+        and not pod.status.terminating
+        and selector_matches(selector, pod.labels)
+    )
+
+
+def _domains_of(
+    constraint: SpreadConstraint, hard: tuple[SpreadConstraint, ...], pod: Pod, view: View
+) -> _Domains:
+    counts: dict[str, int] = {}
+    for node in view.nodes.values():
+        labels = node.node.labels
+        if all(c.topology_key in labels for c in hard) and counts_towards(constraint, pod, node.node):
+            value = labels[constraint.topology_key]
+            counts[value] = counts.get(value, 0) + matching_pods(node, constraint.selector, pod.namespace)
+    return _Domains(constraint, counts, int(selector_matches(constraint.selector, pod.labels)))
+
+
+def _unlabelled(node: str, key: str) -> Refusal:
+    reason = Reason(
+        Code.SPREAD_LABEL_MISSING,
+        Layer.SCHEDULER,
+        f"Node {node}",
+        f"the node lacks the label {key}, over which the pod must be spread",
+        {"key": key},
+        f"label the node with {key}",
+        NAME,
+    )
+    return Refusal(NAME, (UNLABELLED,), unresolvable=True, reasons=(reason,))
+
+
+def _skewed(node: str, constraint: SpreadConstraint, value: str, count: int, least: int) -> Refusal:
+    reason = Reason(
+        Code.SPREAD_SKEW,
+        Layer.SCHEDULER,
+        f"Node {node}",
+        f"{constraint.topology_key}={value} has {count} matching pods, the emptiest domain {least}; "
+        f"one more exceeds maxSkew {constraint.max_skew}",
+        {
+            "key": constraint.topology_key,
+            "value": value,
+            "count": count,
+            "least": least,
+            "max_skew": constraint.max_skew,
+        },
+        "make room in the emptier domains, raise maxSkew, or use ScheduleAnyway",
+        NAME,
+        lasting=False,
+    )
+    return Refusal(NAME, (SKEWED,), unresolvable=False, reasons=(reason,))

@@ -1,0 +1,121 @@
+"""Selectors and tolerations: what matches what.
+
+Source: k8s.io/component-helpers/scheduling/corev1, apimachinery labels; kube-scheduler 1.35.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from tonnage.model.cluster import (
+    Labels,
+    LabelSelector,
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PodTerm,
+    Requirement,
+    Taint,
+    Toleration,
+)
+
+_INT64: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_LARGEST: Final = 2**63
+
+
+def requirement_holds(requirement: Requirement, labels: Labels) -> bool:
+    """Whether labels meet a requirement; NotIn and DoesNotExist hold where the key is absent."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def selector_matches(selector: LabelSelector | None, labels: Labels) -> bool:
+    """Whether a label selector matches; None matches nothing, an empty one everything."""
+    return selector is not None and all(requirement_holds(r, labels) for r in selector.requirements)
+
+
+def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
+    """Whether a node meets every requirement of a term; an empty term matches nothing."""
+    if not term.expressions and not term.fields:
+        return False
+    return not failing_requirements(term, node)
+
+
+def failing_requirements(term: NodeSelectorTerm, node: Node) -> tuple[Requirement, ...]:
+    """The requirements of a term that a node does not meet."""
+    fields = {"metadata.name": node.name}
+    return tuple(
+        [r for r in term.expressions if not requirement_holds(r, node.labels)]
+        + [r for r in term.fields if not _field_holds(r, fields)]
+    )
+
+
+def node_is_selected(pod: Pod, node: Node) -> bool:
+    """Whether a node meets the pod's nodeSelector and its required node affinity."""
+    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+        return False
+    terms = pod.affinity.node
+    return terms is None or any(term_matches(term, node) for term in terms)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers a taint. Gt and Lt are behind a gate that is off: they never match."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def untolerated(
+    taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: tuple[str, ...]
+) -> tuple[Taint, ...]:
+    """The taints with one of `effects` that no toleration covers, in the node's order."""
+    given = tuple(tolerations)
+    return tuple(t for t in taints if t.effect in effects and not any(tolerates(g, t) for g in given))
+
+
+def pod_term_matches(term: PodTerm, owner: Pod, candidate: Pod, namespace_labels: Labels) -> bool:
+    """Whether a term of `owner` selects `candidate`; `namespace_labels` are those of its namespace."""
+    named = term.namespaces or (() if term.namespace_selector is not None else (owner.namespace,))
+    in_scope = candidate.namespace in named or selector_matches(term.namespace_selector, namespace_labels)
+    return in_scope and selector_matches(term.selector, candidate.labels)
+
+
+def _compares(requirement: Requirement, value: str | None) -> bool:
+    if value is None or len(requirement.values) != 1:
+        return False
+    have, wanted = _int64(value), _int64(requirement.values[0])
+    if have is None or wanted is None:
+        return False
+    return have > wanted if requirement.operator == "Gt" else have < wanted
+
+
+def _int64(text: str) -> int | None:
+    if not _INT64.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_LARGEST <= number < _LARGEST else None
+
+
+def _field_holds(requirement: Requirement, fields: Labels) -> bool:
+    if len(requirement.values) != 1 or requirement.operator not in ("In", "NotIn"):
+        return False
+    equal = fields.get(requirement.key, "") == requirement.values[0]
+    return equal if requirement.operator == "In" else not equal

@@ -1,0 +1,38 @@
+"""The scheduler's sentences, to the byte.
+
+Source: kube-scheduler 1.35 framework/types.go (FitError), recorded messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+NO_NODES: Final = "no nodes available to schedule pods"
+NO_CLAIMS: Final = "no new claims to deallocate"
+NEVER_PREEMPTS: Final = "not eligible due to preemptionPolicy=Never."
+WAITS_FOR_VICTIMS: Final = "not eligible due to a terminating pod on the nominated node."
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+
+
+def fit_error(nodes: int, texts: Iterable[str], *, instead: str = "", suffix: str = "") -> str:
+    """`0/N nodes are available: …`: every text with its count, sorted as plain strings.
+
+    `instead` replaces the texts when the pod was refused before any node was looked at.
+
+    >>> fit_error(12, ["b"] * 10 + ["a", "c", "c"])
+    '0/12 nodes are available: 1 a, 10 b, 2 c.'
+    """
+    if not instead:
+        counts: dict[str, int] = {}
+        for text in texts:
+            counts[text] = counts.get(text, 0) + 1
+        instead = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+    reasons = f" {instead}." if instead else ""
+    return f"0/{nodes} nodes are available:{reasons}{' ' + suffix if suffix else ''}"
+
+
+def gated(gates: Iterable[str]) -> str:
+    """What a pod with scheduling gates waits for."""
+    return f"waiting for scheduling gates: [{' '.join(gates)}]"

@@ -1,0 +1,92 @@
+"""What a pod asks of a node, counted as scheduler, quota and kubelet count it.
+
+Source: k8s.io/component-helpers/resource, kube-scheduler 1.35 (NodeInfo, NodeResourcesFit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tonnage.model.cluster import Container, Pod, Requests
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL: Final = "ephemeral-storage"
+PODS: Final = "pods"
+_LEAST_CPU_MILLI: Final = 100
+_LEAST_MEMORY: Final = 200 * 1024 * 1024
+_SCORED_LEAST: Final = {CPU: _LEAST_CPU_MILLI, MEMORY: _LEAST_MEMORY}
+
+
+def pod_requests(pod: Pod) -> dict[str, int]:
+    """Total by resource: the larger of all together and any init step, then pod-level ones, then overhead."""
+    return _total(pod, {}, pod_level=True)
+
+
+def scored_requests(pod: Pod, *, pod_level: bool) -> tuple[int, int]:
+    """(cpu milli, memory bytes) as scores count them: a container that names none counts as a small one."""
+    least = {
+        name: amount
+        for name, amount in _SCORED_LEAST.items()
+        if not (pod_level and pod.pod_requests and name in pod.pod_requests)
+    }
+    total = _total(pod, least, pod_level=pod_level)
+    return total.get(CPU, 0), total.get(MEMORY, 0)
+
+
+def is_extended(resource: str) -> bool:
+    """Whether the name is an extended resource: counted in whole units, requests equal to limits.
+
+    >>> [is_extended(name) for name in ("nvidia.com/gpu", "cpu", "hugepages-2Mi", "kubernetes.io/x")]
+    [True, False, False, False]
+    """
+    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
+
+
+def add(total: dict[str, int], amounts: Requests) -> None:
+    """Add `amounts` to `total` in place."""
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _total(pod: Pod, least: Requests, *, pod_level: bool) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for container in pod.containers:
+        add(total, _at_least(container, least))
+    if pod.init_containers:
+        total = _with_init(total, pod.init_containers, least)
+    if pod_level:
+        total.update(_whole_pod(pod.pod_requests))
+    add(total, pod.overhead)
+    return total
+
+
+def _with_init(total: dict[str, int], init: Iterable[Container], least: Requests) -> dict[str, int]:
+    """Sidecars run beside everything after them; the other init containers run one by one before the rest."""
+    beside: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in init:
+        step = dict(_at_least(container, least))
+        if container.sidecar:
+            add(beside, step)
+            step = dict(beside)
+        else:
+            add(step, beside)
+        for name, amount in step.items():
+            peak[name] = max(peak.get(name, 0), amount)
+    add(total, beside)
+    return {name: max(total.get(name, 0), peak.get(name, 0)) for name in total | peak}
+
+
+def _at_least(container: Container, least: Requests) -> Mapping[str, int]:
+    return {**least, **container.requests} if least else container.requests
+
+
+def _whole_pod(amounts: Requests) -> dict[str, int]:
+    """Pod-level amounts cover cpu, memory and huge pages only, never devices."""
+    return {
+        name: amount
+        for name, amount in amounts.items()
+        if name in (CPU, MEMORY) or name.startswith("hugepages-")
+    }

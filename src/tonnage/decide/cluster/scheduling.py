@@ -1,0 +1,115 @@
+"""One scheduling cycle: where a pod goes, or every reason why it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tonnage.decide.cluster import messages
+from tonnage.decide.cluster.filtering import Filtered, filter_nodes, first_refusal
+from tonnage.decide.cluster.preemption import Preemption, preempt
+from tonnage.decide.cluster.refusal import Refusal
+from tonnage.decide.cluster.scores.order import SCORES
+from tonnage.decide.cluster.view import View, view_of
+from tonnage.model.cluster import Pod, Snapshot
+
+TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the scheduler does with a pod in one cycle.
+
+    `chosen` is the best node, ties broken by name. `scores` has a row per feasible node when there are two or
+    more: each plugin's weighted score and their `total`. `message` is upstream's refusal, empty when the pod
+    is placed, or when `unmodelled` names something that no filter here decides. `refusals` lists, per refused
+    node, the refusal that counts first; the others only in a thorough decision.
+    """
+
+    chosen: str | None = None
+    feasible: tuple[str, ...] = ()
+    scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    message: str = ""
+    gates: tuple[str, ...] = ()
+    nominated: str | None = None
+    victims: tuple[Pod, ...] = ()
+    refusals: Mapping[str, tuple[Refusal, ...]] = field(default_factory=dict)
+    conflict: str = ""
+    unmodelled: tuple[str, ...] = ()
+
+
+def schedule(pod: Pod, snapshot: Snapshot, *, version: str = "", thorough: bool = False) -> Decision:
+    """Decide on a pod that waits. `thorough` collects the refusals of all filters on every node.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    return schedule_on(pod, view_of(snapshot, version=version), thorough=thorough)
+
+
+def schedule_on(pod: Pod, view: View, *, thorough: bool = False) -> Decision:
+    """The same on a view that stands, so that many questions share it."""
+    if pod.gates:
+        return Decision(gates=pod.gates, message=messages.gated(pod.gates))
+    if not view.nodes:
+        return Decision(message=messages.NO_NODES)
+    if not thorough and not pod.unmodelled and _nominated_still_fits(pod, view):
+        return Decision(pod.status.nominated_node, (pod.status.nominated_node,))
+    filtered = filter_nodes(pod, view, thorough=thorough)
+    if pod.unmodelled:
+        return Decision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=pod.unmodelled)
+    if filtered.feasible:
+        return _placed(pod, view, filtered)
+    return _refused(pod, view, filtered)
+
+
+def _nominated_still_fits(pod: Pod, view: View) -> bool:
+    """A node that was cleared for the pod is tried alone first."""
+    node = view.nodes.get(pod.status.nominated_node)
+    return node is not None and first_refusal(pod, node, view) is None
+
+
+def _placed(pod: Pod, view: View, filtered: Filtered) -> Decision:
+    feasible = filtered.feasible
+    nominated = pod.status.nominated_node
+    if nominated in feasible:
+        return Decision(nominated, feasible, refusals=filtered.refusals)
+    if len(feasible) == 1:
+        return Decision(feasible[0], feasible, refusals=filtered.refusals)
+    scores = rated(pod, view, feasible)
+    chosen = min(feasible, key=lambda name: (-scores[name][TOTAL], name))
+    return Decision(chosen, feasible, scores, refusals=filtered.refusals)
+
+
+def rated(pod: Pod, view: View, feasible: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    """Weighted scores by node and plugin, with their `total`."""
+    nodes = {name: view.nodes[name] for name in feasible}
+    table: dict[str, dict[str, int]] = {name: {} for name in feasible}
+    for score in SCORES:
+        column = score.rate(pod, nodes, view)
+        if column is not None:
+            for name in feasible:
+                table[name][score.NAME] = column[name] * score.WEIGHT
+    for row in table.values():
+        row[TOTAL] = sum(row.values())
+    return table
+
+
+def _refused(pod: Pod, view: View, filtered: Filtered) -> Decision:
+    preemption = preempt(pod, view, filtered)
+    return Decision(
+        message=refusal_message(view, filtered, preemption),
+        nominated=preemption.node,
+        victims=preemption.victims,
+        refusals=filtered.refusals,
+        conflict=filtered.conflict,
+    )
+
+
+def refusal_message(view: View, filtered: Filtered, preemption: Preemption) -> str:
+    """Upstream's sentence for a pod that no node takes; a preemption that starts adds nothing to it."""
+    suffix = ""
+    if preemption.node is None:
+        parts = [messages.NO_CLAIMS] if view.profile.speaks_of_claims else []
+        suffix = ", ".join([*parts, f"preemption: {preemption.message}"])
+    texts = [text for refusals in filtered.refusals.values() for text in refusals[0].texts]
+    return messages.fit_error(len(view.nodes), texts, instead=filtered.conflict, suffix=suffix)

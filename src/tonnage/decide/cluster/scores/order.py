@@ -1,0 +1,28 @@
+"""The scores of the default profile."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.decide.cluster.rating import Score
+from tonnage.decide.cluster.scores import (
+    balanced,
+    claims,
+    image_locality,
+    node_affinity,
+    pod_affinity,
+    resources_fit,
+    taints,
+    topology_spread,
+)
+
+SCORES: Final[tuple[Score, ...]] = (
+    taints,
+    node_affinity,
+    resources_fit,
+    topology_spread,
+    pod_affinity,
+    claims,
+    balanced,
+    image_locality,
+)

@@ -1,0 +1,69 @@
+"""What differs between schedulers, release by release: texts above all.
+
+Source: kube-scheduler 1.35.4 (recorded); 1.34.1 and 1.36.3 read; the others by their release notes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How one release of kube-scheduler decides and speaks. `verified`: held against recordings of it."""
+
+    release: str
+    hides_taints: bool = True
+    """`node(s) had untolerated taint(s)` instead of the first taint in braces."""
+    speaks_of_claims: bool = True
+    """`no new claims to deallocate` stands before the preemption part."""
+    scores_claims: bool = True
+    """The DynamicResources plugin scores, so it has a column in every score table."""
+    verified: bool = False
+
+
+DEFAULT_RELEASE: Final = "1.35"
+_RELEASES: Final = {
+    "1.31": Profile("1.31", hides_taints=False, speaks_of_claims=False, scores_claims=False),
+    "1.32": Profile("1.32", hides_taints=False, speaks_of_claims=False, scores_claims=False),
+    "1.33": Profile("1.33", hides_taints=False, speaks_of_claims=False, scores_claims=False),
+    "1.34": Profile("1.34", scores_claims=False),
+    "1.35": Profile("1.35", verified=True),
+    "1.36": Profile("1.36"),
+    "1.37": Profile("1.37"),
+}
+_TAINTS_NAMED_IN_134: Final = ("0", "1")
+"""Patch levels of 1.34 from before the change that hides taints was taken back to it."""
+_VERSION: Final = re.compile(r"v?(?P<release>1\.[0-9]{1,3})(?:\.(?P<patch>[0-9]{1,4}))?(?:[-+].*)?")
+
+
+def known_releases() -> tuple[str, ...]:
+    """Releases whose behaviour can be predicted, oldest first."""
+    return tuple(_RELEASES)
+
+
+def profile_for(version: str) -> Profile:
+    """The profile of `1.35`, `1.34.1`, `v1.36.2+k3s1`; empty means the default.
+
+    A release outside the table gets the nearest one, marked as unverified.
+
+    >>> profile_for("1.34.1").hides_taints, profile_for("v1.34.2").hides_taints
+    (False, True)
+
+    Raises:
+        ValueError: the text is no version.
+    """
+    match = _VERSION.fullmatch(version or DEFAULT_RELEASE)
+    if match is None:
+        raise ValueError(f"{version!r} is no Kubernetes version; write it like {DEFAULT_RELEASE} or 1.34.1")
+    release, patch = match["release"], match["patch"]
+    if release == "1.34" and patch in _TAINTS_NAMED_IN_134:
+        return Profile(release, hides_taints=False, scores_claims=False)
+    if release in _RELEASES:
+        return _RELEASES[release]
+    minor = int(release.split(".")[1])
+    oldest, *_, newest = _RELEASES
+    nearest = _RELEASES[oldest if minor < int(oldest.split(".")[1]) else newest]
+    return Profile(release, nearest.hides_taints, nearest.speaks_of_claims, nearest.scores_claims)

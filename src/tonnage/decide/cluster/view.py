@@ -1,0 +1,83 @@
+"""A snapshot as the scheduler looks at it: every node, its pods and what they take. Forks are cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tonnage.decide.cluster.requests import add, pod_requests, scored_requests
+from tonnage.decide.cluster.versions import Profile, profile_for
+from tonnage.model.cluster import Labels, Node, Pod, Requests, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node, the pods that hold something on it, and the sums of what they ask."""
+
+    node: Node
+    pods: tuple[Pod, ...] = ()
+    requested: Requests = field(default_factory=dict)
+    scored_cpu: int = 0
+    scored_memory: int = 0
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def plus(self, pods: Iterable[Pod]) -> NodeView:
+        """The same node with more pods on it."""
+        more = tuple(pods)
+        requested = dict(self.requested)
+        cpu, memory = self.scored_cpu, self.scored_memory
+        for pod in more:
+            add(requested, pod_requests(pod))
+            pod_cpu, pod_memory = scored_requests(pod, pod_level=True)
+            cpu, memory = cpu + pod_cpu, memory + pod_memory
+        return NodeView(self.node, self.pods + more, requested, cpu, memory)
+
+    def without(self, pods: Iterable[Pod]) -> NodeView:
+        """The same node after `pods` have gone."""
+        gone = {pod.key for pod in pods}
+        return NodeView(self.node).plus(pod for pod in self.pods if pod.key not in gone)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All nodes by name, in name order; `nominated` are waiting pods for which a node is being cleared."""
+
+    nodes: Mapping[str, NodeView]
+    nominated: Mapping[str, tuple[Pod, ...]]
+    snapshot: Snapshot
+    profile: Profile
+
+    def with_node(self, node: NodeView) -> View:
+        """The same cluster with one node replaced."""
+        return replace(self, nodes={**self.nodes, node.name: node})
+
+    def namespace_labels(self, namespace: str) -> Labels:
+        """Labels of a namespace; empty when it is not known."""
+        return self.snapshot.namespaces.get(namespace, {})
+
+
+def view_of(snapshot: Snapshot, *, version: str = "") -> View:
+    """The view of a snapshot. Finished pods hold nothing; terminating ones still do.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    by_node: dict[str, list[Pod]] = {node.name: [] for node in snapshot.nodes}
+    nominated: dict[str, list[Pod]] = {}
+    for pod in snapshot.pods:
+        if pod.finished:
+            continue
+        if pod.node_name in by_node:
+            by_node[pod.node_name].append(pod)
+        elif not pod.node_name and pod.status.nominated_node:
+            nominated.setdefault(pod.status.nominated_node, []).append(pod)
+    nodes = sorted(snapshot.nodes, key=lambda node: node.name)
+    return View(
+        {node.name: NodeView(node).plus(by_node[node.name]) for node in nodes},
+        {name: tuple(pods) for name, pods in nominated.items()},
+        snapshot,
+        profile_for(version or snapshot.server_version),
+    )

@@ -1,0 +1,303 @@
+"""A cluster as the thinking rooms see it: nodes, pods and what bears on their placement, at one moment.
+
+Amounts are integers in the scheduler's units: `cpu` in thousandths of a core, everything else in whole units.
+What could not be read stands in `problems` of the object it belongs to, never as a guessed value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from tonnage.model.errors import Problem
+from tonnage.model.gpu_status import GpuStatus
+
+Requests: TypeAlias = Mapping[str, int]
+"""Amount by resource name; `cpu` in thousandths of a core, the others in whole units."""
+
+Labels: TypeAlias = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """`key operator values`: In, NotIn, Exists, DoesNotExist, and for nodes Gt and Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        match self.operator:
+            case "In" if len(self.values) == 1:
+                return f"{self.key}={self.values[0]}"
+            case "In" | "NotIn":
+                return f"{self.key} {self.operator} ({', '.join(self.values)})"
+            case "Gt" | "Lt":
+                return f"{self.key} {'>' if self.operator == 'Gt' else '<'} {', '.join(self.values)}"
+            case _:
+                return f"{self.key} {self.operator}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """Requirements on a node's labels and fields, all of which must hold. An empty term matches nothing."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredTerm:
+    """A node term that adds `weight` to a node's score."""
+
+    weight: int
+    term: NodeSelectorTerm
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """Requirements on labels, all of which must hold; none at all matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """An inter-pod affinity term. `selector` None matches no pod; no namespaces means the pod's own."""
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedPodTerm:
+    """A preferred inter-pod term; `weight` is negative for anti-affinity."""
+
+    weight: int
+    term: PodTerm
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A topology spread constraint; `hard` is DoNotSchedule."""
+
+    topology_key: str
+    max_skew: int
+    hard: bool
+    selector: LabelSelector | None
+    min_domains: int = 1
+    honour_affinity: bool = True
+    honour_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Empty `key` with Exists tolerates every key, an empty `effect` every effect."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint, written as kubectl does: `key=value:effect`."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node itself; the address 0.0.0.0 stands for all."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
+
+
+@dataclass(frozen=True, slots=True)
+class OddQuantity:
+    """A quantity as written, of which less than a whole unit (for `cpu`: a thousandth) is asked.
+
+    `section` is `limits` or `requests`.
+    """
+
+    section: str
+    resource: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container's needs. `requests` holds a limit where only that is given, as the API server fills it in;
+    `requested` names what the manifest itself has under requests. `sidecar`: an init container that stays.
+    """
+
+    name: str = ""
+    image: str = ""
+    requests: Requests = field(default_factory=dict)
+    limits: Requests = field(default_factory=dict)
+    requested: frozenset[str] = frozenset()
+    odd: tuple[OddQuantity, ...] = ()
+    sidecar: bool = False
+    env: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller of an object."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodStatus:
+    """What the cluster says about a pod. Never an input of a decision on where the pod fits."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    start: datetime | None = None
+    nominated_node: str = ""
+    unschedulable_message: str = ""
+    terminating: bool = False
+    preempted: bool = False
+    """Terminating because a pod of higher priority took its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """Required and preferred terms. `node` None: no node is required; an empty tuple matches no node."""
+
+    node: tuple[NodeSelectorTerm, ...] | None = None
+    node_preferred: tuple[PreferredTerm, ...] = ()
+    pods: tuple[PodTerm, ...] = ()
+    anti: tuple[PodTerm, ...] = ()
+    pods_preferred: tuple[WeightedPodTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, bound when `node_name` is set. `unmodelled` names what it uses that no filter here decides."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    labels: Labels = field(default_factory=dict)
+    created: datetime | None = None
+    owner: Owner | None = None
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    priority: int = 0
+    priority_class: str = ""
+    may_preempt: bool = True
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Requests = field(default_factory=dict)
+    pod_requests: Requests = field(default_factory=dict)
+    """Pod-level `spec.resources.requests`."""
+    node_selector: Labels = field(default_factory=dict)
+    affinity: Affinity = Affinity()
+    tolerations: tuple[Toleration, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    gates: tuple[str, ...] = ()
+    unmodelled: tuple[str, ...] = ()
+    status: PodStatus = PodStatus()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(namespace, name)."""
+        return self.namespace, self.name
+
+    @property
+    def finished(self) -> bool:
+        """Succeeded or Failed: it holds nothing any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node. `images` is the size in bytes by full image name; `ready` None when the node does not say."""
+
+    name: str
+    labels: Labels = field(default_factory=dict)
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    allocatable: Requests = field(default_factory=dict)
+    capacity: Requests = field(default_factory=dict)
+    images: Mapping[str, int] = field(default_factory=dict)
+    ready: bool | None = None
+    ready_message: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A priority class by name."""
+
+    name: str
+    value: int
+    default: bool = False
+    may_preempt: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """A pod disruption budget; `allowed` is how many more of its pods may go now."""
+
+    namespace: str
+    name: str
+    selector: LabelSelector | None
+    allowed: int
+    disrupted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSelector:
+    """Which pods a ReplicaSet, StatefulSet or Service selects; what default spreading goes by."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: LabelSelector
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A ResourceQuota: hard limits and what is used, as written."""
+
+    namespace: str
+    name: str
+    hard: Labels = field(default_factory=dict)
+    used: Labels = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A cluster at one moment. `server_version` is empty when unknown; `missing`: kinds not looked at."""
+
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    priority_classes: tuple[PriorityClass, ...] = ()
+    namespaces: Mapping[str, Labels] = field(default_factory=dict)
+    budgets: tuple[DisruptionBudget, ...] = ()
+    selectors: tuple[WorkloadSelector, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    gpu: Mapping[str, GpuStatus] = field(default_factory=dict)
+    server_version: str = ""
+    now: datetime | None = None
+    missing: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()

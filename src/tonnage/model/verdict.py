@@ -1,0 +1,209 @@
+"""Verdicts and reasons: why a pod is where it is, or is not, as values. Text is rendered last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tonnage.model.json import JsonObject, JsonValue
+
+
+class Verdict(StrEnum):
+    """What may be hoped for."""
+
+    FITS = "FITS"
+    NOT_NOW = "NOT_NOW"
+    """Something must end, be freed or be repaired first."""
+    NEVER = "NEVER"
+    """This manifest on this cluster: one of the two must be changed."""
+    UNKNOWN = "UNKNOWN"
+    """Something needed for the answer is missing, and is named."""
+
+
+class Layer(StrEnum):
+    """The layers in the order in which a pod meets them."""
+
+    ADMISSION = "admission"
+    QUOTA = "quota"
+    SCHEDULER = "scheduler"
+    KUBELET = "kubelet"
+    PLUGIN = "plugin"
+    RUNTIME = "runtime"
+    DRIVER = "driver"
+    HARDWARE = "hardware"
+    APPLICATION = "application"
+
+
+class Code(StrEnum):
+    """Stable names of reasons. Each is documented in `docs/reference/reason-codes.md`."""
+
+    ACCEPTED_ELSEWHERE = "other-scheduler"
+    CORDONED = "node-unschedulable"
+    GATED = "scheduling-gated"
+    GPU_CONFIG_REFUSED = "gpu-config-refused"
+    HOST_PORT_TAKEN = "host-port-taken"
+    INSUFFICIENT = "insufficient-resource"
+    KUBELET_REJECTED = "kubelet-rejected"
+    LIMIT_MISSING = "limit-missing"
+    NODE_AFFINITY = "node-affinity-mismatch"
+    NODE_NAME = "node-name-mismatch"
+    NODE_OUT_OF_RESOURCE = "kubelet-out-of-resource"
+    NO_NODES = "no-nodes"
+    NOT_ADVERTISED = "resource-not-advertised"
+    NOT_AN_INTEGER = "resource-not-integer"
+    NOT_FOUND = "pod-not-found"
+    NOT_MODELLED = "not-modelled"
+    NOT_PINNED = "node-not-pinned"
+    PINNED_NOWHERE = "node-pins-conflict"
+    POD_AFFINITY = "pod-affinity-mismatch"
+    POD_ANTI_AFFINITY = "pod-anti-affinity"
+    POD_ANTI_AFFINITY_OF_OTHERS = "pod-anti-affinity-of-others"
+    PREEMPTION = "preemption"
+    PRIORITY_CLASS_MISSING = "priority-class-missing"
+    PRODUCT_UNDECIDED = "product-undecided"
+    QUANTITY_INVALID = "quantity-invalid"
+    REQUEST_LIMIT_UNEQUAL = "request-limit-unequal"
+    RESOURCE_RENAMED = "resource-renamed"
+    SPREAD_LABEL_MISSING = "topology-label-missing"
+    SPREAD_SKEW = "topology-skew"
+    TAINT = "taint-not-tolerated"
+    TOO_LARGE = "resource-too-large"
+    TOO_MANY_PODS = "too-many-pods"
+    TOPOLOGY_AFFINITY = "topology-affinity"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One cause. `subject` is what it is about (`Node gpu-a`); `lasting` when no pod's end would remove it;
+    `hidden` when the scheduler never gets to it, because another reason refuses the node first.
+    """
+
+    code: Code
+    layer: Layer
+    subject: str
+    message: str
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)
+    remedy: str = ""
+    source: str = ""
+    lasting: bool = True
+    hidden: bool = False
+
+    def to_json(self) -> JsonObject:
+        """The reason under the keys of the verdict's contract."""
+        return {
+            "code": self.code.value,
+            "layer": self.layer.value,
+            "subject": self.subject,
+            "facts": dict(self.facts),
+            "message": self.message,
+            "remedy": self.remedy,
+            "source": self.source,
+            "hidden": self.hidden,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Something to do, what it brings, and where one exists a strategic merge patch of the manifest."""
+
+    action: str
+    effect: str
+    patch: JsonObject = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        """The remedy under the keys of the verdict's contract."""
+        return {"action": self.action, "effect": self.effect, "patch": self.patch}
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the pod is or would go. `scores` only where two nodes or more are feasible."""
+
+    node: str | None = None
+    scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    nominated: str | None = None
+    victims: tuple[str, ...] = ()
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Device ids by resource, when the node's agent says which."""
+
+    def to_json(self) -> JsonObject:
+        """The placement under the keys of the verdict's contract."""
+        scores: dict[str, JsonValue] = {node: dict(row) for node, row in self.scores.items()}
+        body: JsonObject = {
+            "node": self.node,
+            "scores": scores,
+            "nominated": self.nominated,
+            "victims": list(self.victims),
+        }
+        if self.devices:
+            devices: dict[str, JsonValue] = {name: list(ids) for name, ids in self.devices.items()}
+            body["devices"] = devices
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """One node's answer with its reasons; the first not hidden is the one the scheduler gives."""
+
+    node: str
+    verdict: Verdict
+    reasons: tuple[Reason, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """The node's entry under the keys of the verdict's contract."""
+        return {
+            "node": self.node,
+            "verdict": self.verdict.value,
+            "reasons": [reason.to_json() for reason in self.reasons],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What was asked about."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The whole answer. `layer` is the layer that refuses; None when nothing does."""
+
+    subject: Subject
+    verdict: Verdict
+    layer: Layer | None
+    phase: str
+    needs: Mapping[str, int]
+    message: str
+    upstream_message: str = ""
+    nodes: tuple[NodeVerdict, ...] = ()
+    placement: Placement = Placement()
+    reasons: tuple[Reason, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """The verdict's contract: every key always present."""
+        return {
+            "subject": {
+                "kind": self.subject.kind,
+                "namespace": self.subject.namespace,
+                "name": self.subject.name,
+            },
+            "verdict": self.verdict.value,
+            "layer": self.layer.value if self.layer else None,
+            "phase": self.phase,
+            "needs": dict(self.needs),
+            "message": self.message,
+            "upstream_message": self.upstream_message,
+            "nodes": [node.to_json() for node in self.nodes],
+            "placement": self.placement.to_json(),
+            "reasons": [reason.to_json() for reason in self.reasons],
+            "remedies": [remedy.to_json() for remedy in self.remedies],
+        }

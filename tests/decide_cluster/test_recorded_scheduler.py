@@ -1,0 +1,112 @@
+"""The engine against 738 recorded answers of the real kube-scheduler 1.35.4."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from tonnage.adapters.reading import pod_from, snapshot_from
+from tonnage.decide.cluster.scheduling import Decision, schedule
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.wire import objects as w
+
+_DATA: Final = Path(__file__).parents[1] / "data"
+_FILES: Final = ("kube-scheduler-1.35.4-golden-38.json.gz", "kube-scheduler-1.35.4-fuzz-700.json.gz")
+IN_SCOPE: Final = 636
+OUT_OF_SCOPE: Final = {"resource claims": 101, "volumes": 1}
+UNORDERED: Final = "preempt_lower_priority"
+"""Eight equal pods without a start time, of which four must go: which four is not defined."""
+
+
+@cache
+def cases() -> dict[str, dict[str, Any]]:
+    """Every recorded case by scenario name."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in _FILES:
+        with gzip.open(_DATA / name) as file:
+            found |= {case["scenario"]["name"]: case for case in json.load(file)["cases"]}
+    return found
+
+
+def feature_out_of_scope(scenario: dict[str, Any]) -> str:
+    """What a scenario's objects use that the engine does not decide; empty when there is nothing."""
+    pods = [*scenario["pending"], *scenario["pods"]]
+    if scenario.get("claims") or any(pod["spec"].get("resourceClaims") for pod in pods):
+        return "resource claims"
+    if any(pod["spec"].get("volumes") for pod in pods):
+        return "volumes"
+    return ""
+
+
+def read(scenario: dict[str, Any]) -> tuple[Pod, Snapshot]:
+    """The pending pod and the cluster."""
+    objects = [
+        *(msgspec.convert(node, w.Node) for node in scenario["nodes"]),
+        *(msgspec.convert(pod, w.Pod) for pod in scenario["pods"]),
+        *(msgspec.convert(budget, w.PodDisruptionBudget) for budget in scenario.get("pdbs", ())),
+    ]
+    pending = msgspec.convert(scenario["pending"][0], w.Pod)
+    return pod_from(pending), snapshot_from(objects, server_version="1.35.4")
+
+
+def in_scope() -> list[str]:
+    return [name for name, case in cases().items() if not feature_out_of_scope(case["scenario"])]
+
+
+def test_the_scope_is_what_it_says() -> None:
+    left_out = Counter(
+        feature for case in cases().values() if (feature := feature_out_of_scope(case["scenario"]))
+    )
+    assert len(cases()) == 738
+    assert len(in_scope()) == IN_SCOPE
+    assert dict(left_out) == OUT_OF_SCOPE
+
+
+def test_what_is_out_of_scope_is_never_decided() -> None:
+    for name, case in cases().items():
+        if feature_out_of_scope(case["scenario"]):
+            pod, snapshot = read(case["scenario"])
+            decision = schedule(pod, snapshot)
+            assert decision.unmodelled, name
+            assert decision.chosen is None, name
+            assert decision.message == "", name
+
+
+@pytest.mark.parametrize("name", in_scope())
+def test_agrees_with_the_recording(name: str) -> None:
+    case = cases()[name]
+    pod, snapshot = read(case["scenario"])
+    decision = schedule(pod, snapshot)
+    expect = case["expect"]
+    if expect.get("gated"):
+        assert decision.gates
+        assert decision.chosen is None
+    elif "node" in expect:
+        assert_placed(expect, decision)
+    else:
+        assert decision.message == expect["message"]
+        assert decision.nominated == expect.get("nominated")
+        victims = {victim.name for victim in decision.victims}
+        if name == UNORDERED:
+            assert len(victims) == len(expect["victims"])
+        else:
+            assert victims == set(expect.get("victims", ()))
+
+
+def assert_placed(expect: dict[str, Any], decision: Decision) -> None:
+    if "scores" not in expect:
+        assert decision.feasible == (expect["node"],)
+        assert decision.chosen == expect["node"]
+        return
+    assert decision.scores == expect["scores"]
+    totals = {name: row["total"] for name, row in decision.scores.items()}
+    assert totals[expect["node"]] == max(totals.values())
+    assert decision.chosen is not None
+    assert totals[decision.chosen] == max(totals.values())
