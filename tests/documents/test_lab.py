@@ -68,6 +68,11 @@ def test_a_good_lab_is_read() -> None:
             GOOD.replace("$NODE", "$NODES"), "no earlier step assigns NODES", id="an unknown variable"
         ),
         pytest.param(
+            GOOD.replace("[labelled]", "['${NODES}']"),
+            "lab.yaml:9:5 steps[1].expect: no earlier step assigns NODES",
+            id="an unknown variable in an expectation",
+        ),
+        pytest.param(
             GOOD.replace("kubectl label node $NODE a=b", "kubectl get pods | sh"),
             "steps[1].run: a pipe (|) is not run by a lab",
             id="a pipe",
@@ -102,6 +107,7 @@ def test_all_problems_are_reported_at_once() -> None:
         ("kubectl logs -f pod", []),
         ("kubectl exec pod -- cat -f x", []),
         ("tonnage explain -f e.yaml", ["e.yaml"]),
+        ("kubectl patch cm x --patch-file=a.yaml --patch-file b.yaml", ["a.yaml", "b.yaml"]),
     ],
 )
 def test_the_files_that_a_command_reads(command: str, files: list[str]) -> None:

@@ -30,8 +30,8 @@ class Surroundings:
     folder: Path
     kubectl: Path
     kubeconfig: Path
+    environment: Mapping[str, str]
     context: str | None = None
-    environment: Mapping[str, str] = os.environ
 
     def argv(self, command: Command, values: Mapping[str, str]) -> tuple[str, ...]:
         """The process to start."""
@@ -103,7 +103,7 @@ async def _clean_up(
 ) -> tuple[StepReport, ...]:
     """Every clean-up step, whatever the ones before did; one that lacks a variable has no work."""
     reports = []
-    due = [step for step in lab.cleanup if step.command.variables <= values.keys()]
+    due = [step for step in lab.cleanup if (step.command.variables | step.expect.variables) <= values.keys()]
     for number, step in enumerate(due, start=1):
         listener.before(step, number, len(due))
         report = await run_step(step, values, surroundings, clock)
@@ -116,18 +116,18 @@ async def run_step(
     step: Step, values: dict[str, str], surroundings: Surroundings, clock: Clock
 ) -> StepReport:
     """Run a step, again until all its expectations come true or their time is up; may add to `values`."""
-    argv = surroundings.argv(step.command, values)
+    argv, expect = surroundings.argv(step.command, values), step.expect.filled(values)
     began = clock.monotonic()
     attempts = 0
     while True:
         seen = await _observe(argv, surroundings, step.timeout)
         attempts += 1
-        checks = checks_of(step.expect, seen)
+        checks = checks_of(expect, seen)
         waited = clock.monotonic() - began
-        if all(check.passed for check in checks) or waited >= step.expect.within:
+        if all(check.passed for check in checks) or waited >= expect.within:
             break
         pause = _PAUSES_S[min(attempts, len(_PAUSES_S)) - 1]
-        await clock.sleep(min(pause, step.expect.within - waited))
+        await clock.sleep(min(pause, expect.within - waited))
     if step.command.assigns:
         checks = (*checks, _assigned(step.command.assigns, seen))
         values[step.command.assigns] = seen.stdout.strip()

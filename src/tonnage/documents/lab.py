@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from typing import Annotated, Final, Literal
 
@@ -17,6 +17,7 @@ MAX_STEPS: Final = 200
 LONGEST_WAIT_S: Final = 600
 _CASE: Final = r"^[A-Z]{3}-[0-9]{1,3}$"
 _NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+_REFERENCE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _KEY: Final = re.compile(r"\.?([\w-]+)|\[([0-9]+)\]|\[\"([^\"]+)\"\]")
 
 
@@ -75,7 +76,10 @@ Line = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class Expectation(Document):
-    """What a step must show: `contains`, `lacks`, `matches` in stdout or stderr, the others in stdout."""
+    """What a step must show: `contains`, `lacks`, `matches` in stdout or stderr, the others in stdout.
+
+    `${NAME}` in `contains`, `lacks`, `equals` and the values of `json`: what an earlier step assigned.
+    """
 
     status: Annotated[int, Field(ge=0, le=255)] | Literal["nonzero"] = 0
     within: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0
@@ -88,6 +92,28 @@ class Expectation(Document):
     distinct_lines: Annotated[int, Field(ge=0)] | None = None
     values: dict[Annotated[str, AfterValidator(_path)], JsonValue] = Field(default={}, alias="json")
     """Path into the JSON on stdout -> the value there."""
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Names that earlier steps must have assigned."""
+        texts = [*self.contains, *self.lacks, self.equals or "", *map(str, self.values.values())]
+        return frozenset(name for text in texts for name in _REFERENCE.findall(text))
+
+    def filled(self, values: Mapping[str, str]) -> Expectation:
+        """The same with every variable replaced. Raises KeyError for one without a value."""
+        if not self.variables:
+            return self
+
+        def fill(text: str) -> str:
+            return _REFERENCE.sub(lambda match: values[match[1]], text)
+
+        changes = {
+            "contains": tuple(map(fill, self.contains)),
+            "lacks": tuple(map(fill, self.lacks)),
+            "equals": None if self.equals is None else fill(self.equals),
+            "values": {path: fill(v) if isinstance(v, str) else v for path, v in self.values.items()},
+        }
+        return self.model_copy(update=changes)
 
 
 class Step(Document):
@@ -166,10 +192,11 @@ def manifest_files(command: Command) -> Iterator[str]:
     for index, word in enumerate(words):
         if word == "--":
             return
-        if word in ("-f", "--filename"):
+        flag, equals, value = word.partition("=")
+        if word in ("-f", "--filename", "--patch-file"):
             yield from words[index + 1 : index + 2]
-        elif word.startswith("--filename="):
-            yield word.removeprefix("--filename=")
+        elif equals and flag in ("--filename", "--patch-file"):
+            yield value
         elif word.startswith("-f") and len(word) > 2:
             yield word[2:].removeprefix("=")
 
@@ -177,11 +204,12 @@ def manifest_files(command: Command) -> Iterator[str]:
 def _unassigned(lab: Lab, document: Located) -> Iterator[Problem]:
     known: set[str] = set()
     for part, index, step in _places(lab):
-        for name in sorted(step.command.variables - known):
-            yield Problem(
-                f"no earlier step assigns {name}",
-                document.where((part, index, "run")),
-                remedy=f"add a step before: {name}=$(kubectl get ...)",
-            )
+        for field, used in (("run", step.command.variables), ("expect", step.expect.variables)):
+            for name in sorted(used - known):
+                yield Problem(
+                    f"no earlier step assigns {name}",
+                    document.where((part, index, field)),
+                    remedy=f"add a step before: {name}=$(kubectl get ...)",
+                )
         if step.command.assigns:
             known.add(step.command.assigns)

@@ -1,0 +1,217 @@
+"""What `up` leaves in its state folder while it runs, and how others find and end it.
+
+    lock          held (flock) as long as the cluster runs; holds the process id, for people and for `down`
+    cluster.json  where the cluster is, once it can be used
+    kubeconfig    mode 0600
+    up.log        what a detached `up` says
+    twin/         the twin's own files
+
+The kernel frees the lock when the process dies, however it dies; a free lock means that the rest is stale.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import stat
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from tonnage.model.errors import ConfigError, HardwareError, Problem
+
+_OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock", "twin")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A cluster that runs. `since` is ISO 8601, UTC."""
+
+    pid: int
+    scenario: str
+    nodes: int
+    server: str
+    kubeconfig: str
+    since: str
+
+
+class StateFolder:
+    """One state folder. `hold` makes this process the owner of the cluster in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self._lock: int | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "up.log"
+
+    @property
+    def twin(self) -> Path:
+        return self.path / "twin"
+
+    def hold(self) -> None:
+        """Own the folder until `release`; what a killed process left in it is removed.
+
+        Raises:
+            ConfigError: another process owns it, or the folder is somebody else's.
+            HardwareError: it cannot be made or written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OWN)
+            if foreign:
+                raise self._foreign(foreign)
+            self._lock = self._acquire()
+            self._clear(keep=("lock", "up.log"))
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+            self.twin.mkdir(mode=0o700)
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+
+    def _acquire(self) -> int:
+        """Descriptor of the locked file. Others lock it for a moment to look, or remove it as they leave."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        for _ in range(100):
+            descriptor = os.open(self.path / "lock", flags, 0o600)
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_ino == (self.path / "lock").stat().st_ino:
+                    return descriptor
+            os.close(descriptor)
+            if self.owner() is not None:
+                break
+        raise self._taken()
+
+    def publish(self, running: Running, kubeconfig: str) -> None:
+        """Say where the cluster is; the kubeconfig is readable by its owner alone."""
+        _write(self.kubeconfig, kubeconfig)
+        _write(self.path / "cluster.json", json.dumps(asdict(running)))
+
+    def release(self) -> None:
+        """Leave nothing behind: the files, the lock, and the folder when it is empty."""
+        if self._lock is None:
+            return
+        self._clear(keep=("lock",))
+        with contextlib.suppress(OSError):
+            (self.path / "lock").unlink()
+            self.path.rmdir()
+        os.close(self._lock)
+        self._lock = None
+
+    def owner(self) -> int | None:
+        """Process id of the owner; 0 when it has not said yet; None when nobody owns the folder."""
+        try:
+            descriptor = os.open(self.path / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(descriptor, 32, 0).strip()
+            return int(text) if text.isdigit() else 0
+        finally:
+            os.close(descriptor)
+        return None
+
+    def running(self) -> Running | None:
+        """The cluster that runs here and can be used, or None."""
+        if self.owner() is None:
+            return None
+        try:
+            content = json.loads((self.path / "cluster.json").read_text(encoding="utf-8"))
+            return Running(**{field.name: content[field.name] for field in fields(Running)})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                Problem(
+                    "unreadable", str(self.path / "cluster.json"), str(error), "tonnage down, then up again"
+                )
+            ) from error
+
+    def stale(self) -> bool:
+        """Whether a process that is gone left its files."""
+        return self.owner() is None and any((self.path / name).exists() for name in _OWN)
+
+    def _clear(self, keep: tuple[str, ...]) -> None:
+        for name in _OWN:
+            path = self.path / name
+            if name in keep:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _taken(self) -> ConfigError:
+        pid = self.owner() or 0
+        process = f"process {pid}" if pid else "another process"
+        return ConfigError(
+            Problem(
+                "an embedded cluster runs here already",
+                str(self.path),
+                f"{process} has it",
+                "tonnage down, or give the second one a folder of its own with --state DIR",
+            )
+        )
+
+    def _foreign(self, names: list[str]) -> ConfigError:
+        shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+        return ConfigError(
+            Problem(
+                "not a state folder of Tonnage",
+                str(self.path),
+                f"it holds {shown}",
+                "name an empty or a new folder",
+            )
+        )
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder that nobody else can enter, or make sure that it is one.
+
+    Raises:
+        HardwareError: it cannot be made, or belongs to somebody else.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, "belongs to another user, or is a link", str(path))
+        path.chmod(0o700)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file at once, readable by its owner alone. It need not survive a crash: it would be stale."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    fresh.replace(path)
+
+
+def _unusable(path: Path, error: OSError) -> HardwareError:
+    remedy = {
+        errno.EACCES: "choose a folder that you may write",
+        errno.EPERM: "remove it, or choose another folder",
+        errno.ENOSPC: "free some room, or choose another folder",
+        errno.EROFS: "choose a folder that you may write",
+    }.get(error.errno or 0, "choose another folder")
+    return HardwareError(
+        Problem("the folder cannot be used", str(path), error.strerror or str(error), remedy)
+    )

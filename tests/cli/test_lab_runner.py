@@ -1,0 +1,241 @@
+"""The lab runner over a kubectl of our own: real processes, no cluster, a clock that jumps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import textwrap
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+
+from tonnage.cli.lab_report import LabReport, StepReport, render_command, render_outcome, render_summary
+from tonnage.cli.lab_runner import MAX_OUTPUT_BYTES, Listener, Surroundings, run_lab
+from tonnage.documents.lab import Lab, parse_lab
+
+FAKE = textwrap.dedent(
+    f"""\
+    #!{sys.executable}
+    import json, os, pathlib, sys, time
+    log = pathlib.Path("calls.jsonl")
+    args = sys.argv[1:]
+    with log.open("a") as file:
+        file.write(json.dumps(args) + "\\n")
+    calls = [json.loads(line) for line in log.read_text().splitlines()]
+    verb = args[0]
+    if verb == "say":
+        print(" ".join(args[1:]))
+    elif verb == "fail":
+        print("refused", file=sys.stderr); sys.exit(int(args[1]))
+    elif verb == "third":
+        print("ready" if calls.count(args) >= 3 else "waiting")
+    elif verb == "environment":
+        print(os.environ[args[1]])
+    elif verb == "flood":
+        sys.stdout.write("x" * (3 << 20))
+    elif verb == "hang":
+        time.sleep(600)
+    """
+)
+
+
+class JumpingClock:
+    """Sleeping takes no time and moves the clock."""
+
+    def __init__(self) -> None:
+        self.time_s = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return self.time_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.time_s += seconds
+
+
+class Bench:
+    """A folder with the fake kubectl in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kubectl = folder / "kubectl"
+        self.kubectl.write_text(FAKE)
+        self.kubectl.chmod(0o755)
+        self.heard: list[str] = []
+
+    def lab(self, steps: str, cleanup: str = "[]") -> Lab:
+        text = (
+            f"name: x\ntitle: X\nscenario: inference\ncovers: [SHR-2]\nsteps: {steps}\ncleanup: {cleanup}\n"
+        )
+        return parse_lab(text, source="lab.yaml", files=set())
+
+    async def run(self, lab: Lab, *, keep: bool = False) -> LabReport:
+        surroundings = Surroundings(self.folder, self.kubectl, Path("/nowhere/kubeconfig"), os.environ)
+        listener = Listener(after=lambda report: self.heard.append(report.command))
+        return await run_lab(lab, surroundings, JumpingClock(), listener=listener, keep=keep)
+
+    @property
+    def calls(self) -> list[list[str]]:
+        return [json.loads(line) for line in (self.folder / "calls.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+async def test_steps_run_in_order_and_pass(bench: Bench) -> None:
+    lab = bench.lab("[{run: kubectl say one, expect: {equals: one}}, {run: kubectl say two}]")
+    report = await bench.run(lab)
+    assert report.passed
+    assert bench.calls == [["say", "one"], ["say", "two"]]
+    assert bench.heard == ["kubectl say one", "kubectl say two"]
+
+
+async def test_a_failed_step_stops_the_lab_and_cleaning_up_still_runs(bench: Bench) -> None:
+    lab = bench.lab(
+        "[{run: kubectl fail 3}, {run: kubectl say never}]",
+        "[{run: kubectl fail 1}, {run: kubectl say clean}]",
+    )
+    report = await bench.run(lab)
+    assert not report.passed
+    assert [step.skipped for step in report.steps] == [False, True]
+    assert bench.calls == [["fail", "3"], ["fail", "1"], ["say", "clean"]]
+    assert [step.passed for step in report.cleanup] == [False, True]
+
+
+async def test_keep_leaves_everything_as_it_is(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: kubectl say one}]", "[{run: kubectl say clean}]"), keep=True)
+    assert report.passed
+    assert bench.calls == [["say", "one"]]
+
+
+async def test_an_expectation_is_tried_again_until_it_comes_true(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: kubectl third, expect: {within: 30, equals: ready}}]"))
+    assert report.passed
+    assert report.steps[0].attempts == 3
+
+
+async def test_an_expectation_that_never_comes_true_ends_when_its_time_is_up(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: kubectl say no, expect: {within: 2, equals: ready}}]"))
+    assert not report.passed
+    assert report.steps[0].duration_s == pytest.approx(2)
+    assert [check.seen for check in report.steps[0].checks] == ["", "no"]
+
+
+async def test_a_step_without_a_time_is_tried_once(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: kubectl say no, expect: {equals: ready}}]"))
+    assert report.steps[0].attempts == 1
+
+
+async def test_a_variable_reaches_later_steps_as_one_word(bench: Bench) -> None:
+    lab = bench.lab("[{run: \"V=$(kubectl say 'a; $(id) *')\"}, {run: kubectl say $V-x}]")
+    assert (await bench.run(lab)).passed
+    assert bench.calls[1] == ["say", "a; $(id) *-x"]
+
+
+async def test_a_variable_stands_in_expectations(bench: Bench) -> None:
+    said = """{run: "kubectl say '{\\"n\\":\\"4\\"}'", expect: {contains: ["${V}"], json: {n: "${V}"}}}"""
+    other = '{run: kubectl say 5, expect: {equals: "${V}"}}'
+    lab = bench.lab(f"[{{run: V=$(kubectl say 4)}}, {said}, {other}]")
+    report = await bench.run(lab)
+    assert [step.passed for step in report.steps] == [True, True, False]
+
+
+async def test_a_variable_that_gets_no_value_fails_its_step(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: V=$(kubectl say)}, {run: kubectl say $V}]"))
+    assert not report.steps[0].passed
+    assert report.steps[1].skipped
+
+
+async def test_cleaning_up_what_was_never_named_is_left_out(bench: Bench) -> None:
+    lab = bench.lab(
+        "[{run: kubectl fail 1}, {run: V=$(kubectl say a)}]",
+        "[{run: kubectl say $V}, {run: kubectl say clean}]",
+    )
+    report = await bench.run(lab)
+    assert [step.command for step in report.cleanup] == ["kubectl say clean"]
+
+
+async def test_commands_see_the_cluster_of_the_lab_and_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/home/somebody/production")
+    lab = bench.lab("[{run: kubectl environment KUBECONFIG, expect: {equals: /nowhere/kubeconfig}}]")
+    assert (await bench.run(lab)).passed
+
+
+async def test_tonnage_steps_run_this_tonnage(bench: Bench) -> None:
+    lab = bench.lab("[{run: tonnage stauts, expect: {status: 2, contains: [did you mean status?]}}]")
+    assert (await bench.run(lab)).passed
+
+
+async def test_endless_output_is_bounded(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: kubectl flood}]"))
+    assert report.passed
+    assert len(report.steps[0].stdout) == MAX_OUTPUT_BYTES
+
+
+async def test_a_command_that_hangs_is_given_up(bench: Bench) -> None:
+    report = await bench.run(bench.lab("[{run: kubectl hang, timeout: 0.5}]"))
+    assert not report.passed
+    assert "no end after 0.5 s" in report.steps[0].stderr
+
+
+async def test_an_interrupted_lab_cleans_up(bench: Bench) -> None:
+    lab = bench.lab("[{run: kubectl hang}]", "[{run: kubectl say clean}]")
+    running = asyncio.create_task(bench.run(lab))
+    while not (bench.folder / "calls.jsonl").exists():  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert bench.calls == [["hang"], ["say", "clean"]]
+
+
+async def test_the_report_as_json_says_everything(bench: Bench) -> None:
+    report = (await bench.run(bench.lab("[{run: kubectl fail 4}, {run: kubectl say b}]"))).as_json()
+    assert report["passed"] is False
+    assert report["covers"] == ["SHR-2"]
+    steps = report["steps"]
+    assert isinstance(steps, list)
+    first, second = steps
+    assert isinstance(first, dict)
+    assert isinstance(second, dict)
+    assert (first["exitStatus"], first["stderr"], first["skipped"]) == (4, "refused\n", False)
+    assert second["skipped"] is True
+    assert first["checks"] == [{"expected": "succeeds", "seen": "exit status 4: refused", "passed": False}]
+    json.dumps(report)
+
+
+def test_a_step_reads_as_title_reason_and_a_command_to_paste(bench: Bench) -> None:
+    lab = bench.lab('[{title: Say it, explain: "Why\\nnot", run: "kubectl say \\\\\\n  one"}]')
+    shown = click.unstyle(render_command(lab.steps[0], 1, 3))
+    assert shown == "\n[1/3] Say it\n  Why\n  not\n  $ kubectl say \\\n    one"
+
+
+async def test_an_outcome_shows_what_was_seen_and_every_mark(bench: Bench) -> None:
+    lab = bench.lab("[{run: kubectl say one, expect: {contains: [one, two]}}]")
+    report = await bench.run(lab)
+    shown = render_outcome(report.steps[0])
+    assert "    one" in shown
+    assert "✓" in shown
+    assert "✗" in shown
+    assert "seen: one" in shown
+    assert "failed: 0 of 1 steps" in render_summary(report)
+    assert "First failure: kubectl say one" in render_summary(report)
+
+
+def test_long_output_loses_its_middle() -> None:
+    lines = "\n".join(f"line {number}" for number in range(100))
+    shown = render_outcome(StepReport("t", "kubectl x", 0, lines, "", 1)).splitlines()
+    assert len(shown) == 12
+    assert shown[0].strip() == "line 0"
+    assert shown[-1].strip() == "line 99"
+    assert "89 lines" in shown[7]
