@@ -57,6 +57,7 @@ class Condition(Wire):
     message: str = ""
     last_transition_time: str | None = None
     last_heartbeat_time: str | None = None
+    last_update_time: str | None = None
     observed_generation: int = 0
 
 

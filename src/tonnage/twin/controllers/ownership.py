@@ -1,0 +1,125 @@
+"""Whose objects are whose: the controller reference, adoption by selector, release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tonnage.adapters.ports import KubernetesApi
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.selection import selects
+from tonnage.wire.kinds import Kind
+from tonnage.wire.objects import LabelSelector, Object, OwnerReference
+
+T = TypeVar("T", bound=Object)
+OwnerT = TypeVar("OwnerT", bound=Object)
+
+
+def controller_of(obj: Object) -> OwnerReference | None:
+    """The one owner that manages the object."""
+    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+
+
+def controller_reference(owner: Object, kind: Kind[T]) -> JsonObject:
+    """The reference with which `owner`, of this kind, manages what it makes."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Claims(Generic[T]):
+    """What a controller owns, what it should take (orphans that match) and what it should let go."""
+
+    owned: list[T]
+    adopt: list[T]
+    release: list[T]
+
+
+def claims_of(owner: Object, selector: LabelSelector, candidates: Iterable[T]) -> Claims[T]:
+    """Sort the objects of the owner's namespace. Objects of other controllers are in none of the lists.
+
+    An object on its way out is not adopted, and an owner on its way out adopts nothing.
+    """
+    claims: Claims[T] = Claims([], [], [])
+    for candidate in candidates:
+        controller = controller_of(candidate)
+        wanted = selects(selector, candidate.metadata.labels)
+        if controller is None:
+            gone = candidate.metadata.deletion_timestamp or owner.metadata.deletion_timestamp
+            if wanted and not gone:
+                claims.adopt.append(candidate)
+        elif controller.uid == owner.metadata.uid:
+            if wanted or owner.metadata.deletion_timestamp:
+                claims.owned.append(candidate)
+            else:
+                claims.release.append(candidate)
+    return claims
+
+
+class Ownership(Generic[OwnerT, T]):
+    """Carries out claims for owners of one kind."""
+
+    def __init__(self, api: KubernetesApi, owner_kind: Kind[OwnerT], kind: Kind[T]) -> None:
+        self._api = api
+        self._owner_kind = owner_kind
+        self._kind = kind
+
+    async def settle(self, owner: OwnerT, selector: LabelSelector, candidates: Iterable[T]) -> list[T]:
+        """The objects that the owner has after adoption and release.
+
+        Raises ClusterError. An object that vanished or changed meanwhile is left for the next time.
+        """
+        claims = claims_of(owner, selector, candidates)
+        owned = list(claims.owned)
+        adopted = [await self._adopt(owner, orphan) for orphan in claims.adopt]
+        owned.extend(obj for obj in adopted if obj is not None)
+        for stray in claims.release:
+            rest = [ref for ref in stray.metadata.owner_references if ref.uid != owner.metadata.uid]
+            await self._set_owners(stray, [_as_json(ref) for ref in rest])
+        return owned
+
+    async def _adopt(self, owner: OwnerT, orphan: T) -> T | None:
+        fresh = await self._api.get(self._owner_kind, owner.metadata.name, owner.metadata.namespace or None)
+        if fresh.metadata.uid != owner.metadata.uid or fresh.metadata.deletion_timestamp:
+            return None  # the copy that we decided on is out of date
+        refs = [_as_json(ref) for ref in orphan.metadata.owner_references]
+        return await self._set_owners(orphan, [*refs, controller_reference(owner, self._owner_kind)])
+
+    async def _set_owners(self, obj: T, owners: list[JsonObject]) -> T | None:
+        patch: JsonObject = {
+            "metadata": {
+                "uid": obj.metadata.uid,
+                "resourceVersion": obj.metadata.resource_version,
+                "ownerReferences": list(owners) or None,
+            }
+        }
+        try:
+            return await self._api.patch(
+                self._kind, obj.metadata.name, patch, namespace=obj.metadata.namespace or None
+            )
+        except ApiError as error:
+            if error.code in (404, 409, 422):
+                return None
+            raise
+
+
+def _as_json(owner: OwnerReference) -> JsonObject:
+    reference: JsonObject = {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+    }
+    if owner.controller:
+        reference["controller"] = True
+    if owner.block_owner_deletion:
+        reference["blockOwnerDeletion"] = True
+    return reference

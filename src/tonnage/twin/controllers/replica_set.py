@@ -1,0 +1,164 @@
+"""The ReplicaSet controller: as many pods as asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from tonnage.adapters.events import EventRecorder
+from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject
+from tonnage.twin.controllers import pod_state
+from tonnage.twin.controllers.expectations import Expectations
+from tonnage.twin.controllers.ownership import Ownership, controller_of, controller_reference
+from tonnage.twin.controllers.replica_set_status import replica_set_status, status_patch
+from tonnage.twin.controllers.selection import selects
+from tonnage.twin.controllers.templates import pod_from
+from tonnage.wire.kinds import POD, REPLICA_SET
+from tonnage.wire.objects import Pod, ReplicaSet
+
+_BURST: Final = 500
+_NAMESPACE_ENDS: Final = "because it is being terminated"
+
+
+class ReplicaSetController:
+    """Creates, adopts and deletes pods of ReplicaSets and keeps their status."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._events = EventRecorder(api, clock, "replicaset-controller")
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._sets = Informer(api, REPLICA_SET, clock, on_change=self._queue.add)
+        self._pods = Informer(api, POD, clock)
+        self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
+        self._pods.subscribe(self._pod_changed)
+        self._expected = Expectations(clock)
+        self._ownership = Ownership(api, REPLICA_SET, POD)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._sets.run())
+            group.create_task(self._pods.run())
+            await self._sets.synced()
+            await self._pods.synced()
+            group.create_task(work(self._queue, self._reconcile, workers=4))
+
+    def _pod_changed(self, delta: Delta[Pod]) -> None:
+        self._expected.observe(delta)
+        for pod in (delta.before, delta.after):
+            if pod is None:
+                continue
+            controller = controller_of(pod)
+            if controller is None:
+                for candidate in self._sets:
+                    same = candidate.metadata.namespace == pod.metadata.namespace
+                    if same and selects(candidate.spec.selector, pod.metadata.labels):
+                        self._queue.add(key_of(candidate))
+            elif controller.kind == REPLICA_SET.kind:
+                self._queue.add((pod.metadata.namespace, controller.name))
+
+    async def _reconcile(self, key: Key) -> float | None:
+        namespace, name = key
+        owner = self._sets.get(name, namespace)
+        if owner is None or not self._expected.satisfied(key):
+            return None if owner is None else 30.0
+        mine = await self._ownership.settle(
+            owner, owner.spec.selector, self._pods.by_index("namespace", namespace)
+        )
+        active = [pod for pod in mine if pod_state.is_active(pod)]
+        failure: ClusterError | None = None
+        if owner.metadata.deletion_timestamp is None:
+            try:
+                await self._scale(key, owner, active)
+            except ClusterError as error:
+                failure = error
+        again_s = await self._update_status(owner, active, _message(failure) if failure else "")
+        if failure is not None:
+            raise failure
+        return again_s
+
+    async def _scale(self, key: Key, owner: ReplicaSet, active: list[Pod]) -> None:
+        missing = owner.spec.replicas - len(active)
+        if missing > 0:
+            await self._create(key, owner, min(missing, _BURST))
+        elif missing < 0:
+            related = self._related(owner)
+            for pod in pod_state.in_deletion_order(active, related)[: min(-missing, _BURST)]:
+                await self._delete(key, owner, pod)
+
+    def _related(self, owner: ReplicaSet) -> list[Pod]:
+        """Pods of all ReplicaSets that have the same controller: those that crowd a node."""
+        controller = controller_of(owner)
+        if controller is None:
+            uids = {owner.metadata.uid}
+        else:
+            uids = {s.metadata.uid for s in self._sets if (c := controller_of(s)) and c.uid == controller.uid}
+        pods = self._pods.by_index("namespace", owner.metadata.namespace)
+        return [pod for pod in pods if (c := controller_of(pod)) and c.uid in uids]
+
+    async def _create(self, key: Key, owner: ReplicaSet, count: int) -> None:
+        """Make pods in batches of 1, 2, 4 …, so that a template which the server refuses is refused once."""
+        body = pod_from(
+            owner.spec.template, f"{owner.metadata.name}-", controller_reference(owner, REPLICA_SET)
+        )
+        batch = 1
+        while count > 0:
+            batch = min(batch, count)
+            outcomes = await asyncio.gather(
+                *(self._create_one(key, owner, body) for _ in range(batch)), return_exceptions=True
+            )
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+            count -= batch
+            batch *= 2
+
+    async def _create_one(self, key: Key, owner: ReplicaSet, body: JsonObject) -> None:
+        try:
+            pod = await self._api.create(POD, body, namespace=owner.metadata.namespace)
+        except ClusterError as error:
+            if _NAMESPACE_ENDS in _message(error):
+                return
+            await self._events.emit(owner, "Warning", "FailedCreate", f"Error creating: {_message(error)}")
+            raise
+        self._expected.created(key, pod, self._pods)
+        await self._events.emit(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
+
+    async def _delete(self, key: Key, owner: ReplicaSet, pod: Pod) -> None:
+        name = pod.metadata.name
+        self._expected.deleting(key, pod)
+        try:
+            await self._api.delete(POD, name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
+        except ClusterError as error:
+            self._expected.kept(pod)
+            if isinstance(error, ApiError) and error.code in (404, 409):
+                return  # gone already, or another pod by now
+            await self._events.emit(owner, "Warning", "FailedDelete", f"Error deleting: {_message(error)}")
+            raise
+        await self._events.emit(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
+
+    async def _update_status(self, owner: ReplicaSet, active: list[Pod], failure: str) -> float | None:
+        status, again_s = replica_set_status(owner, active, self._clock.now(), failure)
+        patch = status_patch(owner.status, status)
+        if patch is not None:
+            try:
+                await self._api.patch(
+                    REPLICA_SET,
+                    owner.metadata.name,
+                    {"status": patch},
+                    namespace=owner.metadata.namespace,
+                    subresource="status",
+                )
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+        return again_s
+
+
+def _message(error: ClusterError) -> str:
+    return error.message if isinstance(error, ApiError) else str(error)

@@ -1,0 +1,73 @@
+"""Pods out of templates: hashes that name a template, and the body of a pod made from one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tonnage.model.json import JsonObject, JsonValue
+
+SAFE_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Letters and digits that spell no word, as Kubernetes uses for generated names."""
+
+
+def safe_encode(text: str) -> str:
+    """Every character of `text` as one of the safe alphabet.
+
+    >>> safe_encode("123")
+    '85d'
+    """
+    return "".join(SAFE_ALPHABET[ord(char) % len(SAFE_ALPHABET)] for char in text)
+
+
+def template_hash(template: JsonObject, collisions: int | None = None) -> str:
+    """A short name for a template, the same for equal ones; `collisions` tells apart what would collide.
+
+    >>> template_hash({"spec": {}}) == template_hash({"spec": {}}, 0)
+    False
+    """
+    value = 0x811C9DC5  # FNV-1a, 32 bits
+    text = msgspec.json.encode(template, order="deterministic")
+    for byte in text + (b"" if collisions is None else collisions.to_bytes(8, "little", signed=True)):
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return safe_encode(str(value))
+
+
+def without_label(template: JsonObject, label: str) -> JsonObject:
+    """The template without one of its labels, and without what is null or empty, so that equal is equal."""
+    metadata = _object(template.get("metadata"))
+    labels = {key: value for key, value in _object(metadata.get("labels")).items() if key != label}
+    return _dense({**template, "metadata": {**metadata, "labels": labels}})
+
+
+def with_labels(template: JsonObject, labels: dict[str, str]) -> JsonObject:
+    """The template with labels added."""
+    metadata = _object(template.get("metadata"))
+    merged: JsonObject = {**_object(metadata.get("labels")), **labels}
+    return {**template, "metadata": {**metadata, "labels": merged}}
+
+
+def pod_from(template: JsonObject, prefix: str, controller: JsonObject) -> JsonObject:
+    """The body of a pod that the server names `prefix` and five characters."""
+    metadata = _object(template.get("metadata"))
+    kept = {key: metadata[key] for key in ("labels", "annotations", "finalizers") if metadata.get(key)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**kept, "generateName": prefix, "ownerReferences": [controller]},
+        "spec": template.get("spec") or {},
+    }
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _dense(value: JsonObject) -> JsonObject:
+    dense: JsonObject = {}
+    for key, item in value.items():
+        kept = _dense(item) if isinstance(item, dict) else item
+        if kept is not None and kept != {}:
+            dense[key] = kept
+    return dense
