@@ -5,13 +5,16 @@ Contract suites under `tests/contract/` run over every implementation of a port.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from tonnage.model.devices import Inventory, RawEvent, Sample
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import ResourceName
+from tonnage.model.sharing import Advertisement, Hold, Injection, Refusal
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -145,6 +148,114 @@ class KubernetesApi(Protocol):
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
     ) -> None:
         """POST to a subresource, such as a pod's `binding` or `eviction`."""
+        ...
+
+
+class DeviceBackend(Protocol):
+    """A vendor: it states facts about its devices. Policy is decided elsewhere.
+
+    No method blocks the event loop or waits for ever on a driver that hangs.
+    """
+
+    async def scan(self) -> Inventory:
+        """Every device now. One device that fails is listed unhealthy (if it was ever seen) or as a problem.
+
+        Raises HardwareError when no device can be read, ConfigError when what describes them is wrong.
+        """
+        ...
+
+    def events(self) -> AsyncIterator[RawEvent]:
+        """What happens since the last scan; never ends by itself, never raises for a driver."""
+        ...
+
+    async def sample(self) -> tuple[Sample, ...]:
+        """A reading of every device that can be read. Raises HardwareError as `scan` does."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the driver."""
+        ...
+
+
+class PluginService(Protocol):
+    """What answers kubelet's questions about one resource."""
+
+    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Refusal:
+        """What each container gets for the ids that kubelet chose; or a refusal of all of them."""
+        ...
+
+    def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        """The best `size` of `available`, `required` among them."""
+        ...
+
+
+class PluginSockets(Protocol):
+    """kubelet's plugin folder: sockets of our own, and kubelet's for registration."""
+
+    def kubelet(self) -> str:
+        """Identifies the registration socket that is there: another text after a restart, empty if none."""
+        ...
+
+    def present(self, resource: ResourceName) -> bool:
+        """Whether the resource's socket still lies in the folder and is our own."""
+        ...
+
+    async def serve(self, advertisement: Advertisement, service: PluginService) -> None:
+        """Open the resource's socket in place of an earlier one. Raises HardwareError: folder, disk, rights."""
+        ...
+
+    async def publish(self, advertisement: Advertisement) -> None:
+        """Show the list on every open stream of that resource."""
+        ...
+
+    async def register(self, resource: ResourceName) -> None:
+        """Introduce the resource to kubelet. Raises ClusterError when it is absent or refuses."""
+        ...
+
+    async def withdraw(self, resource: ResourceName) -> None:
+        """Show an empty list, then close and remove the socket."""
+        ...
+
+    async def close(self) -> None:
+        """Close and remove every socket; devices stay advertised until kubelet notices."""
+        ...
+
+
+class KubeletHolds(Protocol):
+    """What kubelet says about who has which device."""
+
+    async def shown(self) -> tuple[Hold, ...]:
+        """Devices by running pod. Raises ClusterError when kubelet does not answer."""
+        ...
+
+    def identity(self) -> str:
+        """Identifies the kubelet process that would answer; empty when there is none."""
+        ...
+
+    async def checkpoint(self) -> tuple[Hold, ...]:
+        """Devices by container out of kubelet's own checkpoint, ended pods included; empty if there is none.
+
+        Raises HardwareError when it cannot be read or makes no sense.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """Small files that survive a crash."""
+
+    async def load(self, name: str) -> bytes | None:
+        """The payload saved last under that name, None if there is none.
+
+        Raises HardwareError when it is damaged or cannot be read; a damaged file is set aside.
+        """
+        ...
+
+    async def save(self, name: str, payload: bytes) -> None:
+        """Replace the payload; on disk when this returns. Raises HardwareError: disk full, permission."""
         ...
 
 

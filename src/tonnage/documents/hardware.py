@@ -1,0 +1,65 @@
+"""Pretended devices of one node: what `--devices scenario:FILE` reads.
+
+driverVersion: "570.124.06"
+devices:
+- {uuid: GPU-6a1f, model: A100-40, numa: 0}
+- {uuid: GPU-77c2, model: A100-40, numa: 1, health: lost}
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from tonnage.documents.source import Document, FieldError, nearest
+from tonnage.model.catalog.gpus import gpu_models
+
+MAX_DEVICES = 256
+
+
+class HardwareDevice(Document):
+    """One device. `index` defaults to its place in the list; readings are those of an idle device."""
+
+    uuid: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    model: str
+    index: Annotated[int, Field(ge=0, lt=MAX_DEVICES)] | None = None
+    health: Literal["healthy", "unhealthy", "lost"] = "healthy"
+    reason: Annotated[str, Field(max_length=200)] = ""
+    numa: Annotated[int, Field(ge=0, lt=1024)] | None = None
+    memory_used_mib: Annotated[int, Field(ge=0)] = 0
+    utilization_percent: Annotated[int, Field(ge=0, le=100)] = 0
+    temperature_c: Annotated[int, Field(ge=0, le=150)] = 35
+
+    @field_validator("model")
+    @classmethod
+    def _known_model(cls, model: str) -> str:
+        if model not in gpu_models():
+            raise FieldError(f"unknown GPU model {model[:60]}", remedy=nearest(model, list(gpu_models())))
+        return model
+
+
+class Hardware(Document):
+    """A node's devices and the driver that they pretend to have."""
+
+    driver_version: str = "570.124.06"
+    cuda_version: str = "12.8"
+    devices: Annotated[tuple[HardwareDevice, ...], Field(max_length=MAX_DEVICES)] = ()
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Hardware:
+        uuids = [device.uuid for device in self.devices]
+        indices = [str(index) for _, index in self.indexed()]
+        for what, values in (("uuid", uuids), ("index", indices)):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise FieldError(f"{what} {', '.join(twice)} given twice", remedy=f"give each its own {what}")
+        return self
+
+    def indexed(self) -> tuple[tuple[HardwareDevice, int], ...]:
+        """Each device with its index, in index order."""
+        pairs = (
+            (device, place if device.index is None else device.index)
+            for place, device in enumerate(self.devices)
+        )
+        return tuple(sorted(pairs, key=lambda pair: pair[1]))
