@@ -1,0 +1,145 @@
+"""The pretended machines of a scenario: node specs, hardware files, and what befalls the hardware."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import yaml
+
+from tonnage.documents.hardware import Hardware, HardwareDevice
+from tonnage.documents.scenario import NodeGroup, Scenario
+from tonnage.documents.source import parse_document
+from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
+from tonnage.wire.objects import Taint
+
+CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
+_UUIDS: Final = uuid.UUID("7e1f0f5c-0f6b-5a55-9d0c-6b1f6c0f7a11")
+"""Namespace of made-up device UUIDs: the same scenario always has the same GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One node to be: how its kubelet is configured, and what is plugged into it."""
+
+    spec: NodeSpec
+    hardware: Hardware
+    group: NodeGroup
+
+
+def machines_of(scenario: Scenario, *, address: str = "127.0.0.1") -> Iterator[Machine]:
+    """Every node of the scenario, group by group, each with a pod network of its own."""
+    number = 0
+    for group in scenario.groups:
+        for name in group.node_names:
+            yield Machine(_spec(group, name, number, address), hardware_of(group, name), group)
+            number += 1
+
+
+def hardware_of(group: NodeGroup, node: str) -> Hardware:
+    """The node's devices, spread over its NUMA nodes in order; UUIDs follow from the node's name."""
+    if group.gpu is None:
+        return Hardware()
+    count = group.gpu.count
+    return Hardware(
+        devices=tuple(
+            HardwareDevice(
+                uuid=f"GPU-{uuid.uuid5(_UUIDS, f'{node}/{index}')}",
+                model=group.gpu.model,
+                numa=index * group.numa // count,
+            )
+            for index in range(count)
+        )
+    )
+
+
+def gpu_labels(group: NodeGroup) -> Mapping[str, str]:
+    """The labels that feature discovery puts on such a node.
+
+    Source: NVIDIA GPU Feature Discovery, label table.
+    """
+    if group.gpu is None:
+        return {}
+    model: GpuModel = gpu_models()[group.gpu.model]
+    major, _, minor = model.compute_capability.partition(".")
+    return {
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.count": str(group.gpu.count),
+        "nvidia.com/gpu.product": product_label(model.product),
+        "nvidia.com/gpu.memory": str(model.memory_mib),
+        "nvidia.com/gpu.family": model.architecture,
+        "nvidia.com/gpu.compute.major": major,
+        "nvidia.com/gpu.compute.minor": minor,
+        "nvidia.com/mig.capable": "true" if model.mig else "false",
+    }
+
+
+def product_label(product: str) -> str:
+    """NVML's product name as the label value that discovery makes of it.
+
+    >>> product_label("NVIDIA H100 80GB HBM3")
+    'NVIDIA-H100-80GB-HBM3'
+    """
+    return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", product).split())
+
+
+def _spec(group: NodeGroup, name: str, number: int, address: str) -> NodeSpec:
+    config = {CONFIG_LABEL: group.config} if group.config else {}
+    return NodeSpec(
+        name=name,
+        address=address,
+        pod_cidr=f"10.{244 + number // 256}.{number % 256}.0/24",
+        capacity={
+            "cpu": str(group.cpu),
+            "memory": str(group.memory),
+            "ephemeral-storage": "1Ti",
+            "pods": str(group.pods),
+        },
+        labels={**gpu_labels(group), **config, **group.labels},
+        taints=tuple(Taint(key=t.key, value=t.value, effect=t.effect) for t in group.node_taints),
+        numa_nodes=group.numa,
+    )
+
+
+class HardwareFile:
+    """A node's hardware as its file says. Every change is a new file, which the scenario backend notices."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = NodePaths(root).hardware
+
+    def read(self) -> Hardware:
+        """What is plugged in now. Raises ConfigError when somebody broke the file."""
+        return parse_document(self.path.read_text(encoding="utf-8"), Hardware, source=str(self.path))
+
+    def write(self, hardware: Hardware) -> None:
+        """Replace the file at once."""
+        fresh = self.path.with_name(f".{self.path.name}.new")
+        content = hardware.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        fresh.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        fresh.replace(self.path)
+
+    def set_health(
+        self, index: int, health: Literal["healthy", "unhealthy", "lost"], reason: str = ""
+    ) -> None:
+        """A device fails, falls off the bus or comes back."""
+        self._change(index, {"health": health, "reason": reason})
+
+    def exchange(self, index: int, device_uuid: str) -> None:
+        """A technician puts another card of the same model into the slot."""
+        self._change(index, {"uuid": device_uuid, "health": "healthy", "reason": ""})
+
+    def _change(self, index: int, update: Mapping[str, str]) -> None:
+        hardware = self.read()
+        if not 0 <= index < len(hardware.devices):
+            raise ConfigError(
+                Problem(f"no device {index}", str(self.path), f"the node has {len(hardware.devices)}")
+            )
+        devices = list(hardware.devices)
+        devices[index] = devices[index].model_copy(update=dict(update))
+        self.write(hardware.model_copy(update={"devices": tuple(devices)}))
