@@ -1,0 +1,273 @@
+"""The kubelet's device manager: who holds which device, and the checkpoint of it.
+
+Source: Kubernetes 1.36, pkg/kubelet/cm/devicemanager/manager.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.adapters.ports import Clock
+from tonnage.decide.cluster.devices import (
+    NO_IDS,
+    AskPlugin,
+    Chosen,
+    Devices,
+    Hint,
+    Ids,
+    Request,
+    Topology,
+    TopologyPolicy,
+    Unavailable,
+    admit,
+    choose,
+    hints_for,
+    prefer,
+)
+from tonnage.twin.kubelet.checkpoint import (
+    NO_NUMA,
+    Checkpoint,
+    Entry,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from tonnage.twin.kubelet.files import NodeDisk
+from tonnage.twin.kubelet.plugin_resources import PluginResource, PluginResources
+from tonnage.twin.kubelet.plugins import Plugin, PluginError
+from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
+
+_LOG: Final = logging.getLogger(__name__)
+_CHECKPOINT_NAME: Final = "kubelet_internal_checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerNeed:
+    """Devices that a container asks for. `reusable_after` marks an init container that ends first."""
+
+    name: str
+    resources: Mapping[str, int]
+    reusable_after: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionFailure:
+    """Why a pod may not run here: the status' reason and message without `Pod was rejected: `."""
+
+    reason: str
+    message: str
+
+
+class DeviceManager:
+    """Who holds which device of a node. `on_change` tells that Capacity or Allocatable may have changed."""
+
+    def __init__(
+        self,
+        paths: NodePaths,
+        disk: NodeDisk,
+        clock: Clock,
+        topology: Topology,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._paths = paths
+        self._disk = disk
+        self._topology = topology
+        self.resources = PluginResources(clock, on_change, self._save_list)
+        self._entries: dict[tuple[str, str, str], Entry] = {}
+        self._admission = asyncio.Lock()
+        self._writing = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Remember what the checkpoint says. A corrupt one is logged and left out, as the kubelet does."""
+        content = await self._disk.read(self._paths.checkpoint)
+        if content is None:
+            return
+        try:
+            checkpoint = decode_checkpoint(content)
+        except ValueError as error:
+            _LOG.error("device checkpoint not used: file=%s error=%s", self._paths.checkpoint, error)
+            return
+        self._entries = {(e.pod_uid, e.container, e.resource): e for e in checkpoint.entries}
+        self.resources.restore(checkpoint.registered)
+
+    def held(self, pod_uid: str) -> dict[str, list[Entry]]:
+        """What the pod's containers hold, by container."""
+        result: dict[str, list[Entry]] = {}
+        for entry in self._entries.values():
+            if entry.pod_uid == pod_uid:
+                result.setdefault(entry.container, []).append(entry)
+        return result
+
+    def holders(self) -> frozenset[str]:
+        """Uids of pods that hold devices."""
+        return frozenset(entry.pod_uid for entry in self._entries.values())
+
+    def is_device_resource(self, name: str) -> bool:
+        """Whether a plugin offers the resource, or a container still holds some of it."""
+        return self.resources.get(name) is not None or any(e.resource == name for e in self._entries.values())
+
+    def allocated(self, name: str) -> Ids:
+        """Ids of the resource that containers hold."""
+        return frozenset(
+            device for entry in self._entries.values() if entry.resource == name for device in entry.ids
+        )
+
+    async def allocate(self, pod_uid: str, needs: list[ContainerNeed]) -> AdmissionFailure | None:
+        """Give every container its devices and write the checkpoint, or say why the pod is refused.
+
+        `needs` are the init containers in order, then the others. One pod at a time, as kubelet admits.
+        """
+        async with self._admission:
+            before = dict(self._entries)
+            reusable: dict[str, Ids] = {}
+            failure: AdmissionFailure | None = None
+            for need in needs:
+                failure = await self._allocate_container(pod_uid, need, reusable)
+                if failure is not None:
+                    break
+            if failure is None and self._entries != before:
+                failure = await self._checkpoint_or_failure()
+            if failure is not None:
+                self._entries = {
+                    key: entry for key, entry in self._entries.items() if key[0] != pod_uid or key in before
+                }
+            return failure
+
+    async def injected(self, pod_uid: str, container: str) -> list[wire.ContainerAllocateResponse]:
+        """What the plugins said to inject into a container that is about to start. Raises PluginError."""
+        responses = []
+        for entry in self.held(pod_uid).get(container, []):
+            resource = self.resources.get(entry.resource)
+            if resource is not None and resource.plugin is not None and resource.plugin.wants_pre_start:
+                try:
+                    await resource.plugin.pre_start(entry.ids)
+                except PluginError as error:
+                    raise PluginError(
+                        f"device plugin PreStartContainer rpc failed with err: {error}"
+                    ) from error
+            responses.append(wire.ContainerAllocateResponse.FromString(entry.response))
+        return responses
+
+    async def release(self, pod_uid: str) -> None:
+        """The pod has ended: its devices are free again."""
+        freed = [key for key in self._entries if key[0] == pod_uid]
+        for key in freed:
+            del self._entries[key]
+        if freed:
+            await self._save_list()
+
+    async def _allocate_container(
+        self, pod_uid: str, need: ContainerNeed, reusable: dict[str, Ids]
+    ) -> AdmissionFailure | None:
+        wanted = {name: count for name, count in need.resources.items() if self.is_device_resource(name)}
+        hint, aligned = self._affinity(pod_uid, need, wanted, reusable)
+        if not aligned:
+            return AdmissionFailure(
+                "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
+            )
+        for name, count in wanted.items():
+            request = Request(count, reusable.get(name, NO_IDS), hint)
+            try:
+                ids = await self._allocate_resource(pod_uid, need.name, name, request)
+            except PluginError as error:
+                return AdmissionFailure(
+                    "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
+                )
+            known = reusable.get(name, NO_IDS)
+            reusable[name] = known | ids if need.reusable_after else known - ids
+        return None
+
+    def _affinity(
+        self, pod_uid: str, need: ContainerNeed, wanted: Mapping[str, int], reusable: Mapping[str, Ids]
+    ) -> tuple[Hint, bool]:
+        if self._topology.policy is TopologyPolicy.NONE or not wanted:
+            return Hint(None, preferred=True), True
+        providers = []
+        for name, count in wanted.items():
+            entry = self._entries.get((pod_uid, need.name, name))
+            devices = self._devices(name)
+            if entry is not None:
+                devices = Devices(name, devices.numa, entry.ids)
+            providers.append(hints_for(devices, count, reusable.get(name, NO_IDS)))
+        return admit(self._topology, providers)
+
+    async def _allocate_resource(self, pod_uid: str, container: str, name: str, request: Request) -> Ids:
+        """The devices now held. Raises PluginError with the kubelet's or the plugin's words."""
+        held = self._entries.get((pod_uid, container, name))
+        if held is not None and len(held.ids) != request.count:
+            raise PluginError(
+                f'pod "{pod_uid}" container "{container}" changed request for resource "{name}" '
+                f"from {len(held.ids)} to {request.count}"
+            )
+        resource = self.resources.get(name)
+        if resource is None:
+            raise PluginError(f"cannot allocate unregistered device {name}")
+        if held is not None and resource.healthy:
+            if not held.ids <= resource.healthy:
+                raise PluginError(
+                    "previously allocated devices are no longer healthy; "
+                    f"cannot allocate unhealthy devices {name}"
+                )
+            return held.ids
+        plugin = resource.plugin
+        ids = await self._choose(plugin, self._devices(name), request)
+        if plugin is None:
+            raise PluginError(f"endpoint {name} has been stopped")
+        response = await plugin.allocate(ids)
+        self._entries[pod_uid, container, name] = Entry(
+            pod_uid,
+            container,
+            name,
+            _by_numa(ids, resource.numa),
+            response.SerializeToString(deterministic=True),
+        )
+        return ids
+
+    async def _choose(self, plugin: Plugin | None, devices: Devices, request: Request) -> Ids:
+        choice = choose(devices, request, plugin_prefers=plugin is not None and plugin.prefers)
+        if isinstance(choice, AskPlugin) and plugin is not None:
+            choice = prefer(choice, await plugin.preferred(choice.available, choice.must, choice.size))
+        if isinstance(choice, Unavailable):
+            raise PluginError(choice.message)
+        if not isinstance(choice, Chosen):
+            raise PluginError(f"endpoint {devices.resource} has been stopped")
+        return choice.ids
+
+    def _devices(self, name: str) -> Devices:
+        resource = self.resources.get(name) or PluginResource()
+        return Devices(name, resource.numa, resource.healthy, self.allocated(name))
+
+    async def _save_list(self) -> None:
+        try:
+            await self._write_checkpoint()
+        except OSError as error:
+            _LOG.error("device checkpoint not written: %s", error)
+
+    async def _checkpoint_or_failure(self) -> AdmissionFailure | None:
+        try:
+            await self._write_checkpoint()
+        except OSError as error:
+            why = f'failed to write checkpoint file "{_CHECKPOINT_NAME}": {error.strerror or error}'
+            return AdmissionFailure(
+                "UnexpectedAdmissionError", f"Allocate failed due to {why}, which is unexpected"
+            )
+        return None
+
+    async def _write_checkpoint(self) -> None:
+        async with self._writing:
+            registered = {name: sorted(devices) for name, devices in self.resources.healthy().items()}
+            content = encode_checkpoint(Checkpoint(tuple(self._entries.values()), registered))
+            await self._disk.write(self._paths.checkpoint, content)
+
+
+def _by_numa(ids: Ids, numa: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+    groups: dict[int, list[str]] = {}
+    for device in sorted(ids):
+        mask = numa.get(device, 0)
+        for node in [n for n in range(mask.bit_length()) if mask >> n & 1] or [NO_NUMA]:
+            groups.setdefault(node, []).append(device)
+    return {node: tuple(group) for node, group in sorted(groups.items())}

@@ -1,0 +1,279 @@
+"""Small commands that every pretended image has. They know the container's environment and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tonnage.twin.kubelet.programs.gpus import device_nodes
+from tonnage.twin.kubelet.runtime import ContainerContext, Program
+
+_PLAIN_DEVICES: Final = (
+    *("core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout"),
+    *("termination-log", "tty", "urandom", "zero"),
+)
+_UNITS: Final = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
+_INPUT_LIMIT: Final = 1 << 20
+
+
+async def read_all(context: ContainerContext) -> bytes:
+    """Standard input to its end, one MiB at most."""
+    pieces: list[bytes] = []
+    size = 0
+    while size < _INPUT_LIMIT and (piece := await context.stdio.read()):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
+
+
+def say(context: ContainerContext, text: str) -> None:
+    """Write a line to standard output."""
+    context.stdio.write(f"{text}\n".encode())
+
+
+def complain(context: ContainerContext, text: str) -> int:
+    """Write a line to standard error, named after the command, and return exit code 1."""
+    context.stdio.write_error(f"{context.argv[0]}: {text}\n".encode())
+    return 1
+
+
+async def pretend(context: ContainerContext) -> int:
+    """Stay up doing nothing, and say so once: the twin does not run this command."""
+    command = " ".join(context.argv) or f"the server of image {context.container.image}"
+    shown = command if len(command) <= 200 else command[:199] + "…"
+    say(context, f"pretended by the twin, not run: {' '.join(shown.split())}")
+    while True:
+        await context.clock.sleep(86400 * 365)
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds of a `sleep` argument such as `1.5`, `2m`, `infinity`; None when it is none."""
+    if text in {"infinity", "inf"}:
+        return float(86400 * 365 * 100)
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{0,9})?|\.\d{1,9})([smhd]?)", text)
+    return float(match[1]) * _UNITS[match[2] or "s"] if match else None
+
+
+async def sleep(context: ContainerContext) -> int:
+    if len(context.argv) < 2:
+        return complain(context, "missing operand")
+    total = 0.0
+    for text in context.argv[1:]:
+        seconds = seconds_of(text)
+        if seconds is None:
+            return complain(context, f"invalid time interval ‘{text}’")
+        total += seconds
+    await context.clock.sleep(total)
+    return 0
+
+
+async def _true(context: ContainerContext) -> int:
+    del context
+    return 0
+
+
+async def _false(context: ContainerContext) -> int:
+    del context
+    return 1
+
+
+async def echo(context: ContainerContext) -> int:
+    words = list(context.argv[1:])
+    end, escapes = "\n", False
+    while words and words[0] in {"-n", "-e", "-ne", "-en"}:
+        option = words.pop(0)
+        end = "" if "n" in option else end
+        escapes = escapes or "e" in option
+    text = " ".join(words)
+    context.stdio.write(((_unescape(text) if escapes else text) + end).encode())
+    return 0
+
+
+def _unescape(text: str) -> str:
+    table = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "0": "\0"}
+    return re.sub(r"\\([ntr\\ab0])", lambda match: table[match[1]], text)
+
+
+async def printf(context: ContainerContext) -> int:
+    if len(context.argv) < 2:
+        return complain(context, "usage: printf format [arguments]")
+    words = list(context.argv[2:])
+
+    def fill(match: re.Match[str]) -> str:
+        if match[0] == "%%":
+            return "%"
+        word = words.pop(0) if words else ""
+        return word if match[1] == "s" else word or "0"
+
+    form = _unescape(context.argv[1])
+    text = re.sub(r"%%|%([sd])", fill, form)
+    while words and "%" in form:
+        text += re.sub(r"%%|%([sd])", fill, form)
+    context.stdio.write(text.encode())
+    return 0
+
+
+async def cat(context: ContainerContext) -> int:
+    files = [word for word in context.argv[1:] if word != "-"]
+    for name in files:
+        complain(context, f"{name}: No such file or directory")
+    if not context.argv[1:] or "-" in context.argv[1:]:
+        while piece := await context.stdio.read():
+            context.stdio.write(piece)
+    return 1 if files else 0
+
+
+async def env(context: ContainerContext) -> int:
+    for name, value in sorted(context.env.items()):
+        say(context, f"{name}={value}")
+    return 0
+
+
+async def printenv(context: ContainerContext) -> int:
+    if len(context.argv) == 1:
+        return await env(context)
+    for name in context.argv[1:]:
+        if name in context.env:
+            say(context, context.env[name])
+    return 0 if all(name in context.env for name in context.argv[1:]) else 1
+
+
+async def hostname(context: ContainerContext) -> int:
+    say(context, context.env.get("HOSTNAME", context.pod.metadata.name))
+    return 0
+
+
+async def ls(context: ContainerContext) -> int:
+    """Only `/dev` is known, with the device nodes that were injected."""
+    nodes = {*_PLAIN_DEVICES, *(node.removeprefix("/dev/") for node in await device_nodes(context))}
+    code = 0
+    for path in [word for word in context.argv[1:] if not word.startswith("-")] or ["."]:
+        name = path.rstrip("/") or "/"
+        inside = sorted(
+            {node[len(name) - 4 :].split("/")[0] for node in nodes if f"/dev/{node}".startswith(f"{name}/")}
+        )
+        pattern = re.escape(name).replace(r"\*", "[^/]*")
+        matching = sorted(f"/dev/{node}" for node in nodes if re.fullmatch(pattern, f"/dev/{node}"))
+        if name == "/dev" or (inside and name.startswith("/dev/")):
+            lines = sorted({node.split("/")[0] for node in nodes}) if name == "/dev" else inside
+        elif matching:
+            lines = matching
+        else:
+            context.stdio.write_error(f"ls: cannot access '{path}': No such file or directory\n".encode())
+            code = 2
+            continue
+        for line in lines:
+            say(context, line)
+    return code
+
+
+async def grep(context: ContainerContext) -> int:
+    """Lines of standard input with the pattern; options -i, -v, -E, -q, -c."""
+    words = list(context.argv[1:])
+    options = ""
+    while words and words[0].startswith("-") and len(words[0]) > 1:
+        options += words.pop(0)[1:]
+    if not words or len(words) > 1 or len(words[0]) > 200:
+        return complain(context, "only `grep [-ivEqc] PATTERN` of standard input is known here") + 1
+    try:
+        pattern = re.compile(words[0], re.IGNORECASE if "i" in options else 0)
+    except re.error as error:
+        return complain(context, str(error)) + 1
+    lines = (await read_all(context)).decode(errors="replace").splitlines()
+    found = [line for line in lines if bool(pattern.search(line)) != ("v" in options)]
+    if "c" in options:
+        say(context, str(len(found)))
+    elif "q" not in options:
+        for line in found:
+            say(context, line)
+    return 0 if found else 1
+
+
+async def head(context: ContainerContext) -> int:
+    return await _cut(context, first=True)
+
+
+async def tail(context: ContainerContext) -> int:
+    if "-f" in context.argv:
+        return await pretend(context)
+    return await _cut(context, first=False)
+
+
+async def _cut(context: ContainerContext, *, first: bool) -> int:
+    digits = re.sub(r"\D", "", "".join(context.argv[1:]))[:9]
+    count = int(digits) if digits else 10
+    lines = (await read_all(context)).splitlines(keepends=True)
+    context.stdio.write(b"".join(lines[:count] if first else lines[max(0, len(lines) - count) :]))
+    return 0
+
+
+async def wc(context: ContainerContext) -> int:
+    data = await read_all(context)
+    counts = {"l": data.count(b"\n"), "w": len(data.split()), "c": len(data)}
+    asked = [key for key in counts if any(key in word for word in context.argv[1:])] or list(counts)
+    say(context, " ".join(str(counts[key]) for key in asked))
+    return 0
+
+
+async def date(context: ContainerContext) -> int:
+    now = context.clock.now()
+    form = next((word[1:] for word in context.argv[1:] if word.startswith("+")), "")
+    say(
+        context,
+        str(int(now.timestamp())) if form == "%s" else now.strftime(form or "%a %b %e %H:%M:%S UTC %Y"),
+    )
+    return 0
+
+
+async def seq(context: ContainerContext) -> int:
+    try:
+        numbers = [int(word) for word in context.argv[1:4]]
+    except ValueError:
+        return complain(context, "invalid argument")
+    first, step, last = {1: (1, 1, *numbers), 2: (numbers[0], 1, numbers[-1])}.get(len(numbers), (1, 1, 0))
+    if len(numbers) == 3:
+        first, step, last = numbers
+    for count, number in enumerate(range(first, last + (1 if step > 0 else -1), step or 1)):
+        if count >= 100_000:
+            break
+        say(context, str(number))
+        if count % 1000 == 999:
+            await asyncio.sleep(0)
+    return 0
+
+
+async def id_(context: ContainerContext) -> int:
+    say(context, "uid=0(root) gid=0(root) groups=0(root)")
+    return 0
+
+
+async def pwd(context: ContainerContext) -> int:
+    say(context, "/")
+    return 0
+
+
+COMMANDS: Final[Mapping[str, Program]] = MappingProxyType(
+    {
+        "sleep": sleep,
+        "true": _true,
+        "false": _false,
+        "echo": echo,
+        "printf": printf,
+        "cat": cat,
+        "env": env,
+        "printenv": printenv,
+        "hostname": hostname,
+        "ls": ls,
+        "grep": grep,
+        "head": head,
+        "tail": tail,
+        "wc": wc,
+        "date": date,
+        "seq": seq,
+        "id": id_,
+        "pwd": pwd,
+    }
+)

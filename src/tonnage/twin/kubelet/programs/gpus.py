@@ -1,0 +1,83 @@
+"""Which GPUs a container sees: what device plugins had injected, looked up in the node's hardware of now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.devices import Device, Inventory, Sample
+from tonnage.model.errors import TonnageError
+from tonnage.twin.kubelet.runtime import ContainerContext
+
+_MOUNTS: Final = "/var/run/nvidia-container-devices"
+_NO_DEVICES: Final = frozenset({"", "void", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleGpus:
+    """`devices` in the order of their index, `lost` the injected ids that do not answer any more."""
+
+    devices: tuple[Device, ...]
+    lost: tuple[str, ...]
+    driver_version: str
+    cuda_version: str
+    samples: dict[str, Sample]
+    unreadable: str = ""
+
+
+def injected_ids(context: ContainerContext) -> tuple[str, ...]:
+    """UUIDs or indexes of the GPUs that were injected, each once, in the order in which they were named."""
+    injection = context.injection
+    value = injection.env.get("NVIDIA_VISIBLE_DEVICES", "")
+    ids = [] if value.startswith("/") or value in _NO_DEVICES else value.split(",")
+    ids += [path.removeprefix(f"{_MOUNTS}/") for path in injection.mounts if path.startswith(f"{_MOUNTS}/")]
+    ids += [
+        device
+        for kind, _, device in (name.partition("=") for name in injection.cdi_devices)
+        if kind.rpartition("/")[2] == "gpu"
+    ]
+    return tuple(dict.fromkeys(ids))
+
+
+def sees_gpus(context: ContainerContext) -> bool:
+    """Whether the driver's files are in the container."""
+    return bool(injected_ids(context))
+
+
+async def visible_gpus(context: ContainerContext) -> VisibleGpus:
+    """The GPUs behind the injected ids, as the node's hardware file has them now."""
+    from tonnage.adapters.vendors.scenario import ScenarioBackend
+
+    backend = ScenarioBackend(context.node_root / "hardware.yaml", context.clock)
+    ids = injected_ids(context)
+    try:
+        inventory = await backend.scan()
+        samples = {sample.uuid: sample for sample in await backend.sample()}
+    except TonnageError as error:
+        return VisibleGpus((), ids, "", "", {}, str(error))
+    return _seen(ids, inventory, samples)
+
+
+def _seen(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Sample]) -> VisibleGpus:
+    alive = [device for device in inventory.devices if device.uuid in samples]
+    by_id = {device.uuid: device for device in alive} | {str(device.index): device for device in alive}
+    found = {device.uuid: device for name in ids if (device := by_id.get(name)) is not None}
+    return VisibleGpus(
+        tuple(sorted(found.values(), key=lambda device: device.index)),
+        tuple(name for name in ids if name not in by_id),
+        inventory.driver_version,
+        inventory.cuda_version,
+        samples,
+    )
+
+
+async def device_nodes(context: ContainerContext) -> tuple[str, ...]:
+    """Device nodes under /dev that were injected, the control devices included."""
+    if not sees_gpus(context):
+        return context.injection.device_nodes
+    seen = await visible_gpus(context)
+    minors = tuple(
+        f"/dev/nvidia{device.index if device.minor is None else device.minor}" for device in seen.devices
+    )
+    control = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl")
+    return tuple(dict.fromkeys((*minors, *control, *context.injection.device_nodes)))

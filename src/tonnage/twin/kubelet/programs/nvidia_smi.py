@@ -1,0 +1,220 @@
+"""`nvidia-smi` inside a pretended container.
+
+Source: nvidia-smi's manual and its output on driver 570; the texts of NVML for what went wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.devices import Device, Sample
+from tonnage.twin.kubelet.programs.gpus import VisibleGpus, visible_gpus
+from tonnage.twin.kubelet.runtime import ContainerContext
+
+_NO_DEVICES: Final = "No devices were found"
+_LOST: Final = (
+    "Unable to determine the device handle for GPU {name}: GPU is lost.  "
+    "Reboot the system to recover this GPU"
+)
+_NO_DRIVER: Final = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+    "Make sure that the latest NVIDIA driver is installed and running.\n"
+)
+_UNSUPPORTED: Final = "[N/A]"
+
+
+class _Reading:
+    """One GPU for one answer: device, its newest sample, its catalogue row."""
+
+    def __init__(self, device: Device, seen: VisibleGpus) -> None:
+        self.device = device
+        self.seen = seen
+        self.sample = seen.samples.get(device.uuid, Sample(device.uuid))
+        self.model: GpuModel | None = next(
+            (model for model in gpu_models().values() if model.product == device.product), None
+        )
+
+    @property
+    def free_mib(self) -> int | None:
+        used = self.sample.memory_used_mib
+        return None if used is None else self.device.memory_mib - used
+
+    @property
+    def mig_mode(self) -> str:
+        return "Disabled" if self.model is not None and self.model.mig else _UNSUPPORTED
+
+    @property
+    def memory_percent(self) -> int | None:
+        busy = self.sample.utilization_percent
+        return None if busy is None else 0 if not self.sample.memory_used_mib else busy // 2
+
+
+_Field = tuple[str, Callable[[_Reading], object]]
+
+
+def _fields() -> dict[str, _Field]:
+    """Unit and value by the field's name in `--help-query-gpu`."""
+    table: dict[str, _Field] = {
+        "timestamp": ("", lambda r: ""),
+        "driver_version": ("", lambda r: r.seen.driver_version),
+        "count": ("", lambda r: len(r.seen.devices)),
+        "name": ("", lambda r: r.device.product),
+        "uuid": ("", lambda r: r.device.uuid),
+        "index": ("", lambda r: r.seen.devices.index(r.device)),
+        "serial": ("", lambda r: _UNSUPPORTED),
+        "pci.bus_id": ("", lambda r: r.device.pci_bus_id or _UNSUPPORTED),
+        "pci.device_id": ("", lambda r: f"0x{r.model.pci_device.upper()}10DE" if r.model else _UNSUPPORTED),
+        "compute_cap": ("", lambda r: r.device.compute_capability or _UNSUPPORTED),
+        "persistence_mode": ("", lambda r: "Enabled"),
+        "pstate": ("", lambda r: "P0"),
+        "memory.total": ("MiB", lambda r: r.device.memory_mib),
+        "memory.used": ("MiB", lambda r: r.sample.memory_used_mib),
+        "memory.free": ("MiB", lambda r: r.free_mib),
+        "memory.reserved": ("MiB", lambda r: 0),
+        "utilization.gpu": ("%", lambda r: r.sample.utilization_percent),
+        "utilization.memory": ("%", lambda r: r.memory_percent),
+        "temperature.gpu": ("", lambda r: r.sample.temperature_c),
+        "power.draw": ("W", lambda r: None if r.sample.power_w is None else f"{r.sample.power_w:.2f}"),
+        "power.limit": ("W", lambda r: f"{r.model.power_limit_w:.2f}" if r.model else None),
+        "compute_mode": ("", lambda r: "Default"),
+        "mig.mode.current": ("", lambda r: r.mig_mode),
+        "mig.mode.pending": ("", lambda r: r.mig_mode),
+        "ecc.mode.current": ("", lambda r: "Enabled"),
+    }
+    aliases = {"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "pstate": "pstate"}
+    return table | {alias: table[name] for alias, name in aliases.items()}
+
+
+FIELDS: Final[Mapping[str, _Field]] = MappingProxyType(_fields())
+
+
+async def nvidia_smi(context: ContainerContext) -> int:
+    """Default table, `-L`, `--query-gpu=… --format=csv[,noheader][,nounits]`; anything else is refused."""
+    seen = await visible_gpus(context)
+    if seen.unreadable:
+        context.stdio.write(_NO_DRIVER.encode())
+        return 9
+    options = list(context.argv[1:])
+    query = [option.partition("=")[2] for option in options if option.startswith("--query-gpu=")]
+    if query:
+        return _query(context, seen, query[-1].split(","), options)
+    if options and options[0] in {"-L", "--list-gpus"}:
+        return _list(context, seen)
+    if options:
+        return _print(
+            context, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n", 2
+        )
+    return _table(context, seen)
+
+
+def _print(context: ContainerContext, text: str, code: int) -> int:
+    context.stdio.write(text.encode())
+    return code
+
+
+def _lost(seen: VisibleGpus) -> str:
+    return "".join(f"{_LOST.format(name=name)}\n" for name in seen.lost)
+
+
+def _list(context: ContainerContext, seen: VisibleGpus) -> int:
+    lines = [
+        f"GPU {index}: {device.product} (UUID: {device.uuid})\n" for index, device in enumerate(seen.devices)
+    ]
+    if seen.lost:
+        return _print(context, "".join(lines) + _lost(seen), 15)
+    return _print(context, "".join(lines) or f"{_NO_DEVICES}\n", 0 if lines else 6)
+
+
+def _query(context: ContainerContext, seen: VisibleGpus, names: list[str], options: list[str]) -> int:
+    form = next((o.partition("=")[2] for o in options if o.startswith("--format=")), "").split(",")
+    names = [name.strip() for name in names]
+    unknown = next((name for name in names if name not in FIELDS), None)
+    if unknown is not None:
+        return _print(context, f'Field "{unknown}" is not a valid field to query.\n\n', 2)
+    if form[0] != "csv" or not set(form) <= {"csv", "noheader", "nounits"}:
+        return _print(context, "\"--format=\" switch is missing. Please run 'nvidia-smi -h' for help.\n\n", 2)
+    if seen.lost:
+        return _print(context, _lost(seen), 15)
+    if not seen.devices:
+        return _print(context, f"{_NO_DEVICES}\n", 6)
+    units = "nounits" not in form
+    lines = [] if "noheader" in form else [", ".join(_header(name, units=units) for name in names)]
+    now = context.clock.now()
+    stamp = f"{now:%Y/%m/%d %H:%M:%S}.{now.microsecond // 1000:03d}"
+    for device in seen.devices:
+        reading = _Reading(device, seen)
+        lines.append(
+            ", ".join(stamp if name == "timestamp" else _value(name, reading, units=units) for name in names)
+        )
+    return _print(context, "".join(f"{line}\n" for line in lines), 0)
+
+
+def _header(name: str, *, units: bool) -> str:
+    unit = FIELDS[name][0]
+    return f"{name} [{unit}]" if unit and units else name
+
+
+def _value(name: str, reading: _Reading, *, units: bool) -> str:
+    unit, read = FIELDS[name]
+    value = read(reading)
+    if value is None:
+        return _UNSUPPORTED
+    return f"{value} {unit}" if unit and units and value != _UNSUPPORTED else str(value)
+
+
+def _cell(value: object, unit: str = "") -> str:
+    return "N/A" if value is None or value == _UNSUPPORTED else f"{value}{unit}"
+
+
+def _table(context: ContainerContext, seen: VisibleGpus) -> int:
+    if seen.lost:
+        return _print(context, _lost(seen), 15)
+    if not seen.devices:
+        return _print(context, f"{_NO_DEVICES}\n", 6)
+    wide = 89
+    line = f"+{'-' * wide}+"
+    driver = seen.driver_version
+    lines = [
+        f"{context.clock.now():%a %b %e %H:%M:%S %Y}",
+        line,
+        f"| NVIDIA-SMI {driver:<22} Driver Version: {driver:<14} CUDA Version: {seen.cuda_version:<9}|".ljust(
+            wide + 1
+        ),
+        f"|{'-' * 41}+{'-' * 24}+{'-' * 22}|",
+        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
+        "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |",
+        "|                                         |                        |               MIG M. |",
+        f"|{'=' * 41}+{'=' * 24}+{'=' * 22}|",
+    ]
+    for index, device in enumerate(seen.devices):
+        lines += _rows(index, _Reading(device, seen))
+        lines.append(f"+{'-' * 41}+{'-' * 24}+{'-' * 22}+")
+    lines += [
+        "",
+        line,
+        f"| {'Processes:':<88}|",
+        f"| {' GPU   GI   CI              PID   Type   Process name                        GPU Memory':<88}|",
+        f"|{'=' * wide}|",
+        f"| {' No running processes found':<88}|",
+        line,
+    ]
+    return _print(context, "".join(f"{text}\n" for text in lines), 0)
+
+
+def _rows(index: int, reading: _Reading) -> list[str]:
+    device, sample = reading.device, reading.sample
+    power = _cell(None if sample.power_w is None else round(sample.power_w), "W")
+    cap = _cell(reading.model.power_limit_w if reading.model else None, "W")
+    memory = f"{_cell(sample.memory_used_mib, 'MiB')} / {device.memory_mib:>6}MiB"
+    return [
+        f"| {index:>3}  {device.product[:24]:<25}   On       "[:42].ljust(42)
+        + f"| {device.pci_bus_id:<16} Off |".rjust(25)
+        + f"{'0':>21} |",
+        f"| N/A  {_cell(sample.temperature_c, 'C'):>4}   P0    {power:>14} / {cap:>6} ".ljust(42)
+        + f"| {memory:>22} |"
+        + f" {_cell(sample.utilization_percent, '%'):>7}      Default |",
+        f"|{'':41}|{'':24}|{_cell(reading.mig_mode):>21} |",
+    ]

@@ -1,0 +1,356 @@
+"""`sh` and `bash` inside a pretended container: a small honest subset, and pretending for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from tonnage.twin.kubelet.programs.arithmetic import evaluate
+from tonnage.twin.kubelet.programs.basic import pretend
+from tonnage.twin.kubelet.programs.shell_syntax import (
+    AndOr,
+    For,
+    If,
+    Node,
+    Pipeline,
+    Sequence,
+    Simple,
+    While,
+    parse_script,
+)
+from tonnage.twin.kubelet.programs.shell_words import Part, UnsupportedError, Word
+from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
+
+Finder: TypeAlias = Callable[[ContainerContext], Program | None]
+_BUILTINS: Final = frozenset(
+    {":", "exit", "cd", "export", "set", "unset", "wait", "trap", "test", "[", "exec"}
+)
+_OUTPUT_LIMIT: Final = 1 << 20
+_DEEPEST: Final = 20
+
+
+class _ExitError(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class _Piped:
+    """Streams with input from memory and output kept, for pipes, substitutions and redirections."""
+
+    def __init__(
+        self, outer: Stdio, *, given: bytes | None = None, out: str = "out", err: str = "err"
+    ) -> None:
+        self._outer = outer
+        self._given = given
+        self._out = out
+        self._err = err
+        self.kept = bytearray()
+
+    async def read(self) -> bytes:
+        if self._given is None:
+            return await self._outer.read()
+        data, self._given = self._given, b""
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._send(self._out, data)
+
+    def write_error(self, data: bytes) -> None:
+        self._send(self._err, data)
+
+    def _send(self, target: str, data: bytes) -> None:
+        if target == "out":
+            self._outer.write(data)
+        elif target == "err":
+            self._outer.write_error(data)
+        elif target == "keep" and len(self.kept) < _OUTPUT_LIMIT:
+            self.kept += data
+
+
+async def shell(context: ContainerContext, find: Finder) -> int:
+    """Run `sh [-c SCRIPT [NAME ARGUMENT…]]`, or the lines of standard input.
+
+    As a container's main process, a script that the twin cannot run as it stands (its grammar or one of its
+    commands is unknown) is pretended as a whole; executed by a person it fails as a shell would.
+    """
+    options = list(context.argv[1:])
+    while options and options[0] in {"-l", "-e", "-x", "-u", "-i", "--login", "-o", "pipefail"}:
+        options.pop(0)
+    if options and options[0].startswith("-") and options[0].endswith("c") and len(options) > 1:
+        return await _run_script(context, find, options[1], options[2:])
+    if options:
+        return await pretend(context) if _is_main(context) else _no_file(context, options[0])
+    return await _interactive(context, find)
+
+
+def _is_main(context: ContainerContext) -> bool:
+    command = (*context.container.command, *context.container.args)
+    return tuple(context.argv) == command or not command
+
+
+def _no_file(context: ContainerContext, name: str) -> int:
+    context.stdio.write_error(f"{context.argv[0]}: {name}: No such file or directory\n".encode())
+    return 127
+
+
+async def _run_script(context: ContainerContext, find: Finder, script: str, arguments: list[str]) -> int:
+    interpreter = _Interpreter(context, find, arguments)
+    main = _is_main(context)
+    try:
+        tree = parse_script(script)
+    except UnsupportedError as error:
+        if main:
+            return await pretend(context)
+        context.stdio.write_error(f"{context.argv[0]}: not known to the twin's shell: {error}\n".encode())
+        return 2
+    if main and not all(interpreter.knows(name) for name in _commands_in(tree)):
+        return await pretend(context)
+    try:
+        return await interpreter.run(tree)
+    except _ExitError as ended:
+        return ended.code
+
+
+async def _interactive(context: ContainerContext, find: Finder) -> int:
+    interpreter = _Interpreter(context, find, [])
+    prompt = b"# " if context.interactive else b""
+    pending = b""
+    context.stdio.write(prompt)
+    while data := await context.stdio.read():
+        if context.interactive:
+            context.stdio.write(data.replace(b"\r", b"\r\n"))
+            data = data.replace(b"\r", b"\n")
+        if b"\x04" in data:
+            break
+        *lines, pending = (pending + data).split(b"\n")
+        for line in lines:
+            try:
+                interpreter.status = await interpreter.run(parse_script(line.decode(errors="replace")))
+            except UnsupportedError as error:
+                context.stdio.write_error(f"not known to the twin's shell: {error}\n".encode())
+                interpreter.status = 2
+            except _ExitError as ended:
+                return ended.code
+            context.stdio.write(prompt)
+    return interpreter.status
+
+
+def _commands_in(node: Node) -> Iterator[str]:
+    match node:
+        case Simple(words=words):
+            if words and all(part.kind == "text" for part in words[0]):
+                yield "".join(part.text for part in words[0])
+        case Pipeline(commands=nodes) | Sequence(items=nodes):
+            for item in nodes:
+                yield from _commands_in(item)
+        case AndOr(first=first, rest=rest):
+            yield from _commands_in(first)
+            for _, item in rest:
+                yield from _commands_in(item)
+        case While(condition=condition, body=body):
+            yield from _commands_in(condition)
+            yield from _commands_in(body)
+        case For(body=body):
+            yield from _commands_in(body)
+        case If(branches=branches, otherwise=otherwise):
+            for branch in (*branches, *([(otherwise, otherwise)] if otherwise else [])):
+                yield from _commands_in(branch[0])
+                yield from _commands_in(branch[1])
+
+
+class _Interpreter:
+    def __init__(self, context: ContainerContext, find: Finder, arguments: list[str]) -> None:
+        self._context = context
+        self._find = find
+        self._variables = dict(context.env)
+        self._variables |= {str(index): text for index, text in enumerate(arguments or [context.argv[0]])}
+        # Repeatable on purpose: RANDOM depends on the pod alone.
+        self._random = random.Random(context.pod.metadata.uid)  # noqa: S311
+        self._depth = 0
+        self.status = 0
+
+    def knows(self, name: str) -> bool:
+        """Whether a command is one that the twin can run."""
+        return name in _BUILTINS or self._find(replace(self._context, argv=(name,))) is not None
+
+    async def run(self, node: Node, stdio: Stdio | None = None) -> int:
+        """The exit status of the node. Raises _ExitError when the script ends itself."""
+        streams = stdio or self._context.stdio
+        match node:
+            case Sequence(items=items):
+                for item in items:
+                    self.status = await self.run(item, streams)
+            case Simple():
+                self.status = await self._simple(node, streams)
+            case AndOr():
+                self.status = await self._and_or(node, streams)
+            case Pipeline():
+                self.status = await self._pipeline(node, streams)
+            case While(condition=condition, body=body):
+                while await self.run(condition, streams) == 0:
+                    self.status = await self.run(body, streams)
+                    await asyncio.sleep(0)  # a loop without `sleep` must not stop the whole twin
+            case For(variable=variable, words=words, body=body):
+                for text in await self._expand(words):
+                    self._variables[variable] = text
+                    self.status = await self.run(body, streams)
+                    await asyncio.sleep(0)
+            case If(branches=branches, otherwise=otherwise):
+                self.status = await self._if(branches, otherwise, streams)
+        return self.status
+
+    async def _and_or(self, node: AndOr, streams: Stdio) -> int:
+        status = await self.run(node.first, streams)
+        for needs_success, item in node.rest:
+            if (status == 0) == needs_success:
+                status = await self.run(item, streams)
+        return status
+
+    async def _if(
+        self, branches: tuple[tuple[Node, Node], ...], otherwise: Node | None, streams: Stdio
+    ) -> int:
+        for condition, body in branches:
+            if await self.run(condition, streams) == 0:
+                return await self.run(body, streams)
+        return await self.run(otherwise, streams) if otherwise is not None else 0
+
+    async def _pipeline(self, node: Pipeline, streams: Stdio) -> int:
+        given: bytes | None = None
+        status = 0
+        for index, command in enumerate(node.commands):
+            last = index == len(node.commands) - 1
+            pipe = _Piped(streams, given=given, out="out" if last else "keep")
+            status = await self.run(command, pipe)
+            given = bytes(pipe.kept)
+        return int(status == 0) if node.negated else status
+
+    async def _simple(self, node: Simple, streams: Stdio) -> int:
+        values = {name: " ".join(await self._fields(word)) for name, word in node.assignments}
+        words = await self._expand(node.words)
+        if not words:
+            self._variables |= values
+            return 0
+        if node.out != "out" or node.err != "err" or node.no_input:
+            streams = _Piped(streams, given=b"" if node.no_input else None, out=node.out, err=node.err)
+        if words[0] in _BUILTINS:
+            return await self._builtin(words, streams)
+        context = replace(
+            self._context,
+            argv=tuple(words),
+            env={**self._variables, **values},
+            stdio=streams,
+            interactive=False,
+        )
+        program = self._find(context)
+        if program is None:
+            missing = "No such file or directory" if "/" in words[0] else "command not found"
+            streams.write_error(f"{self._context.argv[0]}: line 1: {words[0]}: {missing}\n".encode())
+            return 127
+        return await program(context) & 0xFF
+
+    async def _builtin(self, words: list[str], streams: Stdio) -> int:
+        match words:
+            case ["exit", *rest]:
+                raise _ExitError(int(rest[0]) & 0xFF if rest and rest[0].isdigit() else self.status)
+            case ["exec", *rest] if rest:
+                raise _ExitError(
+                    await self._simple(Simple((), tuple(_plain(text) for text in rest)), streams)
+                )
+            case ["export", *rest]:
+                for text in rest:
+                    name, equals, value = text.partition("=")
+                    if equals:
+                        self._variables[name] = value
+            case ["unset", *rest]:
+                for name in rest:
+                    self._variables.pop(name, None)
+            case ["test", *rest]:
+                return _test(rest)
+            case ["[", *rest]:
+                return _test(rest[:-1])
+        return 0
+
+    async def _expand(self, words: tuple[Word, ...]) -> list[str]:
+        return [field for word in words for field in await self._fields(word)]
+
+    async def _fields(self, word: Word) -> list[str]:
+        fields = [""]
+        some = False
+        for part in word:
+            text = await self._value(part.kind, part.text)
+            if part.kind == "text" or part.quoted:
+                fields[-1] += text
+                some = True
+                continue
+            pieces = text.split()
+            if not pieces:
+                continue
+            fields[-1] += pieces[0]
+            fields += pieces[1:]
+            some = True
+        return fields if some else []
+
+    async def _value(self, kind: str, text: str) -> str:
+        if kind == "text":
+            return text
+        if kind == "variable":
+            return self._variable(text)
+        if kind == "arithmetic":
+            return str(evaluate(text, self._variable))
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise _ExitError(2)
+        try:
+            pipe = _Piped(self._context.stdio, out="keep")
+            await self.run(parse_script(text), pipe)
+        except UnsupportedError:
+            return ""
+        finally:
+            self._depth -= 1
+        return bytes(pipe.kept).decode(errors="replace").rstrip("\n")
+
+    def _variable(self, text: str) -> str:
+        name, _, default = text.partition(":-")
+        if name == "RANDOM":
+            return str(self._random.randrange(32768))
+        if name == "?":
+            return str(self.status)
+        if name == "$":
+            return "1"
+        if name in {"@", "*"}:
+            return " ".join(value for key, value in self._variables.items() if key.isdigit() and key != "0")
+        return self._variables.get(name, "") or default
+
+
+def _plain(text: str) -> Word:
+    return (Part("text", text, quoted=True),)
+
+
+def _test(words: list[str]) -> int:
+    match words:
+        case ["!", *rest]:
+            return int(_test(rest) == 0)
+        case ["-n", text] | [text]:
+            return int(not text)
+        case ["-z", text]:
+            return int(bool(text))
+        case [left, "=" | "==", right]:
+            return int(left != right)
+        case [left, "!=", right]:
+            return int(left == right)
+        case [left, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" as operator, right]:
+            return _compare(left, operator, right)
+    return 1
+
+
+def _compare(left: str, operator: str, right: str) -> int:
+    try:
+        a, b = int(left), int(right)
+    except ValueError:
+        return 2
+    holds = {"-eq": a == b, "-ne": a != b, "-lt": a < b, "-le": a <= b, "-gt": a > b, "-ge": a >= b}
+    return int(not holds[operator])

@@ -1,0 +1,227 @@
+"""A subset of the shell's grammar: lists, `&&`, `||`, pipes, loops, `if`, variables, redirections.
+
+What is outside it (functions, `case`, here-documents, background jobs, globs) raises UnsupportedError.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from tonnage.twin.kubelet.programs.shell_words import Lexer, Part, Token, UnsupportedError, Word
+
+_RESERVED: Final = frozenset({"then", "do", "done", "fi", "else", "elif", "esac", "}"})
+_FOREIGN: Final = frozenset({"case", "function", "select", "[[", "{", "until"})
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """Assignments, then a command; `out` and `err` say where the streams go: `out`, `err` or `null`."""
+
+    assignments: tuple[tuple[str, Word], ...]
+    words: tuple[Word, ...]
+    out: str = "out"
+    err: str = "err"
+    no_input: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    commands: tuple[Node, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AndOr:
+    """`first`, then each with `&&` (True) or `||` (False) before it."""
+
+    first: Node
+    rest: tuple[tuple[bool, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    condition: Node
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    variable: str
+    words: tuple[Word, ...]
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    branches: tuple[tuple[Node, Node], ...]
+    otherwise: Node | None
+
+
+Node: TypeAlias = Simple | Pipeline | AndOr | Sequence | While | For | If
+
+
+def parse_script(text: str) -> Sequence:
+    """The script as a tree. Raises UnsupportedError."""
+    parser = _Parser(Lexer(text).tokens())
+    tree = parser.sequence(())
+    if parser.peek() is not None:
+        raise UnsupportedError("unbalanced command")
+    return tree
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def peek(self) -> Token | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def sequence(self, ends: tuple[str, ...]) -> Sequence:
+        items: list[Node] = []
+        while (token := self.peek()) is not None:
+            if token.operator in {";", "\n"}:
+                self._at += 1
+            elif self._keyword() in ends:
+                break
+            else:
+                items.append(self._and_or())
+        return Sequence(tuple(items))
+
+    def _and_or(self) -> Node:
+        first = self._pipeline()
+        rest: list[tuple[bool, Node]] = []
+        while (token := self.peek()) is not None and token.operator in {"&&", "||"}:
+            self._at += 1
+            self._skip_lines()
+            rest.append((token.operator == "&&", self._pipeline()))
+        token = self.peek()
+        if token is not None and token.operator in {"&", ")", ";;"}:
+            raise UnsupportedError(f"`{token.operator}`")
+        return AndOr(first, tuple(rest)) if rest else first
+
+    def _pipeline(self) -> Node:
+        negated = self._keyword() == "!"
+        if negated:
+            self._at += 1
+        commands = [self._command()]
+        while (token := self.peek()) is not None and token.operator == "|":
+            self._at += 1
+            self._skip_lines()
+            commands.append(self._command())
+        return Pipeline(tuple(commands), negated) if negated or len(commands) > 1 else commands[0]
+
+    def _command(self) -> Node:
+        keyword = self._keyword()
+        if keyword in _FOREIGN or keyword in _RESERVED:
+            raise UnsupportedError(f"`{keyword}`")
+        if keyword == "while":
+            self._at += 1
+            condition = self.sequence(("do",))
+            return While(condition, self._body())
+        if keyword == "for":
+            return self._for()
+        if keyword == "if":
+            return self._if()
+        return self._simple()
+
+    def _for(self) -> Node:
+        self._at += 1
+        variable = self._keyword()
+        self._at += 1
+        if not variable.isidentifier() or self._keyword() != "in":
+            raise UnsupportedError("`for` without `in`")
+        self._at += 1
+        words: list[Word] = []
+        while (token := self.peek()) is not None and token.word is not None:
+            words.append(token.word)
+            self._at += 1
+        self._skip_lines()
+        return For(variable, tuple(words), self._body())
+
+    def _if(self) -> Node:
+        branches: list[tuple[Node, Node]] = []
+        otherwise: Node | None = None
+        while self._keyword() in {"if", "elif"}:
+            self._at += 1
+            condition = self.sequence(("then",))
+            self._expect("then")
+            branches.append((condition, self.sequence(("elif", "else", "fi"))))
+        if self._keyword() == "else":
+            self._at += 1
+            otherwise = self.sequence(("fi",))
+        self._expect("fi")
+        return If(tuple(branches), otherwise)
+
+    def _body(self) -> Node:
+        self._expect("do")
+        body = self.sequence(("done",))
+        self._expect("done")
+        return body
+
+    def _simple(self) -> Node:
+        assignments: list[tuple[str, Word]] = []
+        words: list[Word] = []
+        streams = {"out": "out", "err": "err", "in": ""}
+        while (token := self.peek()) is not None:
+            if token.word is not None:
+                name, value = _assignment(token.word)
+                if name and not words:
+                    assignments.append((name, value))
+                else:
+                    words.append(token.word)
+            elif not _redirected(token.operator, streams):
+                break
+            self._at += 1
+        if not words and not assignments:
+            raise UnsupportedError(f"`{token.operator}`" if token else "an empty command")
+        return Simple(
+            tuple(assignments), tuple(words), streams["out"], streams["err"], streams["in"] == "null"
+        )
+
+    def _keyword(self) -> str:
+        token = self.peek()
+        if token is None or token.word is None or len(token.word) != 1:
+            return ""
+        part = token.word[0]
+        return part.text if part.kind == "text" and not part.quoted else ""
+
+    def _expect(self, keyword: str) -> None:
+        if self._keyword() != keyword:
+            raise UnsupportedError(f"`{keyword}` is missing")
+        self._at += 1
+
+    def _skip_lines(self) -> None:
+        while (token := self.peek()) is not None and token.operator in {"\n", ";"}:
+            self._at += 1
+
+
+def _assignment(word: Word) -> tuple[str, Word]:
+    first = word[0] if word else Part("text", "")
+    name, equals, rest = first.text.partition("=")
+    if first.kind != "text" or first.quoted or not equals or not name.isidentifier():
+        return "", ()
+    return name, ((Part("text", rest),) if rest else ()) + word[1:]
+
+
+def _redirected(operator: str, streams: dict[str, str]) -> bool:
+    match operator:
+        case "err>out":
+            streams["err"] = streams["out"]
+        case "out>err":
+            streams["out"] = streams["err"]
+        case "both>":
+            streams["out"] = streams["err"] = "null"
+        case "err>" | "out>":
+            streams[operator[:-1]] = "null"
+        case "in<":
+            streams["in"] = "null"
+        case _:
+            return False
+    return True

@@ -1,0 +1,186 @@
+"""Words, operators and redirections of the twin's shell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+_OPERATORS: Final = ("&&", "||", ";;", ";", "|", "&", "(", ")", "\n")
+_WORD_ENDS: Final = " \t\n;|&()<>"
+
+
+class UnsupportedError(Exception):
+    """The script uses something that the twin's shell does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a word. `kind`: text, variable, arithmetic or command; `quoted` pieces are never split."""
+
+    kind: str
+    text: str
+    quoted: bool = False
+
+
+Word: TypeAlias = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An operator (`word` None), a redirection (operator `>` with `target`) or a word."""
+
+    operator: str = ""
+    word: Word | None = None
+
+
+class Lexer:
+    """Cuts a script into tokens."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.replace("\\\n", "")
+        self._at = 0
+
+    def tokens(self) -> list[Token]:
+        tokens: list[Token] = []
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            if char in " \t\r":
+                self._at += 1
+            elif char == "#":
+                self._at = (self._text + "\n").index("\n", self._at)
+            elif redirect := self._redirect():
+                tokens.append(Token(redirect))
+            elif operator := next((o for o in _OPERATORS if self._text.startswith(o, self._at)), ""):
+                self._at += len(operator)
+                tokens.append(Token(operator))
+            else:
+                tokens.append(Token(word=self._word()))
+        return tokens
+
+    def _redirect(self) -> str:
+        rest = self._text[self._at :]
+        for form, name in (
+            ("2>&1", "err>out"),
+            (">&2", "out>err"),
+            ("1>&2", "out>err"),
+            ("&>", "both>"),
+            ("2>", "err>"),
+            ("1>", "out>"),
+            (">", "out>"),
+            ("<<", ""),
+            ("<", "in<"),
+        ):
+            if not rest.startswith(form):
+                continue
+            if not name or rest.startswith((">>", "2>>")):
+                raise UnsupportedError("here-document or appending")
+            self._at += len(form)
+            if name in {"err>out", "out>err"}:
+                return name
+            while self._text[self._at : self._at + 1] == " ":
+                self._at += 1
+            if self._target() != "/dev/null":
+                raise UnsupportedError("redirection to a file")
+            return name
+        return ""
+
+    def _target(self) -> str:
+        start = self._at
+        while self._at < len(self._text) and self._text[self._at] not in _WORD_ENDS:
+            self._at += 1
+        return self._text[start : self._at]
+
+    def _word(self) -> Word:
+        parts: list[Part] = []
+        while self._at < len(self._text) and self._text[self._at] not in _WORD_ENDS:
+            char = self._text[self._at]
+            if char == "'":
+                end = self._text.find("'", self._at + 1)
+                if end < 0:
+                    raise UnsupportedError("open quote")
+                parts.append(Part("text", self._text[self._at + 1 : end], quoted=True))
+                self._at = end + 1
+            elif char == '"':
+                parts += self._double()
+            elif char == "\\":
+                parts.append(Part("text", self._text[self._at + 1 : self._at + 2], quoted=True))
+                self._at += 2
+            elif char == "$":
+                parts.append(self._dollar(quoted=False))
+            elif char in "`*?~" and (char != "?" or not parts):
+                raise UnsupportedError(f"{char} in a word")
+            else:
+                parts.append(Part("text", char))
+                self._at += 1
+        return _joined(parts)
+
+    def _double(self) -> list[Part]:
+        parts = [Part("text", "", quoted=True)]
+        self._at += 1
+        while (char := self._text[self._at : self._at + 1]) != '"':
+            if not char or char == "`":
+                raise UnsupportedError("open quote or backquote")
+            if char == "$":
+                parts.append(self._dollar(quoted=True))
+                continue
+            if char == "\\" and self._text[self._at + 1 : self._at + 2] in '$"\\`':
+                self._at += 1
+                char = self._text[self._at]
+            parts.append(Part("text", char, quoted=True))
+            self._at += 1
+        self._at += 1
+        return parts
+
+    def _dollar(self, *, quoted: bool) -> Part:
+        rest = self._text[self._at :]
+        if rest.startswith("$(("):
+            end = self._text.find("))", self._at)
+            if end < 0:
+                raise UnsupportedError("open arithmetic")
+            text, self._at = self._text[self._at + 3 : end], end + 2
+            return Part("arithmetic", text, quoted)
+        if rest.startswith("$("):
+            end = self._closing(self._at + 1)
+            text, self._at = self._text[self._at + 2 : end], end + 1
+            return Part("command", text, quoted)
+        if rest.startswith("${"):
+            end = self._text.find("}", self._at)
+            name, self._at = self._text[self._at + 2 : end], end + 1
+            plain, _, default = name.partition(":-")
+            if end < 0 or not plain.isidentifier() or "$" in default:
+                raise UnsupportedError("parameter expansion")
+            return Part("variable", name, quoted)
+        name = "".join(_leading_name(rest[1:])) or rest[1:2]
+        if not name or not (name.isidentifier() or name in "?$#@*0123456789"):
+            self._at += 1
+            return Part("text", "$", quoted)
+        self._at += 1 + len(name)
+        return Part("variable", name, quoted)
+
+    def _closing(self, start: int) -> int:
+        depth = 0
+        for index in range(start, len(self._text)):
+            depth += {"(": 1, ")": -1}.get(self._text[index], 0)
+            if depth == 0:
+                return index
+        raise UnsupportedError("open command substitution")
+
+
+def _leading_name(text: str) -> list[str]:
+    name: list[str] = []
+    for char in text:
+        if not (char == "_" or (char.isalnum() and char.isascii())) or (not name and char.isdigit()):
+            break
+        name.append(char)
+    return name
+
+
+def _joined(parts: list[Part]) -> Word:
+    joined: list[Part] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if last is not None and last.kind == part.kind == "text" and last.quoted == part.quoted:
+            joined[-1] = Part("text", last.text + part.text, part.quoted)
+        else:
+            joined.append(part)
+    return tuple(joined)

@@ -1,0 +1,71 @@
+"""Which program a container or a command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from tonnage.twin.kubelet.images import default_command, parse_image
+from tonnage.twin.kubelet.programs.basic import COMMANDS, pretend
+from tonnage.twin.kubelet.programs.cuda import vectoradd
+from tonnage.twin.kubelet.programs.gpus import sees_gpus
+from tonnage.twin.kubelet.programs.nvidia_smi import nvidia_smi
+from tonnage.twin.kubelet.programs.shell import shell
+from tonnage.twin.kubelet.runtime import ContainerContext, Program
+
+_FOLDERS: Final = frozenset(
+    {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin"}
+)
+_EVERYWHERE: Final[Mapping[str, Program]] = MappingProxyType({**COMMANDS, "vectoradd": vectoradd})
+_SHELLS: Final = frozenset({"sh", "bash", "ash", "dash"})
+
+
+def command_name(context: ContainerContext) -> str:
+    """The command's name without its folder; empty when there is no command."""
+    return context.argv[0].rpartition("/")[2] if context.argv else ""
+
+
+def find_command(context: ContainerContext) -> Program | None:
+    """The program that `argv[0]` names inside this container, or None when there is no such file.
+
+    `nvidia-smi` is there only if devices were injected, because it comes with them.
+    """
+    if not context.argv:
+        return None
+    folder, _, name = context.argv[0].rpartition("/")
+    if folder and folder not in _FOLDERS:
+        return None
+    if name == "nvidia-smi":
+        return nvidia_smi if sees_gpus(context) else None
+    if name in _SHELLS:
+        return _shell
+    return _EVERYWHERE.get(name)
+
+
+async def _shell(context: ContainerContext) -> int:
+    return await shell(context, find_command)
+
+
+class Programs:
+    """Programs by image repository, given from outside, over the commands that every image has."""
+
+    def __init__(self, images: Mapping[str, Program] = MappingProxyType({})) -> None:
+        self._images = images
+
+    def for_container(self, image: str, argv: tuple[str, ...]) -> Program:
+        """What the container runs. An image or command that the twin does not know is pretended."""
+        program = self._images.get(parse_image(image).repository)
+        if program is not None:
+            return program
+
+        async def run(context: ContainerContext) -> int:
+            effective = replace(context, argv=argv or default_command(image))
+            return await (find_command(effective) or pretend)(effective)
+
+        return run
+
+    def command(self, context: ContainerContext) -> Program | None:
+        """The program of a command that is executed in a running container."""
+        return find_command(context)

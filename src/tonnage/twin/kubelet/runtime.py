@@ -1,0 +1,155 @@
+"""The container runtime as the kubelet uses it, and what a program inside a container is given.
+
+The pretended runtime is `containers.PretendedRuntime`; anything else that keeps these promises will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from tonnage.adapters.ports import Clock
+from tonnage.twin.kubelet.logs import ContainerLog
+from tonnage.wire.objects import Container, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """What device plugins had put into a container: never what the pod's author wrote."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    device_nodes: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+
+
+class Stdio(Protocol):
+    """A program's three streams."""
+
+    async def read(self) -> bytes:
+        """The next piece of standard input; empty at its end."""
+        ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def write_error(self, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerContext:
+    """All that a program may know: its pod, its node, its own arguments and streams, and injected devices.
+
+    A program is stopped by cancelling it, which stands for SIGTERM; it may catch that to end in order. It
+    returns its exit code. `interactive` says that somebody types at it.
+    """
+
+    pod: Pod
+    container: Container
+    node_name: str
+    node_root: Path
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    clock: Clock
+    injection: Injection
+    stdio: Stdio
+    interactive: bool = False
+
+
+Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerConfig:
+    """A container to be started. `env` already holds everything, injected variables too."""
+
+    pod: Pod
+    container: Container
+    attempt: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    injection: Injection
+
+
+class RunningContainer:
+    """A container from its start until the kubelet forgets it. It outlives a restart of the kubelet."""
+
+    def __init__(
+        self, container_id: str, config: ContainerConfig, started_at: datetime, log: ContainerLog
+    ) -> None:
+        self.id = container_id
+        self.config = config
+        self.started_at = started_at
+        self.log = log
+        self.finished_at: datetime | None = None
+        self.exit_code: int | None = None
+        self.exited = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self.config.container.name
+
+    @property
+    def running(self) -> bool:
+        return self.exit_code is None
+
+
+class ImageError(Exception):
+    """An image cannot be pulled; the text is the runtime's."""
+
+
+class StartError(Exception):
+    """A container cannot be created; the text is the runtime's."""
+
+
+class ExecError(Exception):
+    """A command cannot be started in a container; `exit_code` is the shell's 126 or 127."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class ContainerRuntime(Protocol):
+    """What the kubelet asks of the runtime of its node."""
+
+    def images(self) -> Mapping[str, int]:
+        """Images on the node and their sizes in bytes."""
+        ...
+
+    async def pull(self, image: str) -> int:
+        """Bring the image here and return its size in bytes. Raises ImageError."""
+        ...
+
+    def start(self, config: ContainerConfig) -> RunningContainer:
+        """Create and start a container. Raises StartError."""
+        ...
+
+    def containers(self, pod_uid: str) -> list[RunningContainer]:
+        """The pod's containers, dead ones too, oldest first."""
+        ...
+
+    def pods(self) -> frozenset[str]:
+        """Uids of all pods that have containers here."""
+        ...
+
+    async def stop(self, container: RunningContainer, grace_s: float) -> None:
+        """SIGTERM, then after `grace_s` of the clock SIGKILL. Returns when the container has ended."""
+        ...
+
+    def remove_pod(self, pod_uid: str) -> None:
+        """Forget the pod's dead containers and their logs."""
+        ...
+
+    async def execute(
+        self, container: RunningContainer, argv: Sequence[str], stdio: Stdio, *, interactive: bool
+    ) -> int:
+        """Run a command inside and return its exit code. Raises ExecError."""
+        ...
+
+    def attach(self, container: RunningContainer) -> Stdio | None:
+        """Where to write the container's standard input (by `write`), if it has one."""
+        ...

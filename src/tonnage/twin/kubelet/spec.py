@@ -1,0 +1,76 @@
+"""What makes one pretended node differ from another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tonnage.decide.cluster.devices import TopologyPolicy
+from tonnage.wire.objects import Taint
+
+KUBELET_VERSION: Final = "v1.35.0"
+GRACE_AFTER_PLUGIN_LOSS_S: Final = 300.0
+"""How long the kubelet keeps the devices of a plugin that has gone (they are unhealthy meanwhile)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A node as its kubelet is configured.
+
+    `capacity` is the machine without its extended resources, which only device plugins add; `reserved` is
+    what allocatable lacks of it. The kubelet's HTTPS server listens on `address` and `port` (0: any).
+    """
+
+    name: str
+    address: str = "127.0.0.1"
+    port: int = 0
+    pod_cidr: str = "10.244.0.0/24"
+    capacity: Mapping[str, str] = field(
+        default_factory=lambda: {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110"}
+    )
+    reserved: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    architecture: str = "amd64"
+    kubelet_version: str = KUBELET_VERSION
+    container_runtime: str = "containerd://2.2.1"
+    os_image: str = "Debian GNU/Linux 13 (trixie)"
+    kernel_version: str = "6.12.48-amd64"
+    numa_nodes: int = 1
+    topology_policy: TopologyPolicy = TopologyPolicy.NONE
+    nvidia_runtime: bool = True
+    """Whether the NVIDIA container toolkit is installed; without it a container sees no GPU (RUN-2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePaths:
+    """Where things lie under a node's root folder. Sockets need a short root: a path holds 107 bytes."""
+
+    root: Path
+
+    @property
+    def device_plugins(self) -> Path:
+        return self.root / "var/lib/kubelet/device-plugins"
+
+    @property
+    def registration_socket(self) -> Path:
+        return self.device_plugins / "kubelet.sock"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.device_plugins / "kubelet_internal_checkpoint"
+
+    @property
+    def pod_resources_socket(self) -> Path:
+        return self.root / "var/lib/kubelet/pod-resources/kubelet.sock"
+
+    @property
+    def cdi_folders(self) -> tuple[Path, Path]:
+        return self.root / "etc/cdi", self.root / "var/run/cdi"
+
+    @property
+    def hardware(self) -> Path:
+        return self.root / "hardware.yaml"
