@@ -201,7 +201,7 @@ class PluginSockets(Protocol):
         ...
 
     async def serve(self, advertisement: Advertisement, service: PluginService) -> None:
-        """Open the resource's socket in place of an earlier one. Raises HardwareError: folder, disk, rights."""
+        """Open the resource's socket in place of an earlier one. Raises HardwareError: disk, permission."""
         ...
 
     async def publish(self, advertisement: Advertisement) -> None:

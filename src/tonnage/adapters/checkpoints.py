@@ -1,0 +1,102 @@
+"""Files that survive a crash: written whole or not at all, and checked when read.
+
+A checkpoint is one line `tonnage-checkpoint v1 <sha256>`, then the payload's raw bytes, which are summed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tonnage.model.errors import HardwareError, Problem
+
+MAX_BYTES: Final = 16 << 20
+_HEADER: Final = re.compile(rb"tonnage-checkpoint v1 ([0-9a-f]{64})\n")
+
+_PERMISSION: Final = "give this process permission, or run it as the user that has it"
+_REMEDIES: Final = {
+    errno.ENOSPC: "free space on this file system",
+    errno.EDQUOT: "free space within the quota",
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: "mount this file system writable",
+}
+
+
+class FolderCheckpoints:
+    """Checkpoints as files of one folder, which is made when first needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def load(self, name: str) -> bytes | None:
+        return await asyncio.to_thread(_load, self._folder / name)
+
+    async def save(self, name: str, payload: bytes) -> None:
+        header = b"tonnage-checkpoint v1 " + hashlib.sha256(payload).hexdigest().encode() + b"\n"
+        await asyncio.to_thread(write_atomic, self._folder / name, header + payload)
+
+
+def write_atomic(file: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Replace the file; a crash leaves the old or the new one, a return means that it is on disk.
+
+    Raises:
+        HardwareError: no permission, disk full, or any other refusal of the file system.
+    """
+    temporary = ""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        Path(temporary).replace(file)
+        _sync_folder(file.parent)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise HardwareError(file_problem("cannot be written", file, error)) from None
+
+
+def file_problem(what: str, file: Path, error: OSError) -> Problem:
+    """A refusal of the file system in words, with what to do about the usual ones."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return Problem(f"{file.name} {what}", str(file), why, _REMEDIES.get(error.errno or 0, ""))
+
+
+def _load(file: Path) -> bytes | None:
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise HardwareError(file_problem("cannot be read", file, error)) from None
+    header = _HEADER.match(raw)
+    payload = raw[header.end() :] if header else b""
+    if header and hashlib.sha256(payload).hexdigest().encode() == header[1]:
+        return payload
+    aside = file.with_name(f"{file.name}.damaged")
+    try:
+        file.replace(aside)
+    except OSError as error:
+        raise HardwareError(file_problem("is damaged and cannot be set aside", file, error)) from None
+    raise HardwareError(
+        Problem(f"{file.name} is damaged", str(file), "its checksum does not fit", f"kept as {aside.name}")
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,103 @@
+"""Who has which device, in kubelet's words: its pod resources API and, when it is silent, its checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from tonnage.adapters.checkpoints import file_problem
+from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS, kubelet_error, socket_identity
+from tonnage.model.errors import ClusterError, HardwareError, Problem
+from tonnage.model.sharing import Hold
+from tonnage.wire.kubelet import methods
+from tonnage.wire.kubelet import podresources_v1_pb2 as wire
+
+_LIST_S: Final = 5.0
+_MAX_BYTES: Final = 16 << 20
+
+
+class KubeletFiles:
+    """KubeletHolds over `pod-resources/kubelet.sock` and `device-plugins/kubelet_internal_checkpoint`."""
+
+    def __init__(self, kubelet: Path) -> None:
+        self._socket = kubelet / "pod-resources" / "kubelet.sock"
+        self._checkpoint = kubelet / "device-plugins" / "kubelet_internal_checkpoint"
+        self._channel: grpc.aio.Channel | None = None
+        self._dialled = ""
+
+    def identity(self) -> str:
+        return socket_identity(self._socket)
+
+    async def shown(self) -> tuple[Hold, ...]:
+        identity = self.identity()
+        if not identity:
+            raise ClusterError(Problem("kubelet's pod resources socket is not there", str(self._socket)))
+        if identity != self._dialled:
+            await self.close()
+            options = (*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", _MAX_BYTES))
+            self._channel = grpc.aio.insecure_channel(f"unix:{self._socket}", options=options)
+            self._dialled = identity
+        assert self._channel is not None
+        method = methods.POD_RESOURCES_LIST
+        call = self._channel.unary_unary(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        try:
+            listing = await call(wire.ListPodResourcesRequest(), timeout=_LIST_S)
+        except grpc.aio.AioRpcError as error:
+            self._dialled = ""
+            raise kubelet_error("kubelet did not list pod resources", self._socket, error) from None
+        return tuple(
+            Hold(devices.resource_name, tuple(devices.device_ids), pod.namespace, pod.name, container.name)
+            for pod in listing.pod_resources
+            for container in pod.containers
+            for devices in container.devices
+        )
+
+    async def checkpoint(self) -> tuple[Hold, ...]:
+        return await asyncio.to_thread(_read_checkpoint, self._checkpoint)
+
+    async def close(self) -> None:
+        if self._channel is not None:
+            channel, self._channel, self._dialled = self._channel, None, ""
+            await channel.close()
+
+
+def _read_checkpoint(file: Path) -> tuple[Hold, ...]:
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise HardwareError(file_problem("cannot be read", file, error)) from None
+    try:
+        entries = json.loads(raw)["Data"]["PodDeviceEntries"] or []
+        return tuple(
+            Hold(
+                str(entry["ResourceName"]),
+                tuple(_ids(entry["DeviceIDs"])),
+                pod=str(entry["PodUID"]),
+                container=str(entry["ContainerName"]),
+            )
+            for entry in entries
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise HardwareError(
+            Problem("kubelet's checkpoint makes no sense", str(file), type(error).__name__)
+        ) from None
+
+
+def _ids(value: Any) -> Iterator[str]:
+    """Ids by NUMA node, or a bare list as kubelets before 1.20 wrote it."""
+    lists = value.values() if isinstance(value, dict) else [value]
+    for ids in lists:
+        yield from (str(slot) for slot in ids or ())

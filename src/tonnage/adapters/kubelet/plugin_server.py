@@ -1,0 +1,217 @@
+"""One resource's device-plugin server on a Unix socket, for any number of listening kubelets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import grpc
+import grpc.aio
+
+from tonnage.adapters.checkpoints import file_problem
+from tonnage.adapters.ports import PluginService
+from tonnage.model.errors import HardwareError, Problem, TonnageError
+from tonnage.model.sharing import Advertisement, Injection, Refusal
+from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
+from tonnage.wire.kubelet import methods
+
+_LOG: Final = logging.getLogger(__name__)
+_LONGEST_PATH: Final = 107
+_LAST_WORDS_S: Final = 1.0
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class PluginServer:
+    """Serves `DevicePlugin`. The list is a state, not a queue: a slow listener skips to the latest."""
+
+    def __init__(self, file: Path, advertisement: Advertisement, service: PluginService) -> None:
+        self._file = file
+        self._service = service
+        self._list = _list_message(advertisement)
+        self._version = 0
+        self._changed = asyncio.Event()
+        self._closing = False
+        self._server: grpc.aio.Server | None = None
+        self._identity: tuple[int, int] | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises HardwareError when the socket cannot be made."""
+        # Bound under another name and renamed: the library removes the name it bound when a server ends,
+        # which may be after a successor has taken the real one.
+        bound = self._file.with_name(f".{self._file.name}")
+        _probe(self._file, bound)
+        server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+        server.add_generic_rpc_handlers((self._handlers(),))
+        try:
+            server.add_insecure_port(f"unix:{bound}")
+            await server.start()
+            bound.replace(self._file)
+            self._identity = _identity(self._file)
+        except (OSError, RuntimeError) as error:
+            await server.stop(None)
+            raise HardwareError(
+                Problem("the plugin's socket cannot be opened", str(self._file), str(error))
+            ) from None
+        self._server = server
+
+    def publish(self, advertisement: Advertisement) -> None:
+        """Show the list on every open stream, and first on every later one."""
+        self._list = _list_message(advertisement)
+        self._version += 1
+        self._wake()
+
+    def present(self) -> bool:
+        """Whether the socket's file still is this server's."""
+        return self._identity is not None and _identity(self._file) == self._identity
+
+    async def stop(self, *, last_words: bool = False) -> None:
+        """Close, with `last_words` after every stream has shown the latest list; remove the file if ours."""
+        self._closing = True
+        self._wake()
+        if self.present():
+            self._file.unlink(missing_ok=True)
+        if self._server is not None:
+            await self._server.stop(_LAST_WORDS_S if last_words else None)
+            self._server = None
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _handlers(self) -> grpc.GenericRpcHandler:
+        unary: Mapping[methods.Method[Any, Any], Callable[..., Any]] = {
+            methods.GET_OPTIONS: self._options,
+            methods.GET_PREFERRED: self._preferred,
+            methods.ALLOCATE: self._allocate,
+            methods.PRE_START: self._pre_start,
+        }
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            method.path.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(
+                answer, method.request.FromString, method.response.SerializeToString
+            )
+            for method, answer in unary.items()
+        }
+        watch = methods.LIST_AND_WATCH
+        handlers["ListAndWatch"] = grpc.unary_stream_rpc_method_handler(
+            self._list_and_watch, watch.request.FromString, watch.response.SerializeToString
+        )
+        return grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", handlers)
+
+    async def _options(self, _request: wire.Empty, _context: Context) -> wire.DevicePluginOptions:
+        return wire.DevicePluginOptions(get_preferred_allocation_available=True)
+
+    async def _list_and_watch(
+        self, _request: wire.Empty, _context: Context
+    ) -> AsyncIterator[wire.ListAndWatchResponse]:
+        shown = -1
+        while True:
+            changed = self._changed
+            if shown != self._version:
+                shown = self._version
+                yield self._list
+            elif self._closing:
+                return
+            else:
+                await changed.wait()
+
+    async def _preferred(
+        self, request: wire.PreferredAllocationRequest, _context: Context
+    ) -> wire.PreferredAllocationResponse:
+        answers = (
+            self._service.prefer(
+                tuple(asked.available_deviceIDs), tuple(asked.must_include_deviceIDs), asked.allocation_size
+            )
+            for asked in request.container_requests
+        )
+        return wire.PreferredAllocationResponse(
+            container_responses=[
+                wire.ContainerPreferredAllocationResponse(deviceIDs=answer) for answer in answers
+            ]
+        )
+
+    async def _allocate(self, request: wire.AllocateRequest, context: Context) -> wire.AllocateResponse:
+        try:
+            answer = await self._service.allocate(
+                [tuple(asked.devices_ids) for asked in request.container_requests]
+            )
+        except TonnageError as error:
+            _LOG.warning("allocation failed: %s", error)
+            await _refuse(context, "; ".join(problem.what for problem in error.problems))
+        if isinstance(answer, Refusal):
+            await _refuse(context, answer.message)
+        return wire.AllocateResponse(container_responses=[_response(injection) for injection in answer])
+
+    async def _pre_start(
+        self, _request: wire.PreStartContainerRequest, _context: Context
+    ) -> wire.PreStartContainerResponse:
+        return wire.PreStartContainerResponse()
+
+
+async def _refuse(context: Context, message: str) -> NoReturn:
+    """End the call as plugins do: kubelet puts the text behind `rpc error: code = Unknown desc =`."""
+    await context.abort(grpc.StatusCode.UNKNOWN, message)
+    raise AssertionError  # abort does not return
+
+
+def _list_message(advertisement: Advertisement) -> wire.ListAndWatchResponse:
+    return wire.ListAndWatchResponse(
+        devices=[
+            wire.Device(
+                ID=slot.id,
+                health=methods.HEALTHY if slot.healthy else methods.UNHEALTHY,
+                topology=None
+                if slot.numa_node is None
+                else wire.TopologyInfo(nodes=[wire.NUMANode(ID=slot.numa_node)]),
+            )
+            for slot in advertisement.slots
+        ]
+    )
+
+
+def _response(injection: Injection) -> wire.ContainerAllocateResponse:
+    return wire.ContainerAllocateResponse(
+        envs=injection.env,
+        mounts=[
+            wire.Mount(
+                container_path=mount.container_path, host_path=mount.host_path, read_only=mount.read_only
+            )
+            for mount in injection.mounts
+        ],
+        annotations=injection.annotations,
+        cdi_devices=[wire.CDIDevice(name=name) for name in injection.cdi_devices],
+    )
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _probe(file: Path, bound: Path) -> None:
+    """Bind and let go once, because the library does not say why it could not."""
+    if len(os.fsencode(bound)) > _LONGEST_PATH:
+        raise HardwareError(
+            Problem(
+                "the plugin's socket has too long a path",
+                str(file),
+                f"a Unix socket's path has at most {_LONGEST_PATH} bytes",
+                "use a shorter --root",
+            )
+        )
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        bound.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+            trial.bind(str(bound))
+        bound.unlink(missing_ok=True)
+    except OSError as error:
+        raise HardwareError(file_problem("cannot be opened as a socket", file, error)) from None

@@ -1,0 +1,28 @@
+"""Logs of a process: one line an event, a constant text and then key=value."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import IO
+
+
+class LineFormatter(logging.Formatter):
+    """`2025-01-31T12:00:00.000Z INFO message`; control characters are escaped, so a line stays a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        text = record.getMessage()
+        if record.exc_info:
+            text += " " + self.formatException(record.exc_info)
+        escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        return f"{at.replace('+00:00', 'Z')} {record.levelname} {escaped}"
+
+
+def set_up_logging(stream: IO[str], *, verbose: bool = False) -> None:
+    """Send the process's logs to the stream, warnings and more; information too when verbose."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.INFO if verbose else logging.WARNING)
