@@ -6,7 +6,7 @@ What cannot be read becomes a problem of the object it stands in, and a pod with
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -142,6 +142,8 @@ class _Parts:
                 self.budgets.append(budget_from(obj))
             case w.ReplicaSet():
                 self.selectors.append(workload_from(obj, "ReplicaSet"))
+            case w.Service():
+                self.selectors.append(service_from(obj))
             case w.ResourceQuota():
                 self.quotas.append(quota_from(obj))
             case w.NodeGPUStatus():
@@ -159,7 +161,7 @@ def snapshot_from(
         parts.take(obj)
     return Snapshot(
         nodes=tuple(parts.nodes),
-        pods=tuple(parts.pods),
+        pods=tuple(with_priority(pod, parts.classes) for pod in parts.pods),
         priority_classes=tuple(parts.classes),
         namespaces=parts.namespaces,
         budgets=tuple(parts.budgets),
@@ -169,6 +171,16 @@ def snapshot_from(
         server_version=server_version,
         now=now,
     )
+
+
+def with_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
+    """The pod with the priority of its class, or of the default class, where admission has set none."""
+    if pod.priority:
+        return pod
+    for cls in classes:
+        if cls.name == pod.priority_class or (cls.default and not pod.priority_class):
+            return replace(pod, priority=cls.value, may_preempt=pod.may_preempt and cls.may_preempt)
+    return pod
 
 
 def priority_class_from(cls: w.PriorityClass) -> PriorityClass:
@@ -194,10 +206,16 @@ def workload_from(workload: w.Workload, kind: str) -> WorkloadSelector:
     return WorkloadSelector(kind, workload.metadata.namespace or "default", workload.metadata.name, selector)
 
 
-def service_from(namespace: str, name: str, selector: Labels) -> WorkloadSelector:
-    """Which pods a Service selects; its selector is a plain map."""
-    requirements = tuple(Requirement(key, "In", (value,)) for key, value in sorted(selector.items()))
-    return WorkloadSelector("Service", namespace, name, LabelSelector(requirements))
+def service_from(service: w.Service) -> WorkloadSelector:
+    """Which pods a Service selects; its selector is a plain map, and an empty one selects none."""
+    labels = _texts(service.spec.get("selector"))
+    selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(labels.items()))
+    return WorkloadSelector(
+        "Service",
+        service.metadata.namespace or "default",
+        service.metadata.name,
+        LabelSelector(selector or (Requirement("", "Exists"),)),
+    )
 
 
 def quota_from(quota: w.ResourceQuota) -> Quota:

@@ -66,3 +66,4 @@ CUSTOM_RESOURCE = Kind(
     o.CustomResourceDefinition,
 )
 NODE_GPU_STATUS = Kind("tonnage.dev", "v1alpha1", "NodeGPUStatus", "nodegpustatuses", False, o.NodeGPUStatus)
+SERVICE = Kind("", "v1", "Service", "services", True, o.Service)

@@ -110,6 +110,8 @@ class Container(Wire):
     restart_policy: str = ""
     tty: bool = False
     stdin: bool = False
+    image_pull_policy: str = ""
+    env_from: list[dict[str, Any]] = []
 
 
 class Toleration(Wire):
@@ -357,4 +359,9 @@ class CustomResourceDefinition(Object):
 class NodeGPUStatus(Object):
     """tonnage.dev/v1alpha1, cluster-scoped, one per node and named after it; the agent owns `status`."""
 
+    status: dict[str, Any] = {}
+
+
+class Service(Object):
+    spec: dict[str, Any] = {}
     status: dict[str, Any] = {}

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 NO_NODES: Final = "no nodes available to schedule pods"
+GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 NO_CLAIMS: Final = "no new claims to deallocate"
 NEVER_PREEMPTS: Final = "not eligible due to preemptionPolicy=Never."
 WAITS_FOR_VICTIMS: Final = "not eligible due to a terminating pod on the nominated node."
@@ -31,8 +32,3 @@ def fit_error(nodes: int, texts: Iterable[str], *, instead: str = "", suffix: st
         instead = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
     reasons = f" {instead}." if instead else ""
     return f"0/{nodes} nodes are available:{reasons}{' ' + suffix if suffix else ''}"
-
-
-def gated(gates: Iterable[str]) -> str:
-    """What a pod with scheduling gates waits for."""
-    return f"waiting for scheduling gates: [{' '.join(gates)}]"

@@ -22,11 +22,15 @@ _PRIORITY_OFFSET: Final = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A node to clear and its victims, most important first; or why not, as the scheduler says it."""
+    """A node to clear and its victims, most important first; or why not, as the scheduler says it.
+
+    `tried` is False when the pod may not preempt at all: what was nominated before stays so.
+    """
 
     node: str | None = None
     victims: tuple[Pod, ...] = ()
     message: str = ""
+    tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
     """The node that costs least to clear for the pod, by upstream's order of preference."""
     refusal = _not_eligible(pod, view, filtered)
     if refusal:
-        return Preemption(message=refusal)
+        return Preemption(message=refusal, tried=False)
     candidates: list[_Candidate] = []
     texts: list[str] = []
     for name, node in view.nodes.items():

@@ -36,6 +36,7 @@ class Decision:
     refusals: Mapping[str, tuple[Refusal, ...]] = field(default_factory=dict)
     conflict: str = ""
     unmodelled: tuple[str, ...] = ()
+    keeps_nomination: bool = False
 
 
 def schedule(pod: Pod, snapshot: Snapshot, *, version: str = "", thorough: bool = False) -> Decision:
@@ -49,7 +50,7 @@ def schedule(pod: Pod, snapshot: Snapshot, *, version: str = "", thorough: bool 
 def schedule_on(pod: Pod, view: View, *, thorough: bool = False) -> Decision:
     """The same on a view that stands, so that many questions share it."""
     if pod.gates:
-        return Decision(gates=pod.gates, message=messages.gated(pod.gates))
+        return Decision(gates=pod.gates, message=messages.GATED)
     if not view.nodes:
         return Decision(message=messages.NO_NODES)
     if not thorough and not pod.unmodelled and _nominated_still_fits(pod, view):
@@ -102,6 +103,7 @@ def _refused(pod: Pod, view: View, filtered: Filtered) -> Decision:
         victims=preemption.victims,
         refusals=filtered.refusals,
         conflict=filtered.conflict,
+        keeps_nomination=not preemption.tried,
     )
 
 

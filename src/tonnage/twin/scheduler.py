@@ -1,0 +1,268 @@
+"""The twin's scheduler: watches pods and nodes, asks the engine, binds, or says why not as upstream does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Final
+
+from tonnage.adapters.events import EventRecorder
+from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.adapters.reading import node_from, pod_from, snapshot_from
+from tonnage.decide.cluster.scheduling import Decision, schedule_on
+from tonnage.decide.cluster.versions import profile_for
+from tonnage.model.cluster import Pod
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject
+from tonnage.twin.scheduler_cache import SchedulerCache
+from tonnage.twin.scheduler_queue import SchedulingQueue
+from tonnage.wire import kinds
+from tonnage.wire import objects as w
+from tonnage.wire.timestamps import timestamp
+
+NAME: Final = "default-scheduler"
+_NOTE_LIMIT: Final = 1024
+_GATED: Final = "SchedulingGated"
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """Places the pods whose schedulerName is `default-scheduler`, one at a time, the most urgent first."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock, *, version: str = "1.35") -> None:
+        self._api = api
+        self._clock = clock
+        self._events = EventRecorder(api, clock, NAME)
+        self._queue = SchedulingQueue()
+        self._cache = SchedulerCache(profile_for(version))
+        self._changed = asyncio.Event()
+        self._pods = Informer(api, kinds.POD, clock)
+        self._nodes = Informer(api, kinds.NODE, clock)
+        self._namespaces = Informer(api, kinds.NAMESPACE, clock)
+        self._budgets = Informer(api, kinds.DISRUPTION_BUDGET, clock)
+        self._sets = Informer(api, kinds.REPLICA_SET, clock)
+        self._services = Informer(api, kinds.SERVICE, clock)
+        self._pods.subscribe(self._on_pod)
+        self._nodes.subscribe(self._on_node)
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        informers = (self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services)
+        async with asyncio.TaskGroup() as group:
+            for informer in informers:
+                group.create_task(informer.run())
+            for informer in informers:
+                await informer.synced()
+            while True:
+                key = self._queue.pop(self._clock.monotonic())
+                if key is None:
+                    await self._rest()
+                else:
+                    await self._cycle(key)
+
+    async def _rest(self) -> None:
+        """Wait until something changes or the next pod's back-off ends."""
+        self._changed.clear()
+        alarm = asyncio.create_task(self._ring(self._queue.next_due_s()))
+        try:
+            await self._changed.wait()
+        finally:
+            alarm.cancel()
+
+    async def _ring(self, due_s: float | None) -> None:
+        if due_s is not None:
+            await self._clock.sleep(max(0.0, due_s - self._clock.monotonic()))
+            self._changed.set()
+
+    def _on_pod(self, delta: Delta[w.Pod]) -> None:
+        obj = delta.after or delta.before
+        if obj is None:
+            return
+        key = key_of(obj)
+        told, before = self._cache.told(key), self._cache.pod(key)
+        after = pod_from(obj) if delta.after is not None else None
+        self._cache.set_pod(key, after)
+        if after is not None and _waits(after):
+            self._queue.add(key, after.priority)
+            if told is not None and _spec(told) != _spec(after):
+                self._queue.wake(key)
+        else:
+            self._queue.remove(key)
+        if _frees(before, after):
+            self._queue.wake_all()
+        elif _arrives(told, after):
+            self._wake_followers()
+        self._changed.set()
+
+    def _wake_followers(self) -> None:
+        """Try the pods again whose place depends on where other pods are."""
+        for key in self._queue.waiting():
+            pod = self._cache.pod(key)
+            if pod is not None and (pod.affinity.pods or pod.affinity.anti or pod.spread):
+                self._queue.wake(key)
+
+    def _on_node(self, delta: Delta[w.Node]) -> None:
+        obj = delta.after or delta.before
+        if obj is not None:
+            node = node_from(obj) if delta.after is not None else None
+            if self._cache.set_node(obj.metadata.name, node):
+                self._queue.wake_all()
+                self._changed.set()
+
+    async def _cycle(self, key: Key) -> None:
+        """Decide on one pod. What was decided counts before the first await, so that no change is missed."""
+        pod, obj = self._cache.pod(key), self._pods.get(key[1], key[0])
+        if pod is None or obj is None or not _waits(pod):
+            self._queue.remove(key)
+            return
+        surroundings = snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services])
+        decision = schedule_on(pod, self._cache.view(surroundings))
+        if decision.chosen is not None:
+            self._queue.remove(key)
+            self._cache.assume(pod, decision.chosen)
+            await self._bind(pod, obj, decision.chosen)
+            return
+        self._queue.fail(key, self._clock.monotonic())
+        nominated = pod.status.nominated_node if decision.keeps_nomination else decision.nominated or ""
+        if nominated != pod.status.nominated_node:
+            self._cache.nominate(pod, nominated)
+        try:
+            await self._evict(pod, decision)
+            await self._tell_refusal(pod, obj, decision, nominated)
+        except ClusterError as error:
+            _LOG.warning("refusal not written: pod=%s/%s error=%s", *key, error)
+
+    async def _bind(self, pod: Pod, obj: w.Pod, node: str) -> None:
+        body: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self._api.create_subresource(kinds.POD, pod.name, "binding", body, namespace=pod.namespace)
+        except ClusterError as error:
+            _LOG.warning("pod not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
+            self._cache.forget(pod.key)
+            self._queue.wake_all()
+            current = self._cache.pod(pod.key)
+            if current is not None and _waits(current):
+                self._queue.add(pod.key, pod.priority)
+                self._queue.fail(pod.key, self._clock.monotonic())
+                self._queue.wake(pod.key)
+            return
+        message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        _LOG.info("pod bound: pod=%s/%s node=%s", *pod.key, node)
+        await self._events.emit(obj, "Normal", "Scheduled", message)
+
+    async def _evict(self, pod: Pod, decision: Decision) -> None:
+        """Ask the victims to go, and take the node away from lesser pods that were promised it."""
+        node = decision.nominated
+        if node is None:
+            return
+        for victim in decision.victims:
+            obj = self._pods.get(victim.name, victim.namespace)
+            if obj is None or victim.status.terminating:
+                continue
+            _LOG.info("pod preempted: pod=%s/%s by=%s/%s node=%s", *victim.key, *pod.key, node)
+            try:
+                await self._doom(victim)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                continue
+            await self._events.emit(obj, "Normal", "Preempted", f"Preempted by pod {pod.uid} on node {node}")
+        for lesser in self._cache.nominated_to(node):
+            if lesser.priority < pod.priority:
+                self._cache.nominate(lesser, "")
+                await self._patch_status(lesser, {"nominatedNodeName": None})
+
+    async def _doom(self, victim: Pod) -> None:
+        target: JsonObject = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{NAME}: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": timestamp(self._clock.now()),
+        }
+        await self._patch_status(victim, {"conditions": [target]})
+        await self._api.delete(kinds.POD, victim.name, namespace=victim.namespace, uid=victim.uid or None)
+
+    async def _tell_refusal(self, pod: Pod, obj: w.Pod, decision: Decision, nominated: str) -> None:
+        """The condition PodScheduled where it changed, and an Event for every attempt but a gated one."""
+        reason, message = _condition_of(decision)
+        status: JsonObject = {}
+        standing = next((c for c in obj.status.conditions if c.type == "PodScheduled"), None)
+        if decision.gates and standing is not None and standing.reason == _GATED:
+            return  # the API server has said so already
+        if standing is None or (standing.status, standing.reason, standing.message) != (
+            "False",
+            reason,
+            message,
+        ):
+            since = standing.last_transition_time if standing and standing.status == "False" else None
+            condition: JsonObject = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": since or timestamp(self._clock.now()),
+            }
+            if obj.metadata.generation:
+                condition["observedGeneration"] = obj.metadata.generation
+            status["conditions"] = [condition]
+        if nominated != obj.status.nominated_node_name:
+            status["nominatedNodeName"] = nominated or None
+        if status:
+            await self._patch_status(pod, status)
+        if not decision.gates:
+            await self._events.emit(obj, "Warning", "FailedScheduling", _note(message))
+
+    async def _patch_status(self, pod: Pod, status: JsonObject) -> None:
+        await self._api.patch(
+            kinds.POD,
+            pod.name,
+            {"status": status},
+            namespace=pod.namespace,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+
+
+def _waits(pod: Pod) -> bool:
+    """Whether the pod is this scheduler's to place."""
+    free = not pod.node_name and not pod.finished and not pod.status.terminating
+    return free and pod.scheduler_name == NAME
+
+
+def _spec(pod: Pod) -> Pod:
+    """The pod without what the cluster says about it."""
+    return replace(pod, status=type(pod.status)())
+
+
+def _frees(before: Pod | None, after: Pod | None) -> bool:
+    """Whether a pod that held something on a node is gone."""
+    held = before is not None and before.node_name and not before.finished
+    return bool(held and (after is None or after.finished))
+
+
+def _arrives(before: Pod | None, after: Pod | None) -> bool:
+    """Whether a pod has come to a node, or changed its labels there."""
+    if after is None or not after.node_name or after.finished:
+        return False
+    return before is None or not before.node_name or before.labels != after.labels
+
+
+def _condition_of(decision: Decision) -> tuple[str, str]:
+    if decision.gates:
+        return _GATED, decision.message
+    if decision.unmodelled:
+        return "SchedulerError", f"this twin does not place pods with {', '.join(decision.unmodelled)}"
+    return "Unschedulable", decision.message
+
+
+def _note(message: str) -> str:
+    """A message as an Event can hold it."""
+    return message if len(message) <= _NOTE_LIMIT else f"{message[: _NOTE_LIMIT - 4]} ..."

@@ -1,0 +1,125 @@
+"""The scheduler's picture of the cluster: what it was told, and what it has decided but not been told yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tonnage.adapters.informer import Key
+from tonnage.decide.cluster.versions import Profile
+from tonnage.decide.cluster.view import NodeView, View
+from tonnage.model.cluster import Node, Pod, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """A decision about the pod with this uid that its object does not show yet."""
+
+    uid: str
+    node: str = ""
+    nominated: str | None = None
+
+
+class SchedulerCache:
+    """Nodes and pods as model values. A node's sums are kept between cycles until its pods change."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._nodes: dict[str, Node] = {}
+        self._told: dict[Key, Pod] = {}
+        self._decided: dict[Key, _Decided] = {}
+        self._by_node: dict[str, dict[Key, Pod]] = {}
+        self._views: dict[str, NodeView] = {}
+        self._nominated: dict[Key, Pod] = {}
+
+    def set_node(self, name: str, node: Node | None) -> bool:
+        """Note a node; True when something changed that a placement depends on."""
+        before = self._nodes.get(name)
+        self._views.pop(name, None)
+        if node is None:
+            self._nodes.pop(name, None)
+            return before is not None
+        self._nodes[name] = node
+        return before is None or replace(before, ready_message="") != replace(node, ready_message="")
+
+    def set_pod(self, key: Key, pod: Pod | None) -> None:
+        """Note a pod as the server has it; a decision that it now shows, or that it refutes, is dropped."""
+        before = self.pod(key)
+        decided = self._decided.get(key)
+        if decided is not None and (pod is None or _settled(decided, pod)):
+            del self._decided[key]
+        if pod is None:
+            self._told.pop(key, None)
+        else:
+            self._told[key] = pod
+        self._place(key, before, self.pod(key))
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Count the pod on a node from now on, until the server says otherwise or `forget`."""
+        self._decide(pod, _Decided(pod.uid, node=node))
+
+    def nominate(self, pod: Pod, node: str) -> None:
+        """Take it that the node is being cleared for the pod; empty: no node is."""
+        self._decide(pod, _Decided(pod.uid, nominated=node))
+
+    def forget(self, key: Key) -> None:
+        """A decision came to nothing."""
+        before = self.pod(key)
+        self._decided.pop(key, None)
+        self._place(key, before, self.pod(key))
+
+    def pod(self, key: Key) -> Pod | None:
+        """The pod with what was decided about it, or None."""
+        pod, decided = self._told.get(key), self._decided.get(key)
+        if pod is None or decided is None:
+            return pod
+        if decided.node:
+            return replace(pod, node_name=decided.node)
+        status = replace(pod.status, nominated_node=decided.nominated or "")
+        return replace(pod, status=status)
+
+    def told(self, key: Key) -> Pod | None:
+        """The pod as the server has it, or None."""
+        return self._told.get(key)
+
+    def nominated_to(self, node: str) -> Iterable[Pod]:
+        """Pods that wait for a node to be cleared for them."""
+        return [pod for pod in self._nominated.values() if pod.status.nominated_node == node]
+
+    def view(self, surroundings: Snapshot) -> View:
+        """The cluster as the engine looks at it; `surroundings` has what is neither node nor pod."""
+        nodes: dict[str, NodeView] = {}
+        for name in sorted(self._nodes):
+            view = self._views.get(name)
+            if view is None:
+                view = NodeView(self._nodes[name]).plus(self._by_node.get(name, {}).values())
+                self._views[name] = view
+            nodes[name] = view
+        nominated: dict[str, tuple[Pod, ...]] = {}
+        for pod in self._nominated.values():
+            nominated[pod.status.nominated_node] = (*nominated.get(pod.status.nominated_node, ()), pod)
+        return View(nodes, nominated, surroundings, self._profile)
+
+    def _decide(self, pod: Pod, decided: _Decided) -> None:
+        before = self.pod(pod.key)
+        self._decided[pod.key] = decided
+        self._place(pod.key, before, self.pod(pod.key))
+
+    def _place(self, key: Key, before: Pod | None, after: Pod | None) -> None:
+        if before is not None and before.node_name:
+            self._by_node.get(before.node_name, {}).pop(key, None)
+            self._views.pop(before.node_name, None)
+        self._nominated.pop(key, None)
+        if after is None or after.finished:
+            return
+        if after.node_name:
+            self._by_node.setdefault(after.node_name, {})[key] = after
+            self._views.pop(after.node_name, None)
+        elif after.status.nominated_node:
+            self._nominated[key] = after
+
+
+def _settled(decided: _Decided, pod: Pod) -> bool:
+    if pod.uid != decided.uid or pod.node_name or pod.finished:
+        return True
+    return not decided.node and pod.status.nominated_node == (decided.nominated or "")
