@@ -40,10 +40,12 @@ class _Walk:
         if len(self.strict) < MOST_STRICT:
             self.strict[f'{what} "{".".join([*self.path, key]).replace(".[", "[")}"'] = None
 
-    def fail(self, value: JsonValue, go_type: str) -> NoReturn:
-        """Refuse a value of the wrong type."""
+    def fail(self, value: JsonValue, go_type: str, *, number: bool = False) -> NoReturn:
+        """Refuse a value of the wrong type; where a number was wanted, a number is named."""
         where = f"Go struct field {self.struct}.{'.'.join(self.stack)}" if self.stack else "Go value"
-        raise BodyError(f"json: cannot unmarshal {scalars.describe(value)} into {where} of type {go_type}")
+        what = scalars.describe(value)
+        what = f"{what} {value}" if number and what == "number" and go_type != "string" else what
+        raise BodyError(f"json: cannot unmarshal {what} into {where} of type {go_type}")
 
 
 def decode(schema: Schema, type_name: str, body: JsonValue, *, strict: bool = False) -> Decoded:
@@ -188,7 +190,7 @@ def _scalar(walk: _Walk, word: str, row: Field, value: JsonValue) -> JsonValue:
     try:
         return read(value)
     except scalars.WrongTypeError as error:
-        walk.fail(value, error.go_type or go_name(word, row))
+        walk.fail(value, error.go_type or go_name(word, row), number=word not in ("string", "bool", "bytes"))
     except ValueError as error:
         raise BodyError(str(error)) from None
 
