@@ -92,6 +92,16 @@ def test_a_config_becomes_the_text_of_a_config_map_key() -> None:
             GOOD.replace('"1.36"', '"1.30"'), "unknown Kubernetes version 1.30", id="an old version"
         ),
         pytest.param(GOOD.replace("  shared:", "  a/b:"), "no ConfigMap key: a/b", id="no ConfigMap key"),
+        pytest.param(
+            GOOD.replace("replicas: 4", "replicas: 1"),
+            "configs.shared.sharing.timeSlicing.resources[0].replicas: number of replicas must be >= 2",
+            id="a config that no agent would take",
+        ),
+        pytest.param(
+            GOOD.replace("timeSlicing: {", "timeSlcing: {"),
+            "configs.shared.sharing.timeSlcing: unknown field timeSlcing",
+            id="a misspelt key in a config",
+        ),
         pytest.param("name: x\ngroups: []\n", "0 nodes in all", id="no nodes"),
         pytest.param("", "s.yaml", id="an empty file"),
     ],

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Final
 
 import yaml
 from pydantic import AfterValidator, Field, JsonValue
 
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.documents.source import Document, FieldError, Located, nearest, parse_yaml, validate
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.cluster import Taint
@@ -214,6 +216,14 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
             document.where(("serverVersion",)),
             remedy=known,
         )
+    for key, text in scenario.config_texts.items():
+        try:
+            parse_device_plugin_config(text, source=key)
+        except ConfigError as error:
+            at_key = document.where(("configs", key))
+            for problem in error.problems:
+                field = problem.where.partition(" ")[2]
+                yield replace(problem, where=f"{at_key}.{field}" if field else at_key)
     seen: set[str] = set()
     for index, group in enumerate(scenario.groups):
         at = ("groups", index)
