@@ -83,14 +83,14 @@ class Ownership(Generic[OwnerT, T]):
         owned.extend(obj for obj in adopted if obj is not None)
         for stray in claims.release:
             rest = [ref for ref in stray.metadata.owner_references if ref.uid != owner.metadata.uid]
-            await self._set_owners(stray, [_as_json(ref) for ref in rest])
+            await self._set_owners(stray, [owner_as_json(ref) for ref in rest])
         return owned
 
     async def _adopt(self, owner: OwnerT, orphan: T) -> T | None:
         fresh = await self._api.get(self._owner_kind, owner.metadata.name, owner.metadata.namespace or None)
         if fresh.metadata.uid != owner.metadata.uid or fresh.metadata.deletion_timestamp:
             return None  # the copy that we decided on is out of date
-        refs = [_as_json(ref) for ref in orphan.metadata.owner_references]
+        refs = [owner_as_json(ref) for ref in orphan.metadata.owner_references]
         return await self._set_owners(orphan, [*refs, controller_reference(owner, self._owner_kind)])
 
     async def _set_owners(self, obj: T, owners: list[JsonObject]) -> T | None:
@@ -111,7 +111,8 @@ class Ownership(Generic[OwnerT, T]):
             raise
 
 
-def _as_json(owner: OwnerReference) -> JsonObject:
+def owner_as_json(owner: OwnerReference) -> JsonObject:
+    """An owner reference as it stands in an object."""
     reference: JsonObject = {
         "apiVersion": owner.api_version,
         "kind": owner.kind,

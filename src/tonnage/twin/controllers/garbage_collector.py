@@ -1,0 +1,200 @@
+"""The garbage collector: what loses its last owner goes; foreground and orphan deletions are finished.
+
+Source: k8s.io/kubernetes/pkg/controller/garbagecollector (v1.35).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.adapters.informer import Delta
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.controllers.every_kind import EveryKind, Resource
+from tonnage.twin.controllers.ownership import owner_as_json
+from tonnage.wire.kinds import Kind
+from tonnage.wire.objects import Object, OwnerReference
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object's address."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """An object's owners by what has become of them."""
+
+    solid: tuple[OwnerReference, ...]
+    dangling: tuple[OwnerReference, ...]
+    waiting: tuple[OwnerReference, ...]
+    """On their way out in the foreground: they go when their dependants are gone."""
+
+
+class GarbageCollector:
+    """Deletes dependants in the background, and finishes foreground and orphan deletions."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._queue: WorkQueue[Ref] = WorkQueue(clock)
+        self._objects = EveryKind(api, clock, self._changed)
+
+    async def run(self) -> None:
+        """Collect until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._objects.run())
+            await self._objects.synced()
+            group.create_task(work(self._queue, self._reconcile, workers=4))
+
+    def _changed(self, resource: Resource, delta: Delta[Object]) -> None:
+        before, after = delta.before, delta.after
+        if after is None:
+            if before is not None:
+                self._enqueue_dependants(before.metadata.uid)
+                self._enqueue_owners(before)
+            return
+        fresh = before is None or before.metadata.owner_references != after.metadata.owner_references
+        if (fresh and after.metadata.owner_references) or after.metadata.deletion_timestamp is not None:
+            self._queue.add(_ref(resource, after))
+
+    def _enqueue_dependants(self, uid: str) -> None:
+        for resource, dependant in self._objects.owned_by(uid):
+            self._queue.add(_ref(resource, dependant))
+
+    def _enqueue_owners(self, obj: Object) -> None:
+        for owner in obj.metadata.owner_references:
+            found = self._objects.named(owner.api_version, owner.kind)
+            if found is not None:
+                resource, kind = found
+                namespace = obj.metadata.namespace if kind.namespaced else ""
+                self._queue.add(Ref(resource, namespace, owner.name))
+
+    async def _reconcile(self, ref: Ref) -> None:
+        kind = self._objects.kind(ref.resource)
+        obj = self._objects.get(ref.resource, ref.namespace, ref.name)
+        if obj is None or kind is None:
+            return
+        if obj.metadata.deletion_timestamp is not None:
+            if ORPHAN in obj.metadata.finalizers:
+                await self._orphan(kind, obj)
+            elif FOREGROUND in obj.metadata.finalizers:
+                await self._finish_foreground(kind, obj)
+        elif obj.metadata.owner_references:
+            await self._check_owners(kind, obj)
+
+    async def _check_owners(self, kind: Kind[Object], obj: Object) -> None:
+        owners = await self._owners_of(obj)
+        lost = {owner.uid for owner in (*owners.dangling, *owners.waiting)}
+        if not lost:
+            return
+        if owners.solid:
+            await self._drop_owners(kind, obj, lost)
+            return
+        has_dependants = any(True for _ in self._objects.owned_by(obj.metadata.uid))
+        propagation = _own_propagation(obj)
+        if owners.waiting and has_dependants and propagation == "Background":
+            propagation = "Foreground"  # the owner waits for the whole tree
+        try:
+            await self._api.delete(
+                kind,
+                obj.metadata.name,
+                namespace=obj.metadata.namespace or None,
+                propagation=propagation,
+                uid=obj.metadata.uid,
+            )
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def _owners_of(self, obj: Object) -> Owners:
+        solid: list[OwnerReference] = []
+        dangling: list[OwnerReference] = []
+        waiting: list[OwnerReference] = []
+        for reference in obj.metadata.owner_references:
+            found = self._objects.named(reference.api_version, reference.kind)
+            if found is None:
+                solid.append(reference)  # an owner of a kind that nobody serves: hands off
+                continue
+            owner = await self._owner(obj, reference, *found)
+            if owner is None:
+                dangling.append(reference)
+            elif owner.metadata.deletion_timestamp and FOREGROUND in owner.metadata.finalizers:
+                waiting.append(reference)
+            else:
+                solid.append(reference)
+        return Owners(tuple(solid), tuple(dangling), tuple(waiting))
+
+    async def _owner(
+        self, obj: Object, reference: OwnerReference, resource: Resource, kind: Kind[Object]
+    ) -> Object | None:
+        """The owner as the copy has it, else as the server has it: absence is never concluded from a copy."""
+        namespace = obj.metadata.namespace if kind.namespaced else ""
+        known = self._objects.get(resource, namespace, reference.name)
+        if known is not None and known.metadata.uid == reference.uid:
+            return known
+        try:
+            owner = await self._api.get(kind, reference.name, namespace or None)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+        return owner if owner.metadata.uid == reference.uid else None
+
+    async def _drop_owners(self, kind: Kind[Object], obj: Object, uids: set[str]) -> None:
+        rest: list[JsonValue] = [
+            owner_as_json(owner) for owner in obj.metadata.owner_references if owner.uid not in uids
+        ]
+        await self._patch(kind, obj, {"ownerReferences": rest or None})
+
+    async def _finish_foreground(self, kind: Kind[Object], owner: Object) -> None:
+        uid = owner.metadata.uid
+        blocked = False
+        for resource, dependant in self._objects.owned_by(uid):
+            blocked |= any(
+                reference.uid == uid and reference.block_owner_deletion
+                for reference in dependant.metadata.owner_references
+            )
+            if dependant.metadata.deletion_timestamp is None:
+                self._queue.add(_ref(resource, dependant))
+        if not blocked:
+            await self._drop_finalizer(kind, owner, FOREGROUND)
+
+    async def _orphan(self, kind: Kind[Object], owner: Object) -> None:
+        for resource, dependant in list(self._objects.owned_by(owner.metadata.uid)):
+            dependant_kind = self._objects.kind(resource)
+            if dependant_kind is not None:
+                await self._drop_owners(dependant_kind, dependant, {owner.metadata.uid})
+        await self._drop_finalizer(kind, owner, ORPHAN)
+
+    async def _drop_finalizer(self, kind: Kind[Object], obj: Object, finalizer: str) -> None:
+        rest: list[JsonValue] = [name for name in obj.metadata.finalizers if name != finalizer]
+        await self._patch(kind, obj, {"finalizers": rest or None})
+
+    async def _patch(self, kind: Kind[Object], obj: Object, metadata: JsonObject) -> None:
+        patch: JsonObject = {"metadata": {**metadata, "resourceVersion": obj.metadata.resource_version}}
+        try:
+            await self._api.patch(kind, obj.metadata.name, patch, namespace=obj.metadata.namespace or None)
+        except ApiError as error:
+            if error.code != 404:
+                raise  # a conflict is retried on a fresher copy
+
+
+def _ref(resource: Resource, obj: Object) -> Ref:
+    return Ref(resource, obj.metadata.namespace, obj.metadata.name)
+
+
+def _own_propagation(obj: Object) -> str:
+    if ORPHAN in obj.metadata.finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in obj.metadata.finalizers else "Background"

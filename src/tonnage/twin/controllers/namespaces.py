@@ -1,0 +1,225 @@
+"""The namespace controller: the first namespaces, and the emptying of those that end.
+
+Source: k8s.io/kubernetes/pkg/controller/namespace (v1.35), condition texts included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import datetime
+from typing import Final, TypeVar
+
+import msgspec
+
+from tonnage.adapters.informer import Informer, Key
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
+from tonnage.wire.kinds import CUSTOM_RESOURCE, EVENT, NAMESPACE, Kind
+from tonnage.wire.objects import Condition, Namespace, Object
+from tonnage.wire.timestamps import timestamp
+
+T = TypeVar("T", bound=Object)
+
+FIRST_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, Object)
+_EMPTYING_AGAIN_S: Final = 1.0
+
+
+async def ensure_first_namespaces(api: KubernetesApi) -> None:
+    """Create the namespaces that every cluster has, where they are missing."""
+    for name in FIRST_NAMESPACES:
+        await _create_unless_there(api, NAMESPACE, {"metadata": {"name": name}}, None)
+
+
+class NamespaceController:
+    """Gives every namespace its `default` ServiceAccount, and empties those that are to end."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._namespaces = Informer(api, NAMESPACE, clock, on_change=self._queue.add)
+        self._accounts = Informer(api, SERVICE_ACCOUNT, clock)
+        self._accounts.subscribe(
+            lambda delta: self._queue.add(("", delta.before.metadata.namespace)) if delta.before else None
+        )
+        self._definitions = Informer(api, CUSTOM_RESOURCE, clock)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        await ensure_first_namespaces(self._api)
+        async with asyncio.TaskGroup() as group:
+            for task in (self._namespaces.run(), self._accounts.run(), self._definitions.run()):
+                group.create_task(task)
+            await self._namespaces.synced()
+            await self._accounts.synced()
+            await self._definitions.synced()
+            group.create_task(work(self._queue, self._reconcile, workers=2))
+
+    async def _reconcile(self, key: Key) -> float | None:
+        namespace = self._namespaces.get(key[1])
+        if namespace is None:
+            return None
+        if namespace.metadata.deletion_timestamp is None:
+            if self._accounts.get("default", namespace.metadata.name) is None:
+                body: JsonObject = {"metadata": {"name": "default"}}
+                await _create_unless_there(self._api, SERVICE_ACCOUNT, body, namespace.metadata.name)
+            return None
+        if "kubernetes" not in (namespace.spec.get("finalizers") or []):
+            return None
+        remaining = await self._empty(namespace.metadata.name)
+        if remaining:
+            await self._tell(namespace, remaining)
+            return _EMPTYING_AGAIN_S
+        await self._tell(namespace, {})
+        await self._finalize(namespace)
+        return None
+
+    def _kinds(self) -> list[Kind[Object]]:
+        custom = (custom_kind(definition) for definition in self._definitions)
+        events = Kind("", "v1", "Event", EVENT.plural, True, Object)
+        kinds = [*built_in_kinds(), events, *(kind for kind in custom if kind is not None)]
+        return [kind for kind in kinds if kind.namespaced]
+
+    async def _empty(self, name: str) -> dict[Kind[Object], list[Object]]:
+        """Ask for the deletion of everything in the namespace; what is left after that."""
+        remaining: dict[Kind[Object], list[Object]] = {}
+        for kind in self._kinds():
+            try:
+                listing = await self._api.list(kind, namespace=name)
+                for obj in listing.items:
+                    if obj.metadata.deletion_timestamp is None:
+                        await self._delete(kind, obj)
+                if listing.items:
+                    listing = await self._api.list(kind, namespace=name)
+            except ApiError as error:
+                if error.code not in (404, 405):
+                    raise
+                continue  # a definition that has gone meanwhile
+            if listing.items:
+                remaining[kind] = listing.items
+        return remaining
+
+    async def _delete(self, kind: Kind[Object], obj: Object) -> None:
+        try:
+            await self._api.delete(
+                kind, obj.metadata.name, namespace=obj.metadata.namespace, uid=obj.metadata.uid
+            )
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def _tell(self, namespace: Namespace, remaining: dict[Kind[Object], list[Object]]) -> None:
+        before = msgspec.convert(namespace.status.get("conditions") or [], list[Condition])
+        after = deletion_conditions(before, remaining, self._clock.now())
+        if before == after:
+            return
+        conditions: list[JsonValue] = msgspec.to_builtins(after)
+        await self._patch_quietly(namespace, {"status": {"conditions": conditions}}, "status")
+
+    async def _finalize(self, namespace: Namespace) -> None:
+        """Take the namespace's own finalizer away, by which it goes once nobody else holds it."""
+        fresh = await self._api.get(NAMESPACE, namespace.metadata.name)
+        if fresh.metadata.uid != namespace.metadata.uid:
+            return
+        body: JsonObject = msgspec.to_builtins(fresh)
+        rest = [name for name in fresh.spec.get("finalizers") or [] if name != "kubernetes"]
+        body["spec"] = {**fresh.spec, "finalizers": rest}
+        try:
+            await self._api.replace(NAMESPACE, body, subresource="finalize")
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _patch_quietly(self, namespace: Namespace, patch: JsonObject, subresource: str) -> None:
+        try:
+            await self._api.patch(NAMESPACE, namespace.metadata.name, patch, subresource=subresource)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+
+def deletion_conditions(
+    before: list[Condition], remaining: dict[Kind[Object], list[Object]], now: datetime
+) -> list[Condition]:
+    """What a namespace that ends says about its contents."""
+    names = sorted((f"{kind.plural}.{kind.group}", len(objects)) for kind, objects in remaining.items())
+    content = "Some resources are remaining: " + ", ".join(
+        f"{name} has {count} resource instances" for name, count in names
+    )
+    finalizers = Counter(
+        finalizer
+        for objects in remaining.values()
+        for obj in objects
+        for finalizer in obj.metadata.finalizers
+    )
+    held = "Some content in the namespace has finalizers remaining: " + ", ".join(
+        f"{name} in {count} resource instances" for name, count in sorted(finalizers.items())
+    )
+    texts = (
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            "",
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        (
+            "NamespaceContentRemaining",
+            content if names else "",
+            "ContentRemoved",
+            "All content successfully removed",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            held if finalizers else "",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        ),
+    )
+    known = {condition.type: condition for condition in before}
+    return [_condition(known.get(kind), kind, wrong, good, text, now) for kind, wrong, good, text in texts]
+
+
+def _condition(
+    before: Condition | None, condition_type: str, wrong: str, good_reason: str, good_text: str, now: datetime
+) -> Condition:
+    reasons = {
+        "NamespaceContentRemaining": "SomeResourcesRemain",
+        "NamespaceFinalizersRemaining": "SomeFinalizersRemain",
+    }
+    status = "True" if wrong else "False"
+    since = before.last_transition_time if before is not None and before.status == status else timestamp(now)
+    return Condition(
+        type=condition_type,
+        status=status,
+        reason=reasons.get(condition_type, "") if wrong else good_reason,
+        message=wrong or good_text,
+        last_transition_time=since,
+    )
+
+
+async def _create_unless_there(
+    api: KubernetesApi, kind: Kind[T], body: JsonObject, namespace: str | None
+) -> None:
+    whole: JsonObject = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+    try:
+        await api.create(kind, whole, namespace=namespace)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise

@@ -1,0 +1,88 @@
+"""What a node's silence and conditions mean: pure.
+
+Source: k8s.io/kubernetes/pkg/controller/nodelifecycle (v1.35).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from tonnage.wire.objects import Condition, Node, Taint
+from tonnage.wire.timestamps import timestamp
+
+GRACE_S: Final = 50.0
+"""How long a node may be silent: `--node-monitor-grace-period`, 50 s since 1.32 (40 s before)."""
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+_BY_CONDITION: Final = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+_MANAGED: Final = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
+_HEARTBEATS: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+def ready_status(node: Node) -> str:
+    """`True`, `False` or `Unknown`; empty for a node that has never said."""
+    return next((c.status for c in node.status.conditions if c.type == "Ready"), "")
+
+
+def wanted_taints(node: Node, now: datetime) -> list[Taint]:
+    """The node's taints as its conditions and `unschedulable` want them; those of others stay as they are.
+
+    A node that has never said whether it is ready keeps the not-ready taint it was made with.
+    """
+    keys = {
+        key
+        for condition in node.status.conditions
+        if (key := _BY_CONDITION.get((condition.type, condition.status))) is not None
+    }
+    if not ready_status(node):
+        keys |= {taint.key for taint in node.spec.taints if taint.key in (NOT_READY, UNREACHABLE)}
+    if node.spec.unschedulable:
+        keys.add(UNSCHEDULABLE)
+    wanted = {(key, "NoSchedule") for key in keys}
+    wanted |= {(key, "NoExecute") for key in keys & {NOT_READY, UNREACHABLE} if ready_status(node)}
+    kept = [taint for taint in node.spec.taints if not _managed(taint) or (taint.key, taint.effect) in wanted]
+    present = {(taint.key, taint.effect) for taint in kept}
+    added = [
+        Taint(key=key, effect=effect, time_added=timestamp(now)) for key, effect in sorted(wanted - present)
+    ]
+    return [*kept, *added]
+
+
+def _managed(taint: Taint) -> bool:
+    if taint.effect == "NoExecute":
+        return taint.key in (NOT_READY, UNREACHABLE)
+    return taint.effect == "NoSchedule" and taint.key in _MANAGED
+
+
+def silent_conditions(node: Node, now: datetime) -> list[Condition]:
+    """The node's conditions when its kubelet has been silent for too long: what it vouched for is unknown."""
+    known = {condition.type: condition for condition in node.status.conditions}
+    changed: list[Condition] = []
+    for condition_type in _HEARTBEATS:
+        before = known.get(condition_type)
+        if before is not None and before.status == "Unknown":
+            continue
+        known[condition_type] = Condition(
+            type=condition_type,
+            status="Unknown",
+            reason="NodeStatusUnknown" if before is not None else "NodeStatusNeverUpdated",
+            message="Kubelet stopped posting node status."
+            if before is not None
+            else "Kubelet never posted node status.",
+            last_heartbeat_time=before.last_heartbeat_time
+            if before is not None
+            else node.metadata.creation_timestamp,
+            last_transition_time=timestamp(now),
+        )
+        changed.append(known[condition_type])
+    return list(known.values()) if changed else node.status.conditions

@@ -1,0 +1,150 @@
+"""The node lifecycle controller: silent nodes become Unknown, conditions become taints."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from tonnage.adapters.events import EventRecorder
+from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.controllers.node_health import GRACE_S, ready_status, silent_conditions, wanted_taints
+from tonnage.wire.kinds import LEASE, NODE, POD
+from tonnage.wire.objects import Condition, Lease, Node, ObjectReference, Pod
+from tonnage.wire.timestamps import timestamp
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+
+
+class NodeLifecycleController:
+    """Watches over heartbeats. A node is judged by when a heartbeat was seen here, never by the node's own clock."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock, *, grace_s: float = GRACE_S) -> None:
+        self._api = api
+        self._clock = clock
+        self._grace_s = grace_s
+        self._events = EventRecorder(api, clock, "node-controller")
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._nodes = Informer(api, NODE, clock)
+        self._nodes.subscribe(self._node_changed)
+        self._leases = Informer(api, LEASE, clock, namespace=LEASE_NAMESPACE)
+        self._leases.subscribe(self._lease_changed)
+        self._pods = Informer(api, POD, clock)
+        self._pods.add_index("node", lambda pod: [pod.spec.node_name])
+        self._heard_s: dict[str, float] = {}
+        self._registered: set[str] = set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for task in (self._nodes.run(), self._leases.run(), self._pods.run()):
+                group.create_task(task)
+            await self._nodes.synced()
+            await self._leases.synced()
+            await self._pods.synced()
+            group.create_task(work(self._queue, self._reconcile, workers=4))
+
+    def _node_changed(self, delta: Delta[Node]) -> None:
+        node = delta.after or delta.before
+        if node is None:
+            return
+        name = node.metadata.name
+        if delta.after is None:
+            self._heard_s.pop(name, None)
+        elif delta.before is None or _heartbeat(delta.before) != _heartbeat(delta.after):
+            self._heard_s[name] = self._clock.monotonic()
+        self._queue.add(key_of(node))
+
+    def _lease_changed(self, delta: Delta[Lease]) -> None:
+        if delta.after is None or delta.after.metadata.name not in self._heard_s:
+            return
+        if delta.before is None or delta.before.spec.renew_time != delta.after.spec.renew_time:
+            self._heard_s[delta.after.metadata.name] = self._clock.monotonic()
+
+    async def _reconcile(self, key: Key) -> float | None:
+        name = key[1]
+        node = self._nodes.get(name)
+        if node is None:
+            if name in self._registered:
+                self._registered.discard(name)
+                reference = ObjectReference(kind=NODE.kind, name=name, uid=name)
+                text = f"Node {name} event: Removing Node {name} from Controller"
+                await self._events.emit(reference, "Normal", "RemovingNode", text)
+            return None
+        if name not in self._registered:
+            self._registered.add(name)
+            text = f"Node {name} event: Registered Node {name} in Controller"
+            await self._events.emit(node, "Normal", "RegisteredNode", text)
+        silent_s = self._clock.monotonic() - self._heard_s.get(name, self._clock.monotonic())
+        if silent_s >= self._grace_s:
+            node = await self._mark_silent(node)
+        await self._taint(node)
+        if ready_status(node) in ("False", "Unknown"):
+            await self._mark_pods_not_ready(node)
+        return max(self._grace_s - silent_s, 0.0) or None
+
+    async def _mark_silent(self, node: Node) -> Node:
+        conditions = silent_conditions(node, self._clock.now())
+        if conditions == node.status.conditions:
+            return node
+        body: list[JsonValue] = msgspec.to_builtins(conditions)
+        marked = await self._api.patch(
+            NODE,
+            node.metadata.name,
+            {"metadata": {"resourceVersion": node.metadata.resource_version}, "status": {"conditions": body}},
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+        text = f"Node {node.metadata.name} status is now: NodeNotReady"
+        await self._events.emit(marked, "Normal", "NodeNotReady", text)
+        return marked
+
+    async def _taint(self, node: Node) -> None:
+        taints = wanted_taints(node, self._clock.now())
+        if taints == node.spec.taints:
+            return
+        body: list[JsonValue] = msgspec.to_builtins(taints)
+        patch: JsonObject = {
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "spec": {"taints": body or None},
+        }
+        await self._api.patch(NODE, node.metadata.name, patch)
+
+    async def _mark_pods_not_ready(self, node: Node) -> None:
+        for pod in self._pods.by_index("node", node.metadata.name):
+            ready = next((c for c in pod.status.conditions if c.type == "Ready"), None)
+            if ready is None or ready.status != "True":
+                continue
+            await self._mark_pod(pod, ready)
+
+    async def _mark_pod(self, pod: Pod, ready: Condition) -> None:
+        condition: JsonObject = {
+            "type": ready.type,
+            "status": "False",
+            "lastTransitionTime": timestamp(self._clock.now()),
+        }
+        try:
+            await self._api.patch(
+                POD,
+                pod.metadata.name,
+                {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}},
+                namespace=pod.metadata.namespace,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+        except ApiError as error:
+            if error.code not in (404, 409, 422):
+                raise
+        await self._events.emit(pod, "Warning", "NodeNotReady", "Node is not ready")
+
+
+def _heartbeat(node: Node) -> list[tuple[str, str, str | None]]:
+    """What a kubelet writes; our own verdicts (Unknown) are no heartbeat."""
+    return [
+        (c.type, c.status, c.last_heartbeat_time) for c in node.status.conditions if c.status != "Unknown"
+    ]

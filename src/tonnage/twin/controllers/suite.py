@@ -1,0 +1,31 @@
+"""All workload and node controllers, as one controller manager runs them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.twin.controllers.daemon_set import DaemonSetController
+from tonnage.twin.controllers.deployment import DeploymentController
+from tonnage.twin.controllers.garbage_collector import GarbageCollector
+from tonnage.twin.controllers.namespaces import NamespaceController
+from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
+from tonnage.twin.controllers.pod_garbage import PodGarbageController
+from tonnage.twin.controllers.replica_set import ReplicaSetController
+from tonnage.twin.controllers.taint_eviction import TaintEvictionController
+
+
+async def run_controllers(api: KubernetesApi, clock: Clock) -> None:
+    """Run them all until cancelled. What is wrong with one of them ends all."""
+    async with asyncio.TaskGroup() as group:
+        for controller in (
+            NamespaceController(api, clock),
+            ReplicaSetController(api, clock),
+            DeploymentController(api, clock),
+            DaemonSetController(api, clock),
+            GarbageCollector(api, clock),
+            NodeLifecycleController(api, clock),
+            TaintEvictionController(api, clock),
+            PodGarbageController(api, clock),
+        ):
+            group.create_task(controller.run())
