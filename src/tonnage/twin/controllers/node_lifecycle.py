@@ -22,7 +22,7 @@ LEASE_NAMESPACE: Final = "kube-node-lease"
 
 
 class NodeLifecycleController:
-    """Watches over heartbeats. A node is judged by when a heartbeat was seen here, never by the node's own clock."""
+    """Watches over heartbeats, by when they were seen here, never by the nodes' own clocks."""
 
     def __init__(self, api: KubernetesApi, clock: Clock, *, grace_s: float = GRACE_S) -> None:
         self._api = api
@@ -56,7 +56,7 @@ class NodeLifecycleController:
         name = node.metadata.name
         if delta.after is None:
             self._heard_s.pop(name, None)
-        elif delta.before is None or _heartbeat(delta.before) != _heartbeat(delta.after):
+        elif delta.before is None or _heartbeats(delta.after) - _heartbeats(delta.before):
             self._heard_s[name] = self._clock.monotonic()
         self._queue.add(key_of(node))
 
@@ -143,8 +143,7 @@ class NodeLifecycleController:
         await self._events.emit(pod, "Warning", "NodeNotReady", "Node is not ready")
 
 
-def _heartbeat(node: Node) -> list[tuple[str, str, str | None]]:
+def _heartbeats(node: Node) -> set[tuple[str, str, str | None]]:
     """What a kubelet writes; our own verdicts (Unknown) are no heartbeat."""
-    return [
-        (c.type, c.status, c.last_heartbeat_time) for c in node.status.conditions if c.status != "Unknown"
-    ]
+    told = (condition for condition in node.status.conditions if condition.status != "Unknown")
+    return {(condition.type, condition.status, condition.last_heartbeat_time) for condition in told}

@@ -132,7 +132,7 @@ class TaintEvictionController:
 async def disrupt(
     api: KubernetesApi, clock: Clock, pod: Pod, reason: str, message: str, *, fail: bool = False
 ) -> None:
-    """Give the pod its DisruptionTarget condition, and the phase Failed if asked to. A pod that is gone is fine."""
+    """Give the pod its DisruptionTarget condition, and the phase Failed if asked to, unless it is gone."""
     condition: JsonObject = {
         "type": "DisruptionTarget",
         "status": "True",
