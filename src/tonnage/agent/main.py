@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.checkpoints import FolderCheckpoints, file_problem
+from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi
+from tonnage.model.errors import ConfigError, HardwareError, Problem, TonnageError
+from tonnage.model.names import is_subdomain
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     """What the agent is told at start.
 
-    `devices` is `nvml` or `scenario:FILE`. `root` stands before every path of the node (`/var/lib/kubelet`,
-    `/var/lib/tonnage`). `config_map` is `NAMESPACE/NAME`; `config` a file that stands in when neither label nor
-    ConfigMap names a configuration.
+    `devices` is `nvml` or `scenario:FILE`. `root` stands before every path of the node: `/var/lib/kubelet`,
+    `/var/lib/tonnage`. `config_map` is `NAMESPACE/NAME`; `config` is a file that stands in when neither
+    label nor ConfigMap names a configuration.
     """
 
     node_name: str
@@ -27,7 +35,114 @@ class AgentOptions:
 async def run_agent(options: AgentOptions, *, api: KubernetesApi | None, clock: Clock) -> None:
     """Run until cancelled; without `api` the configuration is `options.config` and nothing is published.
 
+    Cancelled, it removes its sockets; allocations and configuration stay on disk for the next start.
+
     Raises:
         ConfigError: an option cannot be used.
+        HardwareError: another agent runs on this node, or the state folder cannot be used.
     """
-    raise NotImplementedError
+    _check(options)
+    backend = _backend(options, clock)
+    with _alone(options.root / "var/lib/tonnage"):
+        try:
+            await _run(options, backend, api, clock)
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+
+
+async def _run(
+    options: AgentOptions, backend: DeviceBackend, api: KubernetesApi | None, clock: Clock
+) -> None:
+    """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
+    from tonnage.adapters.kubelet.holds import KubeletFiles
+    from tonnage.adapters.kubelet.plugin_folder import PluginFolder
+    from tonnage.agent.config import NodeConfig
+    from tonnage.agent.device_plugin import DevicePlugin
+    from tonnage.agent.devices import NodeDevices
+    from tonnage.agent.events import NodeEvents
+    from tonnage.agent.holders import Holders
+    from tonnage.agent.status import StatusPublisher
+    from tonnage.agent.world import World
+
+    kubelet = options.root / "var/lib/kubelet"
+    sockets = PluginFolder(kubelet / "device-plugins")
+    kubelet_holds = KubeletFiles(kubelet)
+    events = NodeEvents(options.node_name, api, clock)
+    checkpoints = FolderCheckpoints(options.root / "var/lib/tonnage")
+    world = World(options.node_name, api, clock, checkpoints, events)
+
+    devices = NodeDevices(world, backend, on_change=lambda: plugin.refresh())
+    config = NodeConfig(
+        world,
+        config_map=options.config_map,
+        file=options.config,
+        on_change=lambda: plugin.refresh(),
+    )
+    holders = Holders(world, kubelet_holds, on_change=lambda: plugin.refresh())
+    plugin = DevicePlugin(world, sockets, devices, config, holders, on_change=lambda: status.refresh())
+    status = StatusPublisher(world, lambda: plugin.offer)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for loop in (events, devices, config, holders, plugin, status):
+                group.create_task(loop.run())
+    finally:
+        await sockets.close()
+        await kubelet_holds.close()
+        await backend.close()
+
+
+def _check(options: AgentOptions) -> None:
+    problems: list[Problem] = []
+    if not is_subdomain(options.node_name):
+        why = "it is the name of a Node object: lower-case letters, digits, '-' and '.'"
+        problems.append(Problem(f"no node name: {options.node_name[:100]!r}", "--node-name", why))
+    namespace, slash, name = options.config_map.partition("/")
+    if not (slash and is_subdomain(namespace) and is_subdomain(name)):
+        what = f"no ConfigMap: {options.config_map[:100]!r}"
+        problems.append(Problem(what, "--config-map", remedy="write NAMESPACE/NAME"))
+    if options.devices != "nvml" and not options.devices.removeprefix("scenario:").strip():
+        problems.append(Problem("no file after scenario:", "--devices", remedy="write scenario:FILE"))
+    elif options.devices != "nvml" and not options.devices.startswith("scenario:"):
+        what = f"unknown devices {options.devices[:100]!r}"
+        problems.append(Problem(what, "--devices", remedy="write nvml or scenario:FILE"))
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _backend(options: AgentOptions, clock: Clock) -> DeviceBackend:
+    if options.devices == "nvml":
+        from tonnage.adapters.vendors.nvml import NvmlBackend
+
+        return NvmlBackend(clock, root=options.root)
+    from tonnage.adapters.vendors.scenario import ScenarioBackend
+
+    return ScenarioBackend(Path(options.devices.removeprefix("scenario:")), clock)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the state folder for this agent; a crash lets go of it."""
+    file = folder / "agent.lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise HardwareError(file_problem("cannot be opened", file, error)) from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise HardwareError(
+            Problem(
+                "another agent runs on this node", str(file), remedy="end it first, or use another --root"
+            )
+        ) from None
+    finally:
+        os.close(handle)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What ended the loops: our own error if there is one, else the first of what was raised."""
+    ours = group.subgroup(TonnageError)
+    inner: BaseException = (ours or group).exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -1,0 +1,229 @@
+"""Which device-plugin configuration this node runs: by label, ConfigMap or file, else the last good one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tonnage.adapters.informer import Informer
+from tonnage.agent.world import World
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.names import CONFIG_LABEL
+from tonnage.model.sharing import PluginConfig
+from tonnage.wire.kinds import CONFIG_MAP, NODE
+
+_LOG: Final = logging.getLogger(__name__)
+CHECKPOINT: Final = "device-plugin-config"
+DEFAULT_KEY: Final = "default"
+_POLL_S: Final = 1.0
+_LONGEST_TEXT: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A configuration as text; `source` says where it is from, `key` is the ConfigMap's key."""
+
+    text: str
+    source: str
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigInForce:
+    """What the node runs, and why it is not what was asked for (empty when it is)."""
+
+    config: PluginConfig
+    choice: Choice
+    error: str = ""
+
+
+def choose(
+    label: str | None, data: Mapping[str, str] | None, file: Choice | None, *, config_map: str
+) -> Choice | Problem:
+    """The configuration a node asks for: its label's key, else key `default`, else the file, else built in.
+
+    `data` is None when the ConfigMap does not exist.
+    """
+    if label:
+        if data is not None and label in data:
+            return Choice(data[label], f"{config_map}[{label}]", label)
+        known = ", ".join(sorted(data or {})[:20])
+        return Problem(
+            f"no device-plugin configuration {label[:63]!r}",
+            f"label {CONFIG_LABEL}",
+            f"ConfigMap {config_map} " + ("does not exist" if data is None else "has no such key"),
+            f"its keys: {known}" if known else f"create ConfigMap {config_map} with that key",
+        )
+    if data is not None and DEFAULT_KEY in data:
+        return Choice(data[DEFAULT_KEY], f"{config_map}[{DEFAULT_KEY}]", DEFAULT_KEY)
+    return file or Choice("", "built-in")
+
+
+class NodeConfig:
+    """Keeps `current` up to date; `on_change` is called after it changed."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        config_map: str,
+        file: Path | None,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._node = world.node
+        self._api = world.api
+        self._clock = world.clock
+        self._checkpoints = world.checkpoints
+        self._events = world.events
+        self._config_map = config_map
+        self._file = file
+        self._on_change = on_change
+        self._dirty = asyncio.Event()
+        self._saved: Choice | None = None
+
+        self.current: ConfigInForce | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled: first what ran last, then what is asked for, whenever that changes."""
+        await self._restore()
+        async with asyncio.TaskGroup() as group:
+            label, data = await self._sources(group)
+            group.create_task(self._tick())
+            while True:
+                self._dirty.clear()
+                await self._evaluate(label, data)
+                await self._dirty.wait()
+
+    async def _sources(
+        self, group: asyncio.TaskGroup
+    ) -> tuple[Callable[[], str | None], Callable[[], Mapping[str, str] | None]]:
+        """(the node's label, the ConfigMap's data) as they are at any moment, once both are known."""
+        if self._api is None:
+            return lambda: None, lambda: None
+        namespace, _, name = self._config_map.partition("/")
+        nodes = Informer(
+            self._api, NODE, self._clock, field_selector=f"metadata.name={self._node}", on_change=self._wake
+        )
+        maps = Informer(
+            self._api,
+            CONFIG_MAP,
+            self._clock,
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+            on_change=self._wake,
+        )
+        for informer in (nodes, maps):
+            group.create_task(informer.run())
+            await informer.synced()
+        last = ""
+
+        def label() -> str | None:
+            nonlocal last
+            if node := nodes.get(self._node):  # a node object that is away for a moment asks for nothing new
+                last = node.metadata.labels.get(CONFIG_LABEL, "")
+            return last
+
+        def data() -> Mapping[str, str] | None:
+            found = maps.get(name, namespace)
+            return None if found is None else found.data
+
+        return label, data
+
+    def _wake(self, _key: object) -> None:
+        self._dirty.set()
+
+    async def _tick(self) -> None:
+        """Look again now and then: a file tells nobody that it changed, a full disk may have space again."""
+        while True:
+            await self._clock.sleep(_POLL_S)
+            unsaved = self.current is not None and self._saved != self.current.choice
+            if self._file is not None or unsaved:
+                self._dirty.set()
+
+    async def _restore(self) -> None:
+        try:
+            payload = await self._checkpoints.load(CHECKPOINT)
+            if payload is None:
+                return
+            saved = json.loads(payload)
+            choice = Choice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
+            config = parse_device_plugin_config(choice.text, source=choice.source)
+        except (HardwareError, ConfigError, ValueError, KeyError, TypeError) as error:
+            _LOG.warning("last configuration not usable: node=%s error=%s", self._node, error)
+            return
+        self._saved = choice
+        self._use(ConfigInForce(config, choice))
+
+    async def _evaluate(
+        self, label: Callable[[], str | None], data: Callable[[], Mapping[str, str] | None]
+    ) -> None:
+        file = await asyncio.to_thread(_read, self._file) if self._file else None
+        problem = file if isinstance(file, Problem) else None
+        text = file if isinstance(file, Choice) else None
+        wanted: Choice | Problem = choose(label(), data(), text, config_map=self._config_map)
+        if problem and isinstance(wanted, Choice) and not wanted.key:
+            wanted = problem
+        found = self._parsed(wanted)
+        if isinstance(found, ConfigInForce):
+            self._use(found)
+        elif self.current is not None:
+            self._use(ConfigInForce(self.current.config, self.current.choice, found))
+        else:  # never ran anything: the nearest thing that can be used, and the error stays visible
+            fallback = self._parsed(choose(None, data(), text, config_map=self._config_map))
+            if not isinstance(fallback, ConfigInForce):
+                fallback = ConfigInForce(PluginConfig(), Choice("", "built-in"))
+            self._use(ConfigInForce(fallback.config, fallback.choice, found))
+        await self._save()
+
+    def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
+        """What the choice says, or in words why it cannot be used."""
+        if isinstance(choice, Problem):
+            return str(choice)
+        try:
+            return ConfigInForce(parse_device_plugin_config(choice.text, source=choice.source), choice)
+        except ConfigError as error:
+            return str(error)
+
+    def _use(self, new: ConfigInForce) -> None:
+        old, self.current = self.current, new
+        if old == new:
+            return
+        if new.error and (old is None or old.error != new.error):
+            _LOG.error(
+                "configuration refused: node=%s kept=%s error=%s", self._node, new.choice.source, new.error
+            )
+            kept = f"{new.error}\nkept: {new.choice.source}"
+            self._events.post("Warning", "DevicePluginConfigRefused", kept)
+        elif not new.error and old is not None:
+            _LOG.info("configuration in force: node=%s source=%s", self._node, new.choice.source)
+            self._events.post("Normal", "DevicePluginConfigApplied", f"configuration {new.choice.source}")
+        self._on_change()
+
+    async def _save(self) -> None:
+        """Keep what runs for the next start. A disk that refuses is tried again."""
+        assert self.current is not None
+        choice = self.current.choice
+        if choice == self._saved:
+            return
+        payload = json.dumps({"source": choice.source, "key": choice.key, "text": choice.text})
+        try:
+            await self._checkpoints.save(CHECKPOINT, payload.encode())
+        except HardwareError as error:
+            _LOG.warning("configuration not kept on disk: node=%s error=%s", self._node, error)
+        else:
+            self._saved = choice
+
+
+def _read(file: Path) -> Choice | Problem:
+    try:
+        with file.open("rb") as stream:
+            return Choice(stream.read(_LONGEST_TEXT + 1).decode("utf-8"), str(file))
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return Problem("the configuration file cannot be read", str(file), why)

@@ -1,0 +1,239 @@
+"""The device plugin: what is advertised to kubelet, and what it gets when it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.adapters.ports import PluginSockets
+from tonnage.agent.config import ConfigInForce, NodeConfig
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.holders import Holders
+from tonnage.agent.world import World
+from tonnage.decide.node.advertise import advertise
+from tonnage.decide.node.allocate import allocate
+from tonnage.decide.node.inject import inject
+from tonnage.decide.node.prefer import prefer
+from tonnage.decide.node.serve import Action, Publish, Register, Serve, Served, Withdraw, reconcile
+from tonnage.decide.node.share import share
+from tonnage.model.devices import Inventory
+from tonnage.model.errors import ClusterError, HardwareError
+from tonnage.model.names import ResourceName
+from tonnage.model.sharing import Advertisement, Allocation, Hold, Injection, NodePlan, Refusal
+
+_LOG: Final = logging.getLogger(__name__)
+_TICK_S: Final = 0.2
+_BACK_OFF_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the node offers, and all that it follows from."""
+
+    inventory: Inventory
+    config: ConfigInForce
+    plan: NodePlan
+    holds: tuple[Hold, ...]
+    advertised: tuple[Advertisement, ...]
+
+
+@dataclass(slots=True)
+class _Standing:
+    """One resource's server as we left it."""
+
+    advertised: Advertisement
+    kubelet: str = ""
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """What went wrong with a resource last, and when to try again."""
+
+    error: str
+    failures: int
+    retry_at: float
+    kubelet: str
+
+
+class DevicePlugin:
+    """Makes the plugin sockets follow devices, configuration and holders. `on_change` follows a new offer."""
+
+    def __init__(
+        self,
+        world: World,
+        sockets: PluginSockets,
+        devices: NodeDevices,
+        config: NodeConfig,
+        holders: Holders,
+        *,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._node = world.node
+        self._clock = world.clock
+        self._sockets = sockets
+        self._devices = devices
+        self._config = config
+        self._holders = holders
+        self._on_change = on_change
+        self._wake = asyncio.Event()
+        self._stale = True
+        self._standing: dict[ResourceName, _Standing] = {}
+        self._trouble: dict[ResourceName, _Trouble] = {}
+        self._answers = 0
+        self._answering = asyncio.Lock()
+        self.offer: Offer | None = None
+
+    def refresh(self) -> None:
+        """Devices, configuration or holders changed."""
+        self._stale = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Reconcile until cancelled; the sockets stay for who closes them."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tick())
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                self._look()
+                if self.offer is not None:
+                    await self._act(self.offer)
+
+    async def answer(
+        self, resource: ResourceName, requests: Sequence[Sequence[str]]
+    ) -> tuple[Injection, ...] | Refusal:
+        """What the containers get; on disk before it is answered. Raises HardwareError when that fails."""
+        async with self._answering:  # one after another, so that each sees what the one before took
+            self._look()
+            offered = self.offer and self.offer.plan.resource(resource)
+            if self.offer is None or not offered:
+                return Refusal("not-offered", f"{resource} is not offered by this node any more")
+            config, index_of = self.offer.config.config, self.offer.plan.index_of
+            given: list[Allocation] = []
+            for ids in requests:
+                decided = allocate(offered, ids, self._holders.holds)
+                if isinstance(decided, Refusal):
+                    _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(decided))
+                    return decided
+                given.append(decided)
+            await self._holders.take(given)
+            self._answers += 1
+            self.refresh()
+        return tuple(
+            inject(one, config, index_of, request_id=f"{self._answers}-{n}") for n, one in enumerate(given)
+        )
+
+    def preferred(
+        self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
+    ) -> tuple[str, ...]:
+        """The best ids; any valid ones when the resource is not offered any more."""
+        offered = self.offer and self.offer.plan.resource(resource)
+        if self.offer is None or not offered:
+            return tuple(dict.fromkeys((*required, *available)))[:size]
+        policy = self.offer.config.config.shared_policy
+        return prefer(offered, available, required, size, index_of=self.offer.plan.index_of, policy=policy)
+
+    async def _tick(self) -> None:
+        """Sockets vanish and kubelets restart without telling anybody."""
+        while True:
+            await self._clock.sleep(_TICK_S)
+            self._wake.set()
+
+    def _look(self) -> None:
+        """Compute the offer anew if anything that it follows from changed."""
+        inventory, config = self._devices.inventory, self._config.current
+        if not self._stale or inventory is None or config is None or not self._holders.known:
+            return
+        self._stale = False
+        plan, holds = share(inventory, config.config), self._holders.holds
+        offer = Offer(inventory, config, plan, holds, advertise(plan, holds))
+        self._holders.contested = any(
+            shown.healthy is not slot.healthy
+            for resource, shown_resource in zip(plan.resources, offer.advertised, strict=True)
+            for slot, shown in zip(resource.slots, shown_resource.slots, strict=True)
+        )
+        if offer != self.offer:
+            self.offer = offer
+            self._on_change()
+
+    async def _act(self, offer: Offer) -> None:
+        kubelet = self._sockets.kubelet()
+        served = {
+            name: Served(standing.advertised, self._sockets.present(name), standing.kubelet)
+            for name, standing in self._standing.items()
+        }
+        blocked: set[ResourceName] = set()
+        for action in reconcile(offer.advertised, served, kubelet):
+            name = _resource(action)
+            waits = name in blocked or self._waiting(name, kubelet)
+            if waits and not isinstance(action, Withdraw):
+                continue
+            try:
+                await self._perform(action, kubelet)
+            except (HardwareError, ClusterError) as error:
+                blocked.add(name)
+                self._note(name, str(error), kubelet)
+
+    async def _perform(self, action: Action, kubelet: str) -> None:
+        match action:
+            case Withdraw(name):
+                del self._standing[name]
+                self._trouble.pop(name, None)
+                await self._sockets.withdraw(name)
+                _LOG.info("resource withdrawn: node=%s resource=%s", self._node, name)
+            case Serve(advertisement):
+                name = advertisement.resource
+                await self._sockets.serve(advertisement, _Service(self, name))
+                self._standing[name] = _Standing(advertisement)
+            case Publish(advertisement):
+                await self._sockets.publish(advertisement)
+                self._standing[advertisement.resource].advertised = advertisement
+            case Register(name):
+                await self._sockets.register(name)
+                self._standing[name].kubelet = kubelet
+                self._trouble.pop(name, None)
+                _LOG.info("resource registered: node=%s resource=%s", self._node, name)
+
+    def _waiting(self, name: ResourceName, kubelet: str) -> bool:
+        """Whether to leave a resource alone for a while. A new kubelet ends every wait."""
+        trouble = self._trouble.get(name)
+        return (
+            trouble is not None and trouble.kubelet == kubelet and self._clock.monotonic() < trouble.retry_at
+        )
+
+    def _note(self, name: ResourceName, error: str, kubelet: str) -> None:
+        before = self._trouble.get(name)
+        failures = before.failures + 1 if before and before.kubelet == kubelet else 0
+        retry_at = self._clock.monotonic() + _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
+        self._trouble[name] = _Trouble(error, failures, retry_at, kubelet)
+        if before is None or before.error != error:
+            _LOG.error("resource not advertised: node=%s resource=%s error=%s", self._node, name, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """One resource's side of the plugin, for its server."""
+
+    plugin: DevicePlugin
+    resource: ResourceName
+
+    async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Refusal:
+        return await self.plugin.answer(self.resource, requests)
+
+    def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        return self.plugin.preferred(self.resource, available, required, size)
+
+
+def _resource(action: Action) -> ResourceName:
+    match action:
+        case Serve(advertisement) | Publish(advertisement):
+            return advertisement.resource
+        case Register(name) | Withdraw(name):
+            return name
+
+
+def _words(refusal: Refusal) -> tuple[str, str]:
+    return refusal.code, refusal.message

@@ -1,0 +1,154 @@
+"""NodeGPUStatus (tonnage.dev/v1alpha1): what a node's agent publishes, and the definition of its kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, cast
+
+from pydantic import Field
+
+from tonnage.documents.source import Document
+from tonnage.model.json import JsonObject, JsonValue
+
+GROUP: Final = "tonnage.dev"
+VERSION: Final = "v1alpha1"
+KIND: Final = "NodeGPUStatus"
+PLURAL: Final = "nodegpustatuses"
+
+
+class Holder(Document):
+    """A container that has the device, by the name under which it asked for it."""
+
+    resource: str
+    ids: list[str]
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+
+
+class DeviceStatus(Document):
+    """One device: what it is, how it is offered and who has it."""
+
+    uuid: str
+    index: int
+    product: str
+    memory_mib: Annotated[int, Field(alias="memoryMiB")]
+    compute_capability: str = ""
+    pci_bus_id: Annotated[str, Field(alias="pciBusID")] = ""
+    numa_node: Annotated[
+        int | None, Field(alias="numaNode", description="absent when the device has none")
+    ] = None
+    health: Literal["Healthy", "Unhealthy"]
+    reason: Annotated[str, Field(description="why the device is not healthy")] = ""
+    resource: Annotated[str, Field(description="the extended resource that offers it")] = ""
+    replicas: Annotated[int, Field(description="how many containers may share it; 1 is exclusive")] = 1
+    holders: list[Holder] = Field(default_factory=list)
+
+
+class ResourceStatus(Document):
+    """One extended resource as kubelet is told about it."""
+
+    name: str
+    devices: int
+    replicas: Annotated[int, Field(description="ids for each device; 1 is exclusive")]
+    capacity: Annotated[int, Field(description="ids advertised")]
+    allocatable: Annotated[int, Field(description="ids advertised healthy")]
+    allocated: Annotated[int, Field(description="ids that containers hold")]
+    fail_requests_greater_than_one: bool = False
+
+
+class ConfigStatus(Document):
+    """The device-plugin configuration in force."""
+
+    source: Annotated[str, Field(description="ConfigMap key, file, or built-in")]
+    key: str = ""
+    error: Annotated[str, Field(description="why it is not the one that was asked for")] = ""
+
+
+class NodeGPUStatusBody(Document):
+    """What the agent of a node knows and no core object carries."""
+
+    updated_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    driver_version: str = ""
+    cuda_version: str = ""
+    device_count: int
+    healthy_count: int
+    config: ConfigStatus
+    resources: list[ResourceStatus]
+    devices: list[DeviceStatus]
+    problems: list[str] = Field(default_factory=list)
+
+    def to_json(self) -> JsonObject:
+        """As it stands in the object's `status`."""
+        return cast("JsonObject", self.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def node_gpu_status_crd() -> JsonObject:
+    """The CustomResourceDefinition: a structural schema made from the model, status subresource, columns."""
+    names: JsonObject = {
+        "kind": KIND,
+        "listKind": f"{KIND}List",
+        "plural": PLURAL,
+        "singular": KIND.lower(),
+        "shortNames": ["ngs"],
+    }
+    columns: list[JsonValue] = [
+        _column("Devices", "integer", ".status.deviceCount"),
+        _column("Healthy", "integer", ".status.healthyCount"),
+        _column("Config", "string", ".status.config.source"),
+        _column("Error", "string", ".status.config.error", priority=1),
+        _column("Driver", "string", ".status.driverVersion", priority=1),
+        _column("Age", "date", ".metadata.creationTimestamp"),
+    ]
+    schema: JsonObject = {
+        "type": "object",
+        "description": "The GPUs of one node as its agent sees them; named after the node.",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "status": structural(NodeGPUStatusBody.model_json_schema(by_alias=True)),
+        },
+    }
+    version: JsonObject = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": columns,
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Cluster", "names": names, "versions": [version]},
+    }
+
+
+def structural(schema: dict[str, Any]) -> JsonObject:
+    """A pydantic JSON Schema as Kubernetes takes it: no references, titles or null arms."""
+    return cast("JsonObject", _structural(schema, schema.get("$defs", {})))
+
+
+def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in node:
+        return _structural(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    arms = [arm for arm in node.get("anyOf", []) if arm.get("type") != "null"]
+    if len(arms) == 1:
+        node = {**node, **arms[0], "nullable": True}
+    kept = ("type", "format", "description", "enum", "required", "minimum", "maximum", "nullable")
+    result = {key: node[key] for key in kept if key in node}
+    if "const" in node:
+        result["enum"] = [node["const"]]
+    if "properties" in node:
+        result["properties"] = {
+            name: _structural(child, definitions) for name, child in node["properties"].items()
+        }
+    if "items" in node:
+        result["items"] = _structural(node["items"], definitions)
+    return result
+
+
+def _column(name: str, kind: str, path: str, *, priority: int = 0) -> JsonObject:
+    column: JsonObject = {"name": name, "type": kind, "jsonPath": path}
+    return {**column, "priority": priority} if priority else column
