@@ -59,7 +59,7 @@ class _Trouble:
 
 
 class DevicePlugin:
-    """Makes the plugin sockets follow devices, configuration and holders. `on_change` follows a new offer."""
+    """Makes the plugin sockets follow devices, configuration and holders. `on_offer` follows a new offer."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class DevicePlugin:
         config: NodeConfig,
         holders: Holders,
         *,
-        on_change: Callable[[], None],
+        on_offer: Callable[[Offer], None],
     ) -> None:
         self._node = world.node
         self._clock = world.clock
@@ -77,7 +77,7 @@ class DevicePlugin:
         self._devices = devices
         self._config = config
         self._holders = holders
-        self._on_change = on_change
+        self._on_offer = on_offer
         self._wake = asyncio.Event()
         self._stale = True
         self._standing: dict[ResourceName, _Standing] = {}
@@ -157,7 +157,7 @@ class DevicePlugin:
         )
         if offer != self.offer:
             self.offer = offer
-            self._on_change()
+            self._on_offer(offer)
 
     async def _act(self, offer: Offer) -> None:
         kubelet = self._sockets.kubelet()

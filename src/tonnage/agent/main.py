@@ -71,16 +71,14 @@ async def _run(
     checkpoints = FolderCheckpoints(options.root / "var/lib/tonnage")
     world = World(options.node_name, api, clock, checkpoints, events)
 
-    devices = NodeDevices(world, backend, on_change=lambda: plugin.refresh())
-    config = NodeConfig(
-        world,
-        config_map=options.config_map,
-        file=options.config,
-        on_change=lambda: plugin.refresh(),
-    )
-    holders = Holders(world, kubelet_holds, on_change=lambda: plugin.refresh())
-    plugin = DevicePlugin(world, sockets, devices, config, holders, on_change=lambda: status.refresh())
-    status = StatusPublisher(world, lambda: plugin.offer)
+    def refresh() -> None:  # the plugin is made of the loops that call this
+        plugin.refresh()
+
+    devices = NodeDevices(world, backend, on_change=refresh)
+    config = NodeConfig(world, config_map=options.config_map, file=options.config, on_change=refresh)
+    holders = Holders(world, kubelet_holds, on_change=refresh)
+    status = StatusPublisher(world)
+    plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
     try:
         async with asyncio.TaskGroup() as group:
             for loop in (events, devices, config, holders, plugin, status):
@@ -129,16 +127,18 @@ def _alone(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise HardwareError(file_problem("cannot be opened", file, error)) from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(handle, file)
         yield
-    except BlockingIOError:
-        raise HardwareError(
-            Problem(
-                "another agent runs on this node", str(file), remedy="end it first, or use another --root"
-            )
-        ) from None
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, file: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        remedy = "end it first, or use another --root"
+        raise HardwareError(Problem("another agent runs on this node", str(file), remedy=remedy)) from None
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from tonnage.agent.device_plugin import Offer
@@ -97,16 +96,17 @@ def _resources(offer: Offer) -> list[ResourceStatus]:
 class StatusPublisher:
     """Keeps the object like the offer; one that somebody deleted or changed comes back within a minute."""
 
-    def __init__(self, world: World, offer: Callable[[], Offer | None]) -> None:
+    def __init__(self, world: World) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
-        self._offer = offer
+        self._offer: Offer | None = None
         self._dirty = asyncio.Event()
         self._complaint = ""
 
-    def refresh(self) -> None:
-        """The offer changed."""
+    def show(self, offer: Offer) -> None:
+        """The offer to publish from now on."""
+        self._offer = offer
         self._dirty.set()
 
     async def run(self) -> None:
@@ -118,8 +118,8 @@ class StatusPublisher:
             while True:
                 await self._dirty.wait()
                 self._dirty.clear()
-                if offer := self._offer():
-                    await self._publish(offer)
+                if self._offer is not None:
+                    await self._publish(self._offer)
                 await self._clock.sleep(_NOT_OFTENER_S)
 
     async def _tick(self) -> None:
