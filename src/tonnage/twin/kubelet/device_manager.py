@@ -28,6 +28,7 @@ from tonnage.decide.cluster.devices import (
     hints_for,
     prefer,
 )
+from tonnage.twin.kubelet.admission import AdmissionFailure
 from tonnage.twin.kubelet.checkpoint import (
     NO_NUMA,
     Checkpoint,
@@ -52,14 +53,6 @@ class ContainerNeed:
     name: str
     resources: Mapping[str, int]
     reusable_after: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AdmissionFailure:
-    """Why a pod may not run here: the status' reason and message without `Pod was rejected: `."""
-
-    reason: str
-    message: str
 
 
 class DeviceManager:

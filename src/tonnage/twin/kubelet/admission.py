@@ -1,0 +1,106 @@
+"""Whether a pod that was bound to this node fits it, by the kubelet's own view of the node.
+
+Source: Kubernetes 1.36, pkg/kubelet/lifecycle/predicate.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.quantity import integer_value, milli_value
+from tonnage.wire.objects import Container, Pod
+
+CPU: Final = "cpu"
+PODS: Final = "pods"
+_NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionFailure:
+    """Why a pod may not run here: the status' reason, and its message without `Pod was rejected: `."""
+
+    reason: str
+    message: str
+
+
+def amount_of(resource: str, quantity: str | float) -> int:
+    """A quantity in the units that the kubelet counts in: thousandths for CPU, else whole ones."""
+    return milli_value(str(quantity)) if resource == CPU else integer_value(str(quantity))
+
+
+def amounts_of(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
+    """Several quantities at once, see `amount_of`."""
+    return {name: amount_of(name, quantity) for name, quantity in quantities.items()}
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container stays up beside the others."""
+    return container.restart_policy == "Always"
+
+
+def pod_amounts(pod: Pod) -> dict[str, int]:
+    """What the pod asks for: all containers or the greediest init step, pod-level ones, overhead."""
+    total: dict[str, int] = {}
+    for container in pod.spec.containers:
+        _add(total, _asked(container))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in pod.spec.init_containers:
+        step = _asked(container)
+        if is_sidecar(container):
+            _add(sidecars, step)
+            step = dict(sidecars)
+        else:
+            _add(step, sidecars)
+        peak = {name: max(peak.get(name, 0), step.get(name, 0)) for name in peak | step}
+    _add(total, sidecars)
+    total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in total | peak}
+    if pod.spec.resources is not None:
+        whole = amounts_of({**pod.spec.resources.limits, **pod.spec.resources.requests})
+        total.update({name: amount for name, amount in whole.items() if "/" not in name})
+    _add(total, amounts_of(pod.spec.overhead))
+    return total
+
+
+def device_amounts(container: Container) -> dict[str, int]:
+    """Limits of extended resources, what the device manager looks at."""
+    return {name: amount_of(name, text) for name, text in container.resources.limits.items() if "/" in name}
+
+
+def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int]) -> AdmissionFailure | None:
+    """The first thing that the node lacks. `others` are the pods that run here already.
+
+    An extended resource that the node does not know is left out: the scheduler has to care for that.
+    """
+    asked = pod_amounts(pod)
+    used: dict[str, int] = {PODS: 0}
+    for other in others:
+        _add(used, {**pod_amounts(other), PODS: 1})
+    if used[PODS] + 1 > allocatable.get(PODS, 0):
+        return _lacks(PODS, 1, used[PODS], allocatable.get(PODS, 0))
+    extended = sorted(name for name in asked if name not in _NATIVE and name in allocatable)
+    for name in (*_NATIVE, *extended):
+        wanted, there = asked.get(name, 0), allocatable.get(name, 0)
+        if wanted and wanted + used.get(name, 0) > there:
+            return _lacks(name, wanted, used.get(name, 0), there)
+    return None
+
+
+def _lacks(name: str, wanted: int, used: int, there: int) -> AdmissionFailure:
+    return AdmissionFailure(
+        f"OutOf{name}",
+        f"Node didn't have enough resource: {name}, requested: {wanted}, used: {used}, capacity: {there}",
+    )
+
+
+def _asked(container: Container) -> dict[str, int]:
+    resources = container.resources
+    extended = {name: text for name, text in resources.limits.items() if "/" in name}
+    return amounts_of({**extended, **resources.requests})
+
+
+def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount

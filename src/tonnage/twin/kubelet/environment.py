@@ -1,0 +1,130 @@
+"""A container's environment and arguments, as the kubelet works them out from the pod.
+
+Source: Kubernetes 1.36, pkg/kubelet/kubelet_pods.go and third_party/forked/golang/expansion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tonnage.adapters.ports import KubernetesApi
+from tonnage.model.errors import ApiError
+from tonnage.twin.kubelet.admission import amount_of
+from tonnage.wire import kinds
+from tonnage.wire.objects import Container, EnvVar, Pod
+
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
+_SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class ConfigurationError(Exception):
+    """The pod names something that is not there; the text is the kubelet's (CreateContainerConfigError)."""
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replace `$(NAME)` where the name is known; `$$` is a dollar sign.
+
+    >>> expand("$(A)-$(B)-$$(A)", {"A": "1"})
+    '1-$(B)-$(A)'
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        return "$" if name is None else variables.get(name, match[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def arguments_of(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Command and arguments with their references replaced; empty when the image decides."""
+    return tuple(expand(text, variables) for text in (*container.command, *container.args))
+
+
+async def environment_of(
+    pod: Pod, container: Container, *, pod_ip: str, host_ip: str, api: KubernetesApi
+) -> dict[str, str]:
+    """All variables, the pod's over the defaults. Raises ConfigurationError."""
+    reader = _Reader(pod, container, pod_ip, host_ip, api)
+    variables = {"PATH": _PATH, "HOSTNAME": pod.metadata.name, "HOME": "/root"}
+    for source in container.env_from:
+        variables |= await reader.all_of(source)
+    for entry in container.env:
+        variables[entry.name] = await reader.value_of(entry, variables)
+    return variables
+
+
+class _Reader:
+    def __init__(self, pod: Pod, container: Container, pod_ip: str, host_ip: str, api: KubernetesApi) -> None:
+        self._pod = pod
+        self._container = container
+        self._api = api
+        meta, spec = pod.metadata, pod.spec
+        self._fields = {
+            "metadata.name": meta.name,
+            "metadata.namespace": meta.namespace,
+            "metadata.uid": meta.uid,
+            "spec.nodeName": spec.node_name,
+            "spec.serviceAccountName": spec.service_account_name,
+            "status.podIP": pod_ip,
+            "status.podIPs": pod_ip,
+            "status.hostIP": host_ip,
+            "status.hostIPs": host_ip,
+        }
+
+    async def value_of(self, entry: EnvVar, variables: Mapping[str, str]) -> str:
+        match entry.value_from:
+            case None:
+                return expand(entry.value, variables)
+            case {"fieldRef": {"fieldPath": str(path)}}:
+                return self._field(path)
+            case {"resourceFieldRef": {"resource": str(resource)}}:
+                return self._resource(resource)
+            case {"configMapKeyRef": {"name": str(name), "key": str(key), **rest}}:
+                data = await self._config_map(name, optional=bool(rest.get("optional")))
+                if key not in data and not rest.get("optional"):
+                    where = f"{self._pod.metadata.namespace}/{name}"
+                    raise ConfigurationError(f"couldn't find key {key} in ConfigMap {where}")
+                return data.get(key, "")
+            case {"secretKeyRef": {"name": str(name), **rest}} if not rest.get("optional"):
+                raise ConfigurationError(f'secret "{name}" not found')
+        return ""
+
+    async def all_of(self, source: dict[str, Any]) -> dict[str, str]:
+        prefix = source.get("prefix", "")
+        match source:
+            case {"configMapRef": {"name": str(name), **rest}}:
+                data = await self._config_map(name, optional=bool(rest.get("optional")))
+                return {f"{prefix}{key}": value for key, value in data.items()}
+            case {"secretRef": {"name": str(name), **rest}} if not rest.get("optional"):
+                raise ConfigurationError(f'secret "{name}" not found')
+        return {}
+
+    def _field(self, path: str) -> str:
+        subscript = _SUBSCRIPT.fullmatch(path)
+        if subscript is not None:
+            values = self._pod.metadata.labels if subscript[1] == "labels" else self._pod.metadata.annotations
+            return values.get(subscript[2], "")
+        if path not in self._fields:
+            raise ConfigurationError(f"unsupported fieldPath: {path}")
+        return self._fields[path]
+
+    def _resource(self, path: str) -> str:
+        kind, _, resource = path.partition(".")
+        resources = self._container.resources
+        quantity = (resources.limits if kind == "limits" else resources.requests).get(resource, 0)
+        amount = amount_of(resource, quantity)
+        return str(-(-amount // 1000) if resource == "cpu" else amount)
+
+    async def _config_map(self, name: str, *, optional: bool) -> dict[str, str]:
+        try:
+            found = await self._api.get(kinds.CONFIG_MAP, name, self._pod.metadata.namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            if optional:
+                return {}
+            raise ConfigurationError(f'configmap "{name}" not found') from None
+        return found.data

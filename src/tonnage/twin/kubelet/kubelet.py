@@ -1,0 +1,159 @@
+"""The twin's kubelet: one per node, real protocols outside, a pretended runtime inside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from tonnage.adapters.events import EventRecorder
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.decide.cluster.devices import Topology
+from tonnage.twin.kubelet.addresses import PodAddresses
+from tonnage.twin.kubelet.device_manager import DeviceManager
+from tonnage.twin.kubelet.files import LocalDisk, NodeDisk
+from tonnage.twin.kubelet.node_status import NodeReporter
+from tonnage.twin.kubelet.pod_resources import PodResources
+from tonnage.twin.kubelet.pods import Pods
+from tonnage.twin.kubelet.registration import Registration
+from tonnage.twin.kubelet.runtime import ContainerRuntime
+from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
+from tonnage.twin.kubelet.starter import ContainerStarter, StarterNode
+from tonnage.twin.kubelet.worker import NodeServices
+from tonnage.twin.kubelet.writers import Outbox, StatusWriter
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class _Incarnation:
+    """Everything that a kubelet process holds in memory. Its end loses all of it, as a kill would."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        api: KubernetesApi,
+        clock: Clock,
+        paths: NodePaths,
+        runtime: ContainerRuntime,
+        disk: NodeDisk,
+    ) -> None:
+        topology = Topology(spec.numa_nodes, spec.topology_policy)
+        self.port = spec.port
+        self.devices = DeviceManager(paths, disk, clock, topology, self._devices_changed)
+        self.reporter = NodeReporter(spec, api, clock, self.devices, runtime, lambda: self.port)
+        self._outbox = Outbox(EventRecorder(api, clock, "kubelet", spec.name))
+        self._statuses = StatusWriter(api, clock)
+        node = StarterNode(spec.address, paths, spec.nvidia_runtime)
+        services = NodeServices(
+            spec.name,
+            spec.address,
+            api,
+            clock,
+            runtime,
+            ContainerStarter(node, api, clock, runtime, self.devices, self._outbox),
+            PodAddresses(spec.pod_cidr),
+            self._statuses,
+            self._outbox,
+        )
+        self.pods = Pods(services, self.devices, self.reporter.allocatable)
+        self._registration = Registration(paths, self.devices.resources)
+        self._pod_resources = PodResources(paths, self.devices, self.pods.pods)
+
+    def _devices_changed(self) -> None:
+        self.reporter.changed()
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Live until cancelled. `ready` is set once the sockets stand."""
+        try:
+            await self.devices.start()
+            await self._registration.start()
+            await self._pod_resources.start()
+            ready.set()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._outbox.run())
+                group.create_task(self._statuses.run())
+                group.create_task(self.reporter.run())
+                group.create_task(self.pods.run())
+        finally:
+            await self._registration.stop()
+            await self._pod_resources.stop()
+            await self.devices.resources.stop()
+
+
+class Kubelet:
+    """The kubelet of one node; `runtime` and what lies under `root` outlive its restarts."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        api: KubernetesApi,
+        clock: Clock,
+        root: Path,
+        runtime: ContainerRuntime,
+        *,
+        disk: NodeDisk | None = None,
+    ) -> None:
+        self.spec = spec
+        self.runtime = runtime
+        self.paths = NodePaths(root)
+        self._api = api
+        self._clock = clock
+        self._disk = disk or LocalDisk()
+        self._port = spec.port
+        self._ready = asyncio.Event()
+        self._restart = asyncio.Event()
+        self._now: _Incarnation | None = None
+
+    @property
+    def devices(self) -> DeviceManager:
+        """The device manager of now. Raises RuntimeError while the kubelet does not run."""
+        return self._living().devices
+
+    @property
+    def pods(self) -> Pods:
+        """The pods of now. Raises RuntimeError while the kubelet does not run."""
+        return self._living().pods
+
+    def serves_at(self, port: int) -> None:
+        """Tell where the node's HTTPS server listens; the Node object names it."""
+        self._port = port
+        if self._now is not None:
+            self._now.port = port
+            self._now.reporter.changed()
+
+    async def ready(self) -> None:
+        """Return once the kubelet's sockets stand."""
+        await self._ready.wait()
+
+    async def restart(self) -> None:
+        """Kill the kubelet process and start it again; returns once its sockets stand.
+
+        What it held in memory is gone and its sockets are closed; checkpoint and containers stay.
+        """
+        self._ready.clear()
+        self._restart.set()
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Run until cancelled, through any number of restarts. Raises OSError if the root cannot be used."""
+        while True:
+            self._restart.clear()
+            self._now = _Incarnation(self.spec, self._api, self._clock, self.paths, self.runtime, self._disk)
+            self._now.port = self._port
+            life = asyncio.create_task(self._now.run(self._ready), name=f"kubelet {self.spec.name}")
+            killed = asyncio.create_task(self._restart.wait())
+            try:
+                await asyncio.wait({life, killed}, return_when=asyncio.FIRST_COMPLETED)
+                if life.done():
+                    life.result()
+            finally:
+                life.cancel()
+                killed.cancel()
+                await asyncio.gather(life, killed, return_exceptions=True)
+            _LOG.info("kubelet restarts: node=%s", self.spec.name)
+
+    def _living(self) -> _Incarnation:
+        if self._now is None:
+            raise RuntimeError("the kubelet does not run")
+        return self._now

@@ -1,0 +1,234 @@
+"""The Node object: registration, heartbeats, and Capacity and Allocatable as they change.
+
+Source: Kubernetes 1.36, pkg/kubelet/kubelet_node_status.go; intervals are its defaults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.twin.kubelet.admission import amounts_of
+from tonnage.twin.kubelet.device_manager import DeviceManager
+from tonnage.twin.kubelet.runtime import ContainerRuntime
+from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.wire import kinds
+from tonnage.wire.objects import Node
+from tonnage.wire.timestamps import micro_timestamp, timestamp
+
+_LOG: Final = logging.getLogger(__name__)
+LEASE_NAMESPACE: Final = "kube-node-lease"
+LEASE_S: Final = 40
+_RENEW_S: Final = 10.0
+_REPORT_S: Final = 300.0
+_RETRY_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_IMAGES_SHOWN: Final = 50
+_CONDITIONS: Final = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+class NodeReporter:
+    """Keeps one Node and its Lease. `port` tells where the kubelet's server listens."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        api: KubernetesApi,
+        clock: Clock,
+        devices: DeviceManager,
+        runtime: ContainerRuntime,
+        port: Callable[[], int],
+    ) -> None:
+        self._spec = spec
+        self._api = api
+        self._clock = clock
+        self._devices = devices
+        self._runtime = runtime
+        self._port = port
+        self._changed = asyncio.Event()
+        self._extended: set[str] = set()
+        self._since: dict[str, str] = {}
+
+    def changed(self) -> None:
+        """Capacity or Allocatable may have changed: tell the API server now."""
+        self._changed.set()
+
+    def allocatable(self) -> dict[str, int]:
+        """What pods may use, in counted units; devices that are held count even if they are unhealthy."""
+        amounts = amounts_of(_subtract(self._spec))
+        for name, (_, healthy) in self._devices.resources.capacity().items():
+            amounts[name] = max(healthy, len(self._devices.allocated(name)))
+        return amounts
+
+    async def run(self) -> None:
+        """Register, then report and renew until cancelled. An unreachable server is tried again."""
+        node = await self._persist(self._register)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._report())
+            group.create_task(self._renew(node))
+
+    async def _persist(self, step: Callable[[], Any]) -> Any:
+        failures = 0
+        while True:
+            try:
+                return await step()
+            except ClusterError as error:
+                _LOG.info("node not reported, will retry: node=%s error=%s", self._spec.name, error)
+                await self._clock.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+                failures += 1
+
+    async def _register(self) -> Node:
+        spec = self._spec
+        labels = {
+            "kubernetes.io/hostname": spec.name,
+            "kubernetes.io/arch": spec.architecture,
+            "kubernetes.io/os": "linux",
+            "beta.kubernetes.io/arch": spec.architecture,
+            "beta.kubernetes.io/os": "linux",
+        }
+        body: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": spec.name,
+                "labels": {**labels, **spec.labels},
+                "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+                | dict(spec.annotations),
+            },
+            "spec": {"podCIDR": spec.pod_cidr, "podCIDRs": [spec.pod_cidr]},
+        }
+        if spec.taints:
+            body["spec"]["taints"] = [
+                {"key": t.key, "effect": t.effect, **({"value": t.value} if t.value else {})}
+                for t in spec.taints
+            ]
+        try:
+            return await self._api.create(kinds.NODE, body)
+        except ApiError as error:
+            if error.code != 409:
+                raise
+        node = await self._api.get(kinds.NODE, spec.name)
+        self._extended = {name for name in node.status.capacity if "/" in name}
+        self._since = {c.type: c.last_transition_time or "" for c in node.status.conditions if c.status}
+        if any(node.metadata.labels.get(key) != value for key, value in labels.items()):
+            # A person may have changed labels since: only the kubelet's own ones are put right.
+            node = await self._api.patch(kinds.NODE, spec.name, {"metadata": {"labels": dict(labels)}})
+        return node
+
+    async def _report(self) -> None:
+        while True:
+            self._changed.clear()
+            await self._persist(self._patch)
+            alarm = asyncio.ensure_future(self._clock.sleep(_REPORT_S))
+            change = asyncio.ensure_future(self._changed.wait())
+            try:
+                await asyncio.wait({alarm, change}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                alarm.cancel()
+                change.cancel()
+
+    async def _patch(self) -> None:
+        await self._api.patch(
+            kinds.NODE,
+            self._spec.name,
+            {"status": self._status()},
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+
+    def _status(self) -> dict[str, Any]:
+        spec = self._spec
+        now = timestamp(self._clock.now())
+        devices = self._devices.resources.capacity()
+        self._extended |= devices.keys()
+        known = {name: devices.get(name, (0, 0)) for name in sorted(self._extended)}
+        return {
+            "capacity": dict(spec.capacity) | {name: str(total) for name, (total, _) in known.items()},
+            "allocatable": _subtract(spec) | {name: str(free) for name, (_, free) in known.items()},
+            "conditions": [
+                {
+                    "type": kind,
+                    "status": status,
+                    "reason": reason,
+                    "message": message,
+                    "lastHeartbeatTime": now,
+                    "lastTransitionTime": self._since.setdefault(kind, now),
+                }
+                for kind, status, reason, message in _CONDITIONS
+            ],
+            "addresses": [
+                {"type": "InternalIP", "address": spec.address},
+                {"type": "Hostname", "address": spec.name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self._port()}},
+            "nodeInfo": _node_info(spec),
+            "images": [
+                {"names": [name], "sizeBytes": size}
+                for name, size in sorted(self._runtime.images().items())[:_IMAGES_SHOWN]
+            ],
+        }
+
+    async def _renew(self, node: Node) -> None:
+        while True:
+            try:
+                await self._renew_once(node)
+            except ClusterError as error:
+                _LOG.info("lease not renewed: node=%s error=%s", self._spec.name, error)
+            await self._clock.sleep(_RENEW_S)
+
+    async def _renew_once(self, node: Node) -> None:
+        now = micro_timestamp(self._clock.now())
+        name = self._spec.name
+        try:
+            await self._api.patch(kinds.LEASE, name, {"spec": {"renewTime": now}}, namespace=LEASE_NAMESPACE)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            await self._api.create(kinds.LEASE, _lease(name, node, now), namespace=LEASE_NAMESPACE)
+
+
+def _lease(name: str, node: Node, now: str) -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_S, "renewTime": now},
+    }
+
+
+def _subtract(spec: NodeSpec) -> dict[str, str]:
+    """Allocatable without extended resources."""
+    result = dict(spec.capacity)
+    for name, reserved in spec.reserved.items():
+        left = max(parse_quantity(result.get(name, "0")) - parse_quantity(reserved), parse_quantity("0"))
+        result[name] = canonical_quantity(f"{-(-left * 1000 // 1)}m") if name == "cpu" else str(int(left))
+    return result
+
+
+def _node_info(spec: NodeSpec) -> dict[str, Any]:
+    def identity(what: str) -> str:
+        return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{what}.{spec.name}.tonnage.dev"))
+
+    return {
+        "architecture": spec.architecture,
+        "bootID": identity("boot"),
+        "containerRuntimeVersion": spec.container_runtime,
+        "kernelVersion": spec.kernel_version,
+        "kubeProxyVersion": "",
+        "kubeletVersion": spec.kubelet_version,
+        "machineID": identity("machine").replace("-", ""),
+        "operatingSystem": "linux",
+        "osImage": spec.os_image,
+        "systemUUID": identity("system"),
+    }

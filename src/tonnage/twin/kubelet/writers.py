@@ -1,0 +1,110 @@
+"""What the kubelet tells the API server beside its own work: pod statuses and Events, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+from tonnage.adapters.events import EventRecorder
+from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.wire import kinds
+from tonnage.wire.objects import ObjectReference, Pod
+
+_LOG: Final = logging.getLogger(__name__)
+_WORKERS: Final = 4
+_EVENTS_LIMIT: Final = 2000
+
+
+class StatusWriter:
+    """Brings the newest status of every pod to the API server; older ones that still wait are left out."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._queue: WorkQueue[str] = WorkQueue(clock)
+        self._wanted: dict[str, tuple[Pod, JsonObject]] = {}
+        self._written: dict[str, JsonObject] = {}
+        self._idle: dict[str, asyncio.Event] = {}
+
+    def put(self, pod: Pod, status: JsonObject) -> None:
+        """Have this status written, unless it is the one that stands."""
+        uid = pod.metadata.uid
+        if self._written.get(uid) == status and uid not in self._wanted:
+            return
+        self._wanted[uid] = (pod, status)
+        self._idle.setdefault(uid, asyncio.Event()).clear()
+        self._queue.add(uid)
+
+    async def flush(self, pod_uid: str) -> None:
+        """Return once nothing waits to be written for the pod."""
+        idle = self._idle.get(pod_uid)
+        if idle is not None:
+            await idle.wait()
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod is gone: whatever waits is dropped."""
+        self._wanted.pop(pod_uid, None)
+        self._written.pop(pod_uid, None)
+        idle = self._idle.pop(pod_uid, None)
+        if idle is not None:
+            idle.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        await work(self._queue, self._write, workers=_WORKERS)
+
+    async def _write(self, uid: str) -> None:
+        wanted = self._wanted.get(uid)
+        if wanted is None:
+            return
+        pod, status = wanted
+        meta = pod.metadata
+        patch: JsonObject = {"metadata": {"uid": meta.uid}, "status": status}
+        try:
+            await self._api.patch(
+                kinds.POD,
+                meta.name,
+                patch,
+                namespace=meta.namespace,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+        except ApiError as error:
+            if error.code not in {404, 409, 422}:
+                raise
+            # The pod is gone, or another one has its name: there is nobody left to tell.
+            _LOG.info("pod status not written: pod=%s/%s error=%s", meta.namespace, meta.name, error)
+        if uid not in self._idle:
+            return
+        self._written[uid] = status
+        if self._wanted.get(uid) is wanted:
+            del self._wanted[uid]
+            self._idle[uid].set()
+        else:
+            self._queue.add(uid)
+
+
+class Outbox:
+    """Events in the order in which they happened, written beside the work that they tell about."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+        self._waiting: deque[tuple[ObjectReference, str, str, str]] = deque(maxlen=_EVENTS_LIMIT)
+        self._filled = asyncio.Event()
+
+    def tell(self, subject: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        """Have an Event written; `event_type` is Normal or Warning."""
+        self._waiting.append((subject, event_type, reason, message))
+        self._filled.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._filled.wait()
+            while self._waiting:
+                await self._recorder.emit(*self._waiting.popleft())
+            self._filled.clear()
