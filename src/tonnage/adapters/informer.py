@@ -88,7 +88,7 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._on_change = on_change
-        self.stall_s = 180.0
+        self.stall_s = 300.0
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[Callable[[Delta[T]], None]] = []

@@ -1,0 +1,29 @@
+"""The door to a real Kubernetes API. Importing this module costs nothing; `connect` loads the client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tonnage.adapters.kubernetes.http import HttpKubernetes
+
+
+@asynccontextmanager
+async def connect(
+    kubeconfig: Path | None = None, context: str | None = None
+) -> AsyncIterator[HttpKubernetes]:
+    """The Kubernetes port over HTTPS, of the cluster that kubectl would choose (or the pod's own).
+
+    Nothing is sent before the first call. Raises ConfigError for an unusable kubeconfig.
+    """
+    from tonnage.adapters.kubernetes.http import HttpKubernetes
+    from tonnage.adapters.kubernetes.kubeconfig import target
+    from tonnage.adapters.kubernetes.transport import open_client
+
+    chosen = target(kubeconfig, context, os.environ)
+    async with open_client(chosen) as client:
+        yield HttpKubernetes(client, namespace=chosen.config.namespace)

@@ -1,0 +1,112 @@
+"""Credentials that a program gives out (`exec` in a kubeconfig), in all versions of its protocol.
+
+lightkube speaks v1alpha1 and v1beta1 only, and never lets a token expire.
+
+Source: client.authentication.k8s.io, client-go credential plugins (v1.35).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import httpx2
+import msgspec
+from lightkube.config.models import UserExec
+
+from tonnage.model.errors import ClusterError, Problem
+
+_VERSIONS: Final = tuple(
+    f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1")
+)
+_PATIENCE_S: Final = 60.0
+_MARGIN: Final = timedelta(seconds=10)
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str = ""
+    expiration_timestamp: datetime | None = None
+
+
+class _Credential(msgspec.Struct, rename="camel"):
+    status: _Status
+
+
+class ExecAuth(httpx2.Auth):
+    """A bearer token from a program, asked for again when it has expired or the server refuses it."""
+
+    def __init__(self, user: UserExec) -> None:
+        self._user = user
+        self._status: _Status | None = None
+        self._lock = asyncio.Lock()
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send the request with a token, and once more with a new one after 401."""
+        status = await self._current()
+        request.headers["Authorization"] = f"Bearer {status.token}"
+        response = yield request
+        if response.status_code == 401:
+            status = await self._current(refused=status)
+            request.headers["Authorization"] = f"Bearer {status.token}"
+            yield request
+
+    async def _current(self, refused: _Status | None = None) -> _Status:
+        async with self._lock:
+            status = self._status
+            if status is None or status is refused or _expired(status):
+                status = self._status = await self._ask()
+            return status
+
+    async def _ask(self) -> _Status:
+        if self._user.apiVersion not in _VERSIONS:
+            raise self._failed(f"its version {self._user.apiVersion} is none of {', '.join(_VERSIONS)}")
+        info = {
+            "apiVersion": self._user.apiVersion,
+            "kind": "ExecCredential",
+            "spec": {"interactive": False},
+        }
+        environment = {**os.environ, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+        environment.update((pair.name, pair.value) for pair in self._user.env or [])
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._user.command,
+                *(self._user.args or []),
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise self._failed(error.strerror or str(error)) from None
+        try:
+            out, complaint = await asyncio.wait_for(process.communicate(), _PATIENCE_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise self._failed(f"it did not answer within {_PATIENCE_S:g} s") from None
+        if process.returncode != 0:
+            raise self._failed(complaint.decode(errors="replace")[:1000].strip())
+        try:
+            status = msgspec.json.decode(out, type=_Credential).status
+        except msgspec.DecodeError as error:
+            raise self._failed(f"its answer is no ExecCredential: {error}") from None
+        if not status.token:
+            raise self._failed("it gave no token; client certificates from programs are not supported")
+        return status
+
+    def _failed(self, why: str) -> ClusterError:
+        remedy = self._user.installHint or "run the program by hand and see what it says"
+        return ClusterError(
+            Problem(f"the credential program {self._user.command!r} failed", why=why, remedy=remedy)
+        )
+
+
+def _expired(status: _Status) -> bool:
+    return (
+        status.expiration_timestamp is not None and datetime.now(UTC) + _MARGIN >= status.expiration_timestamp
+    )

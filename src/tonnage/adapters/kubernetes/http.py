@@ -1,0 +1,314 @@
+"""The Kubernetes port over HTTP: pages, watches and patches, decoded straight into our narrow Structs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, Generic, TypeVar, cast
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from tonnage.adapters.kubernetes.transport import REQUEST_S, unreachable
+from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
+from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.wire.kinds import Kind
+from tonnage.wire.objects import Object
+
+T = TypeVar("T", bound=Object)
+
+PAGE: Final = 500
+WATCH_S: Final = 240
+"""After this the server ends a watch, which is then resumed."""
+_SILENCE_S: Final = WATCH_S + 30.0
+_LONGEST_LINE: Final = 64 << 20
+_MANAGER: Final = {"fieldManager": "tonnage"}
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, Generic[T]):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[T] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class HttpKubernetes:
+    """A client of one API server. `namespace` is the one that its kubeconfig's context names."""
+
+    def __init__(self, client: httpx2.AsyncClient, *, namespace: str = "default") -> None:
+        self._client = client
+        self.namespace = namespace
+        self._pages: dict[type[Object], msgspec.json.Decoder[Any]] = {}
+        self._objects: dict[type[Object], msgspec.json.Decoder[Any]] = {}
+
+    async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
+        """The object. Raises ApiError 404."""
+        return self._read(kind, await self._send("GET", _path(kind, namespace, name)))
+
+    async def get_raw(self, path: str) -> JsonValue:
+        """Whatever the server has at a path, such as `/version`."""
+        return cast(JsonValue, _decoded(msgspec.json.Decoder(), await self._send("GET", path)))
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing[T]:
+        """All matching objects, in pages of 500, as one consistent list.
+
+        When the pages expire before the last is read (a list that takes minutes), it is read whole instead.
+        """
+        path, parameters = _path(kind, namespace), _selectors(label_selector, field_selector)
+        try:
+            return await self._paged(kind, path, {**parameters, "limit": str(PAGE)})
+        except GoneError:
+            return await self._paged(kind, path, parameters)
+
+    async def _paged(self, kind: Kind[T], path: str, parameters: dict[str, str]) -> Listing[T]:
+        items: list[T] = []
+        while True:
+            page = self._read_page(kind, await self._send("GET", path, parameters))
+            items += page.items or []
+            if not page.metadata.continue_:
+                break
+            parameters = {**parameters, "continue": page.metadata.continue_}
+        for item in items:
+            item.api_version, item.kind = kind.api_version, kind.kind  # items of a list do not carry them
+        return Listing(items, page.metadata.resource_version)
+
+    async def watch(
+        self,
+        kind: Kind[T],
+        *,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncIterator[Change[T]]:
+        """Every change after `resource_version`, bookmarks included; ends after four minutes.
+
+        Raises GoneError, and ClusterError when the connection breaks or falls silent.
+        """
+        parameters = {
+            **_selectors(label_selector, field_selector),
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(WATCH_S),
+        }
+        request = self._client.build_request(
+            "GET",
+            _path(kind, namespace),
+            params=parameters,
+            headers={"Accept-Encoding": "identity"},
+            timeout=httpx2.Timeout(REQUEST_S, read=_SILENCE_S),
+        )
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                if response.status_code >= 400:
+                    raise _refusal(response.status_code, await response.aread())
+                async for line in _lines(response.aiter_raw()):
+                    yield self._read_change(kind, line)
+            finally:
+                await response.aclose()
+        except httpx2.HTTPError as error:
+            raise unreachable(error, self._client) from None
+
+    async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
+        """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
+        plain = _whole(kind, body)
+        path = _path(kind, namespace or _metadata(plain, "namespace"))
+        return self._read(kind, await self._send("POST", path, _MANAGER, plain))
+
+    async def replace(
+        self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None, subresource: str = ""
+    ) -> T:
+        """PUT of the whole object. Raises ApiError 409 Conflict when its resourceVersion is stale."""
+        plain = _whole(kind, body)
+        name = _metadata(plain, "name") or ""
+        path = _path(kind, namespace or _metadata(plain, "namespace"), name, subresource)
+        return self._read(kind, await self._send("PUT", path, _MANAGER, plain))
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        patch: JsonValue,
+        *,
+        namespace: str | None = None,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+    ) -> T:
+        """The object after the patch."""
+        path = _path(kind, namespace, name, subresource)
+        return self._read(kind, await self._send("PATCH", path, _MANAGER, patch, patch_type.value))
+
+    async def delete(
+        self,
+        kind: Kind[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        grace_period_s: int | None = None,
+        propagation: str = "Background",
+        uid: str | None = None,
+    ) -> None:
+        """Ask for deletion; with `uid`, only if the object still is that one. Raises ApiError 404, 409."""
+        options: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+            **({} if grace_period_s is None else {"gracePeriodSeconds": grace_period_s}),
+            **({} if uid is None else {"preconditions": {"uid": uid}}),
+        }
+        await self._send("DELETE", _path(kind, namespace, name), body=options)
+
+    async def create_subresource(
+        self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
+    ) -> None:
+        """POST to a subresource, such as a pod's `binding` or `eviction`."""
+        await self._send("POST", _path(kind, namespace, name, subresource), _MANAGER, body)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str] | None = None,
+        body: JsonValue = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        """The answer's bytes. Raises ApiError, GoneError, ClusterError."""
+        content = None if body is None else msgspec.json.encode(body)
+        headers = {"Content-Type": content_type} if content is not None else {}
+        try:
+            response = await self._client.request(
+                method, path, params=parameters or {}, content=content, headers=headers
+            )
+        except httpx2.HTTPError as error:
+            raise unreachable(error, self._client) from None
+        if response.status_code >= 400:
+            raise _refusal(response.status_code, response.content)
+        return response.content
+
+    def _read(self, kind: Kind[T], content: bytes) -> T:
+        decoder = self._objects.get(kind.type)
+        if decoder is None:
+            decoder = self._objects[kind.type] = msgspec.json.Decoder(kind.type)
+        obj = cast(T, _decoded(decoder, content))
+        obj.api_version, obj.kind = obj.api_version or kind.api_version, obj.kind or kind.kind
+        return obj
+
+    def _read_page(self, kind: Kind[T], content: bytes) -> _Page[T]:
+        decoder = self._pages.get(kind.type)
+        if decoder is None:
+            decoder = self._pages[kind.type] = msgspec.json.Decoder(_Page[kind.type])  # type: ignore[name-defined]
+        return cast(_Page[T], _decoded(decoder, content))
+
+    def _read_change(self, kind: Kind[T], line: bytes) -> Change[T]:
+        event: _Event = _decoded(_EVENT, line)
+        if event.type == "ERROR":
+            status: _Status = _decoded(_STATUS, bytes(event.object))
+            raise _error(status.code or 500, status)
+        return Change(ChangeType(event.type), self._read(kind, bytes(event.object)))
+
+
+_EVENT: Final = msgspec.json.Decoder(_Event)
+_STATUS: Final = msgspec.json.Decoder(_Status)
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Lines by newline alone: JSON text may hold other characters that a text decoder takes for line ends."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+        if len(rest) > _LONGEST_LINE:
+            raise ClusterError(Problem(f"a watch event is longer than {_LONGEST_LINE} bytes"))
+    if rest.strip():
+        yield rest
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
+    try:
+        return decoder.decode(content)
+    except msgspec.DecodeError as error:
+        raise ClusterError(
+            Problem(
+                "the API server's answer cannot be read",
+                why=str(error),
+                remedy="check that the kubeconfig's `server` is an API server and no proxy's login page",
+            )
+        ) from None
+
+
+def _refusal(code: int, content: bytes) -> ApiError:
+    try:
+        status = _STATUS.decode(content)
+    except msgspec.DecodeError:
+        status = _Status()
+    if not status.message:
+        text = content.decode(errors="replace").strip()[:1000]
+        status = _Status(code, _REASONS.get(code, "Unknown"), text or f"the server answered {code}")
+    return _error(code, status)
+
+
+def _error(code: int, status: _Status) -> ApiError:
+    if code == 410:
+        return GoneError(status.message or "too old resource version")
+    return ApiError(code, status.reason or _REASONS.get(code, "Unknown"), status.message)
+
+
+_REASONS: Final = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def _path(kind: Kind[T], namespace: str | None, name: str | None = None, subresource: str = "") -> str:
+    return kind.path(
+        quote(namespace, safe="") if namespace else None, quote(name, safe="") if name else None, subresource
+    )
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in selectors.items() if value}
+
+
+def _whole(kind: Kind[T], body: JsonObject | T) -> JsonObject:
+    plain: JsonObject = msgspec.to_builtins(body) if isinstance(body, Object) else body
+    return {**plain, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def _metadata(body: JsonObject, key: str) -> str | None:
+    metadata = body.get("metadata")
+    value = metadata.get(key) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else None

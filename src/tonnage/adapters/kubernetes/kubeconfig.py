@@ -1,0 +1,176 @@
+"""Which cluster to speak to: kubeconfig files as kubectl finds and merges them, or a pod's service account.
+
+lightkube does the work; added here is what it lacks: several files in `KUBECONFIG`, kubectl's order of
+places, `proxy-url`, `tls-server-name`, and refusals that say what to do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.core.exceptions import ConfigError as LightkubeConfigError
+
+from tonnage.model.errors import ConfigError, Problem
+
+_MOST_BYTES: Final = 4 << 20
+_FILES: Final = {
+    "cluster": ("certificate-authority",),
+    "user": ("client-certificate", "client-key", "tokenFile"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cluster to speak to, as whom, and how."""
+
+    config: SingleConfig
+    proxy: str | None
+    tls_server_name: str | None
+    where: str
+    """The file or place that said so, for messages."""
+
+
+def target(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Target:
+    """The explicit file, else `KUBECONFIG`, else `~/.kube/config`, else the pod's own service account.
+
+    Raises ConfigError.
+    """
+    paths = _paths(kubeconfig, environ)
+    if not paths:
+        if "KUBERNETES_SERVICE_HOST" in environ:
+            return _in_cluster()
+        raise ConfigError(
+            Problem(
+                "no cluster to speak to",
+                why="neither --kubeconfig nor KUBECONFIG names a file, and ~/.kube/config does not exist",
+                remedy="start one with `tonnage up`, or name a kubeconfig with --kubeconfig FILE",
+            )
+        )
+    merged = _merged(paths)
+    where = ":".join(str(path) for path in paths)
+    return _chosen(merged, context, where)
+
+
+def _paths(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
+    if kubeconfig is not None:
+        if not kubeconfig.is_file():
+            raise ConfigError(
+                Problem(
+                    "the kubeconfig does not exist",
+                    where=str(kubeconfig),
+                    remedy="check the path, or leave --kubeconfig out to use KUBECONFIG or ~/.kube/config",
+                )
+            )
+        return [kubeconfig]
+    named = [Path(text) for text in environ.get("KUBECONFIG", "").split(os.pathsep) if text]
+    if named:
+        there = [path for path in named if path.is_file()]
+        if not there:
+            raise ConfigError(
+                Problem(
+                    "no file that KUBECONFIG names exists",
+                    where=environ["KUBECONFIG"],
+                    remedy="unset KUBECONFIG, or point it at the kubeconfig of a running cluster",
+                )
+            )
+        return there
+    home = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
+    return [home] if home.is_file() else []
+
+
+def _in_cluster() -> Target:
+    try:
+        config = KubeConfig.from_service_account().get()
+    except (LightkubeConfigError, KeyError, OSError) as error:
+        raise ConfigError(
+            Problem(
+                "this pod has no usable service account",
+                why=str(error),
+                remedy="set automountServiceAccountToken: true on the pod or its service account",
+            )
+        ) from None
+    assert config is not None  # from_service_account always names its one context
+    return Target(config, None, None, "the pod's service account")
+
+
+def _merged(paths: list[Path]) -> dict[str, Any]:
+    """All files as one: the first to name a thing wins, relative paths are of the file that they stand in."""
+    merged: dict[str, Any] = {"clusters": {}, "contexts": {}, "users": {}, "current-context": None}
+    for path in paths:
+        document = _document(path)
+        merged["current-context"] = merged["current-context"] or document.get("current-context")
+        for section, kind in (("clusters", "cluster"), ("contexts", "context"), ("users", "user")):
+            for entry in document.get(section) or []:
+                if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                    raise _malformed(path, f"every entry of `{section}` needs a name")
+                body = entry.get(kind) or {}
+                if not isinstance(body, dict):
+                    raise _malformed(path, f"`{kind}` of {entry['name']!r} must be a mapping")
+                merged[section].setdefault(entry["name"], _with_absolute_paths(body, kind, path))
+    return merged
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise _malformed(path, f"it is larger than {_MOST_BYTES} bytes")
+        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 a safe loader
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(Problem("the kubeconfig cannot be read", where=str(path), why=why)) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
+        why = str(getattr(error, "problem", None) or error)
+        raise ConfigError(Problem("the kubeconfig is not valid YAML", where=where, why=why)) from None
+    if not isinstance(document, dict):
+        raise _malformed(path, "it is no mapping")
+    return document
+
+
+def _malformed(path: Path, why: str) -> ConfigError:
+    return ConfigError(Problem("the kubeconfig cannot be used", where=str(path), why=why))
+
+
+def _with_absolute_paths(body: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
+    absolute = dict(body)
+    for key in _FILES.get(kind, ()):
+        if isinstance(absolute.get(key), str):
+            absolute[key] = str(path.absolute().parent / absolute[key])
+    return absolute
+
+
+def _chosen(merged: dict[str, Any], context: str | None, where: str) -> Target:
+    name = context or merged["current-context"]
+    chosen = merged["contexts"].get(name)
+    if chosen is None:
+        known = ", ".join(sorted(merged["contexts"])) or "none"
+        what = f"there is no context {name!r}" if name else "no current context is set"
+        remedy = f"choose one with --context; known: {known}"
+        raise ConfigError(Problem(what, where=where, remedy=remedy))
+    cluster = merged["clusters"].get(chosen.get("cluster"))
+    if cluster is None or not cluster.get("server"):
+        what = f"context {name!r} names a cluster without a server: {chosen.get('cluster')!r}"
+        raise ConfigError(Problem(what, where=where, remedy="add the cluster with its `server` to the file"))
+    user = merged["users"].get(chosen.get("user"), {})
+    document = {
+        "current-context": name,
+        "contexts": [{"name": name, "context": {**chosen, "cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+    try:
+        config = KubeConfig.from_dict(document).get()
+    except (LightkubeConfigError, msgspec.ValidationError) as error:
+        raise ConfigError(Problem("the kubeconfig cannot be used", where=where, why=str(error))) from None
+    assert config is not None  # the context was looked up above
+    return Target(config, cluster.get("proxy-url"), cluster.get("tls-server-name"), where)

@@ -1,0 +1,96 @@
+"""The HTTP client for one cluster: TLS, identity, time limits; and its failures in our words."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+from lightkube.config import client_adapter
+from lightkube.core.exceptions import ConfigError as LightkubeConfigError
+
+from tonnage import __version__
+from tonnage.adapters.kubernetes.credentials import ExecAuth
+from tonnage.adapters.kubernetes.kubeconfig import Target
+from tonnage.model.errors import ClusterError, ConfigError, Problem
+
+REQUEST_S: Final = 30.0
+_CONNECT_S: Final = 5.0
+_CONNECTIONS: Final = 200
+
+
+def open_client(target: Target) -> httpx2.AsyncClient:
+    """A client for the target, to be closed by its user. Raises ConfigError."""
+    server = target.config.cluster.server
+    parameters = client_adapter.ConnectionParams(
+        timeout=httpx2.Timeout(REQUEST_S, connect=_CONNECT_S),
+        # A proxy from the environment is not for servers on this machine; Go's clients see it the same way.
+        trust_env=not _is_local(server),
+        proxy=target.proxy,
+    )
+    try:
+        options: dict[str, Any] = parameters.httpx_params(target.config)
+    except (OSError, ValueError, LightkubeConfigError) as error:
+        raise ConfigError(
+            Problem("the kubeconfig's credentials cannot be used", where=target.where, why=_words(error))
+        ) from None
+    user = target.config.user
+    if user is not None and user.exec is not None and not (user.token or user.token_file):
+        options["auth"] = ExecAuth(user.exec)
+    client = httpx2.AsyncClient(
+        **options,
+        limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=20),
+        headers={"User-Agent": f"tonnage/{__version__}", "Accept": "application/json"},
+    )
+    if target.tls_server_name:
+        name = target.tls_server_name
+
+        async def ask_for(request: httpx2.Request) -> None:
+            request.extensions["sni_hostname"] = name
+
+        client.event_hooks = {"request": [ask_for]}
+    return client
+
+
+def unreachable(error: httpx2.HTTPError, client: httpx2.AsyncClient) -> ClusterError:
+    """What a failure of the transport means, and what to do."""
+    where = str(client.base_url).rstrip("/")
+    distrust = _distrust(error)
+    if distrust is not None:
+        return ClusterError(
+            Problem(
+                "the API server's certificate is not trusted",
+                where=where,
+                why=distrust.verify_message,
+                remedy="use this cluster's own kubeconfig; that of an earlier one has another CA",
+            )
+        )
+    if isinstance(error, httpx2.TimeoutException):
+        what = "the API server did not answer in time"
+    else:
+        what = "the API server cannot be reached"
+    return ClusterError(
+        Problem(
+            what,
+            where=where,
+            why=_words(error),
+            remedy="check that the cluster runs (`tonnage up` starts one) and that KUBECONFIG is its own",
+        )
+    )
+
+
+def _distrust(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+def _is_local(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__
