@@ -34,7 +34,7 @@ HELD = Hold(GPU, ("a",), "ml", "train", "main")
 
 def test_an_entry_is_over_once_seen_and_then_gone() -> None:
     ledger: Ledger = (entry(),)
-    ledger = settle(ledger, Evidence((HELD,), 2, final=True), now=1)
+    ledger = settle(ledger, Evidence((HELD,), 2, final=True, shown=(HELD,)), now=1)
     assert ledger == (entry(seen=True),)
     assert settle(ledger, Evidence((), 3, final=True), now=2) == ()
 

@@ -29,14 +29,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What kubelet showed. `order` counts questions, taken when this one was asked.
+    """What is known from kubelet. `order` counts questions, taken when this one was asked.
 
-    When not `final`, a device that is absent may be held all the same.
+    `shown` is the part that kubelet said in answer to it. When not `final`, a device that is absent may be
+    held all the same.
     """
 
     holds: tuple[Hold, ...] = ()
     order: int = 0
     final: bool = False
+    shown: tuple[Hold, ...] = ()
 
 
 Ledger = tuple[Entry, ...]
@@ -52,8 +54,9 @@ def gather(
     checkpoint counts only meanwhile, because it keeps pods that ended.
     """
     if shown is not None and settled:
-        return Evidence(tuple(shown), order, final=True)
-    return Evidence(_union(shown or (), before.holds, checkpoint), order, final=False)
+        return Evidence(tuple(shown), order, final=True, shown=tuple(shown))
+    now = tuple(shown or ())
+    return Evidence(_union(now, before.holds, checkpoint), order, final=False, shown=now)
 
 
 def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float) -> Ledger:
@@ -68,13 +71,15 @@ def settle(ledger: Ledger, evidence: Evidence, *, now: float) -> Ledger:
 
     Evidence asked for before an allocation was answered says nothing about it.
     """
-    shown = {(hold.resource, slot) for hold in evidence.holds for slot in hold.ids}
+    shown = {(hold.resource, slot) for hold in evidence.shown for slot in hold.ids}
     kept: list[Entry] = []
     for entry in ledger:
-        if evidence.order < entry.order or not evidence.final:
+        if evidence.order < entry.order:
             kept.append(entry)
         elif (entry.resource, entry.id) in shown:
             kept.append(entry if entry.seen else replace(entry, seen=True))
+        elif not evidence.final:
+            kept.append(entry)
         elif not entry.seen and now - entry.since <= UNSEEN_S:
             kept.append(entry)
     return tuple(kept)

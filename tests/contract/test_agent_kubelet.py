@@ -1,0 +1,478 @@
+"""The agent driven over real sockets in the way kubelet does it, by a client that shares no code with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.model.errors import ConfigError, HardwareError
+from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as dp
+from tonnage.wire.kubelet import podresources_v1_pb2 as pr
+
+PATIENCE_S = 20.0
+GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+FOUR = "version: v1\nsharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true, "
+FOUR += "resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
+
+
+class FastClock:
+    """Time that passes twenty times as fast."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic() * 20
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 20)
+
+
+class Kubelet:
+    """The parts of a kubelet that a device plugin meets."""
+
+    def __init__(self, root: Path) -> None:
+        self.plugins = root / "var/lib/kubelet/device-plugins"
+        self.resources = root / "var/lib/kubelet/pod-resources"
+        self.requests: asyncio.Queue[dp.RegisterRequest] = asyncio.Queue()
+        self.lists: dict[str, asyncio.Queue[dict[str, str] | None]] = {}
+        self.options: dict[str, dp.DevicePluginOptions] = {}
+        self.channels: dict[str, grpc.aio.Channel] = {}
+        self.pods = pr.ListPodResourcesResponse()
+        self.tasks: list[asyncio.Task[None]] = []
+        self.servers: list[grpc.aio.Server] = []
+
+    async def start(self) -> None:
+        """As the real one: everything in the folder but the checkpoint goes, then the socket appears."""
+        self.plugins.mkdir(parents=True, exist_ok=True)
+        self.resources.mkdir(parents=True, exist_ok=True)
+        for file in self.plugins.iterdir():
+            if file.name != "kubelet_internal_checkpoint":
+                file.unlink()
+        await self._serve(
+            self.resources / "kubelet.sock",
+            "v1.PodResourcesLister",
+            "List",
+            self._list_pods,
+            pr.ListPodResourcesRequest,
+        )
+        await self._serve(
+            self.plugins / "kubelet.sock",
+            "v1beta1.Registration",
+            "Register",
+            self._register,
+            dp.RegisterRequest,
+        )
+
+    async def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for channel in self.channels.values():
+            await channel.close()
+        for server in self.servers:
+            await server.stop(None)
+        self.tasks, self.servers, self.channels = [], [], {}
+
+    async def _serve(self, file: Path, service: str, method: str, answer: Any, request: Any) -> None:
+        handler: Any = grpc.unary_unary_rpc_method_handler(
+            answer, request.FromString, lambda m: m.SerializeToString()
+        )
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        new = file.with_name(
+            "." + file.name
+        )  # the library unlinks what it bound, so let it bind another name
+        server.add_insecure_port(f"unix:{new}")
+        await server.start()
+        new.replace(file)
+        self.servers.append(server)
+
+    async def _list_pods(self, _request: Any, _context: Any) -> pr.ListPodResourcesResponse:
+        return self.pods
+
+    async def _register(self, request: dp.RegisterRequest, context: Any) -> dp.Empty:
+        name = request.resource_name
+        if request.version != "v1beta1":
+            await context.abort(grpc.StatusCode.UNKNOWN, "version")
+        channel = grpc.aio.insecure_channel(
+            f"unix:{self.plugins / request.endpoint}",
+            options=(("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)),
+        )
+        if old := self.channels.pop(name, None):
+            await old.close()
+        self.channels[name] = channel
+        self.options[name] = await self.call(
+            name, "GetDevicePluginOptions", dp.Empty(), dp.DevicePluginOptions
+        )
+        queue = self.lists.setdefault(name, asyncio.Queue())
+        self.tasks.append(asyncio.create_task(self._watch(channel, queue)))
+        await self.requests.put(request)
+        return dp.Empty()
+
+    async def _watch(self, channel: grpc.aio.Channel, queue: asyncio.Queue[dict[str, str] | None]) -> None:
+        stream = channel.unary_stream(
+            "/v1beta1.DevicePlugin/ListAndWatch",
+            request_serializer=dp.Empty.SerializeToString,
+            response_deserializer=dp.ListAndWatchResponse.FromString,
+        )(dp.Empty())
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            async for message in stream:
+                await queue.put({device.ID: device.health for device in message.devices})
+        await queue.put(None)
+
+    async def call(self, resource: str, method: str, request: Any, response: Any) -> Any:
+        stub = self.channels[resource].unary_unary(
+            f"/v1beta1.DevicePlugin/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=response.FromString,
+        )
+        return await stub(request, timeout=PATIENCE_S)
+
+    async def devices(self, resource: str, *, until: Any = lambda _devices: True) -> dict[str, str]:
+        """The next list of a resource that satisfies the condition."""
+        queue = self.lists.setdefault(resource, asyncio.Queue())
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                devices = await queue.get()
+                if devices is not None and until(devices):
+                    return devices
+
+    async def registered(self, resource: str) -> dp.RegisterRequest:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                request = await self.requests.get()
+                if request.resource_name == resource:
+                    return request
+
+    async def allocate(self, resource: str, *ids: str) -> dp.ContainerAllocateResponse:
+        request = dp.AllocateRequest(container_requests=[dp.ContainerAllocateRequest(devices_ids=ids)])
+        response = await self.call(resource, "Allocate", request, dp.AllocateResponse)
+        (answer,) = response.container_responses
+        return answer  # type: ignore[no-any-return]
+
+    def show_pod(self, name: str, resource: str, *ids: str) -> None:
+        devices = [pr.ContainerDevices(resource_name=resource, device_ids=ids)]
+        container = pr.ContainerResources(name="main", devices=devices)
+        self.pods = pr.ListPodResourcesResponse(
+            pod_resources=[
+                *self.pods.pod_resources,
+                pr.PodResources(name=name, namespace="ml", containers=[container]),
+            ]
+        )
+
+
+class Bench:
+    """A node: its root folder, its hardware file, its configuration file, a kubelet and the agent."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.kubelet = Kubelet(root)
+        self.task: asyncio.Task[None] | None = None
+        self.hardware(*(f"GPU-{i}" for i in range(4)))
+        self.configure("version: v1\n")
+
+    def _write(self, name: str, text: str) -> Path:
+        new = self.root / f"{name}.new"
+        new.write_text(text)
+        return new.replace(self.root / name)
+
+    def hardware(self, *uuids: str, **health: str) -> None:
+        devices = [
+            {
+                "uuid": uuid,
+                "model": "L40S",
+                "numa": i // 2,
+                "health": health.get(uuid.replace("-", "_"), "healthy"),
+            }
+            for i, uuid in enumerate(uuids)
+        ]
+        self._write("hardware.json", json.dumps({"devices": devices}))
+
+    def configure(self, text: str) -> None:
+        self._write("config.yaml", text)
+
+    def start(self) -> asyncio.Task[None]:
+        options = AgentOptions(
+            "node-1", f"scenario:{self.root / 'hardware.json'}", self.root, self.root / "config.yaml"
+        )
+        self.task = asyncio.create_task(run_agent(options, api=None, clock=FastClock()))
+        return self.task
+
+    async def end(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+            self.task = None
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    root = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    node = Bench(root)
+    try:
+        yield node
+    finally:
+        await node.end()
+        await node.kubelet.stop()
+        shutil.rmtree(root)
+
+
+def healthy(devices: dict[str, str]) -> set[str]:
+    return {name for name, health in devices.items() if health == "Healthy"}
+
+
+async def test_registration_and_every_call_of_the_protocol(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    request = await bench.kubelet.registered(GPU)
+    assert (request.version, request.endpoint) == ("v1beta1", "nvidia-gpu.sock")
+    assert request.options.get_preferred_allocation_available
+    assert not bench.kubelet.options[GPU].pre_start_required
+    devices = await bench.kubelet.devices(GPU)
+    assert devices == {f"GPU-{i}": "Healthy" for i in range(4)}
+    answer = await bench.kubelet.allocate(GPU, "GPU-2", "GPU-1")
+    assert dict(answer.envs) == {"NVIDIA_VISIBLE_DEVICES": "GPU-2,GPU-1"}
+    wanted = dp.ContainerPreferredAllocationRequest(
+        available_deviceIDs=["GPU-3", "GPU-2", "GPU-0"], must_include_deviceIDs=["GPU-3"], allocation_size=2
+    )
+    preferred = await bench.kubelet.call(
+        GPU,
+        "GetPreferredAllocation",
+        dp.PreferredAllocationRequest(container_requests=[wanted]),
+        dp.PreferredAllocationResponse,
+    )
+    assert [list(r.deviceIDs) for r in preferred.container_responses] == [["GPU-3", "GPU-0"]]
+    request_id = dp.PreStartContainerRequest(devices_ids=["GPU-1"])
+    await bench.kubelet.call(GPU, "PreStartContainer", request_id, dp.PreStartContainerResponse)
+
+
+async def test_shr_2_sharing_appears_and_disappears_with_the_configuration(bench: Bench) -> None:
+    bench.configure(FOUR)
+    await bench.kubelet.start()
+    bench.start()
+    devices = await bench.kubelet.devices(SHARED)
+    assert len(healthy(devices)) == 16
+    answer = await bench.kubelet.allocate(SHARED, "GPU-1::3")
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await bench.kubelet.allocate(SHARED, "GPU-0::0", "GPU-1::0")
+    assert caught.value.code() is grpc.StatusCode.UNKNOWN
+    assert caught.value.details() == (
+        f'invalid allocation request for "{SHARED}": invalid request: '
+        "maximum request size for shared resources is 1; found 2"
+    )
+    bench.configure("version: v1\n")
+    assert await bench.kubelet.devices(SHARED, until=lambda d: not d) == {}
+    devices = await bench.kubelet.devices(GPU)
+    assert healthy(devices) == {"GPU-0", "GPU-2", "GPU-3"}  # a container has a replica of GPU-1
+
+
+async def test_a_device_comes_back_when_its_holder_under_another_name_ends(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.devices(GPU)
+    await bench.kubelet.allocate(GPU, "GPU-0")
+    bench.kubelet.show_pod("train", GPU, "GPU-0")
+    bench.configure(FOUR)
+    devices = await bench.kubelet.devices(SHARED)
+    assert healthy(devices) == {f"GPU-{i}::{r}" for i in (1, 2, 3) for r in range(4)}
+    with pytest.raises(grpc.aio.AioRpcError, match=r"held as nvidia\.com/gpu"):
+        await bench.kubelet.allocate(SHARED, "GPU-0::0")
+    bench.kubelet.pods = pr.ListPodResourcesResponse()
+    devices = await bench.kubelet.devices(SHARED, until=lambda d: len(healthy(d)) == 16)
+    assert (await bench.kubelet.allocate(SHARED, "GPU-0::0")).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+async def test_an_answer_survives_the_agent_even_if_kubelet_never_showed_it(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.devices(GPU)
+    await bench.kubelet.allocate(GPU, "GPU-3")
+    await bench.end()
+    bench.configure(FOUR)
+    bench.start()
+    devices = await bench.kubelet.devices(SHARED)
+    assert {name.partition("::")[0] for name in devices.keys() - healthy(devices)} == {"GPU-3"}
+
+
+async def test_pods_of_a_plugin_before_us_are_known_from_kubelet(bench: Bench) -> None:
+    bench.kubelet.show_pod("old", GPU, "GPU-1")
+    bench.configure(FOUR)
+    await bench.kubelet.start()
+    bench.start()
+    devices = await bench.kubelet.devices(SHARED)
+    assert {name.partition("::")[0] for name in devices.keys() - healthy(devices)} == {"GPU-1"}
+
+
+async def test_while_kubelet_is_silent_its_checkpoint_counts(bench: Bench) -> None:
+    bench.kubelet.plugins.mkdir(parents=True)
+    entry = {
+        "PodUID": "u",
+        "ContainerName": "c",
+        "ResourceName": GPU,
+        "DeviceIDs": {"0": ["GPU-2"]},
+        "AllocResp": "",
+    }
+    file = bench.kubelet.plugins / "kubelet_internal_checkpoint"
+    file.write_text(
+        json.dumps({"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": {}}, "Checksum": 1})
+    )
+    bench.configure(FOUR)
+    bench.start()
+    await bench.kubelet.start()
+    devices = await bench.kubelet.devices(SHARED)
+    assert {name.partition("::")[0] for name in devices.keys() - healthy(devices)} == {"GPU-2"}
+    await bench.kubelet.devices(SHARED, until=lambda d: len(healthy(d)) == 16)  # kubelet shows no such pod
+
+
+async def test_a_restarted_kubelet_is_registered_at_again(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.registered(GPU)
+    for _ in range(3):
+        await bench.kubelet.stop()
+        await bench.kubelet.start()
+        assert (await bench.kubelet.registered(GPU)).endpoint == "nvidia-gpu.sock"
+        await bench.kubelet.devices(GPU)
+    assert (await bench.kubelet.allocate(GPU, "GPU-0")).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+async def test_a_vanished_socket_is_opened_and_registered_again(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.registered(GPU)
+    for _ in range(3):
+        (bench.kubelet.plugins / "nvidia-gpu.sock").unlink()
+        await bench.kubelet.registered(GPU)
+        assert (bench.kubelet.plugins / "nvidia-gpu.sock").is_socket()
+    await bench.kubelet.allocate(GPU, "GPU-0")
+
+
+async def test_kubelet_may_come_after_the_agent(bench: Bench) -> None:
+    bench.start()
+    await bench.kubelet.start()
+    await bench.kubelet.registered(GPU)
+
+
+async def test_devices_that_change_fail_or_leave_are_shown(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.devices(GPU)
+    bench.hardware("GPU-0", "GPU-1", "GPU-2", "GPU-9")
+    await bench.kubelet.devices(GPU, until=lambda d: healthy(d) == {"GPU-0", "GPU-1", "GPU-2", "GPU-9"})
+    bench.hardware("GPU-0", "GPU-1", GPU_1="lost")
+    devices = await bench.kubelet.devices(GPU, until=lambda d: len(d) == 2)
+    assert devices == {"GPU-0": "Healthy", "GPU-1": "Unhealthy"}
+    with pytest.raises(grpc.aio.AioRpcError, match=r"GPU-1 is unhealthy \(GPU is lost\)"):
+        await bench.kubelet.allocate(GPU, "GPU-1")
+    (bench.root / "hardware.json").unlink()
+    await bench.kubelet.devices(GPU, until=lambda d: d and not healthy(d))
+    bench.hardware("GPU-0")
+    await bench.kubelet.devices(GPU, until=lambda d: healthy(d) == {"GPU-0"})
+
+
+async def test_every_open_stream_sees_every_change(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    request = await bench.kubelet.registered(GPU)
+    await bench.kubelet.devices(GPU)
+    queues: list[asyncio.Queue[dict[str, str] | None]] = [asyncio.Queue() for _ in range(3)]
+    channel = grpc.aio.insecure_channel(f"unix:{bench.kubelet.plugins / request.endpoint}")
+    for queue in queues:
+        bench.kubelet.tasks.append(asyncio.create_task(bench.kubelet._watch(channel, queue)))
+    async with asyncio.timeout(PATIENCE_S):
+        for queue in queues:
+            assert len(await queue.get() or {}) == 4
+        bench.hardware("GPU-0")
+        for queue in queues:
+            assert await queue.get() == {"GPU-0": "Healthy"}
+    await channel.close()
+
+
+async def test_a_bad_configuration_changes_nothing_even_after_a_restart(bench: Bench) -> None:
+    bench.configure(FOUR)
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.devices(SHARED)
+    await bench.end()
+    bench.configure("version: v1\nsharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}")
+    bench.start()
+    assert len(await bench.kubelet.devices(SHARED, until=healthy)) == 16
+    assert bench.kubelet.lists.keys() == {SHARED}
+
+
+async def test_cancelled_it_removes_its_sockets_and_ends_clean(bench: Bench) -> None:
+    await bench.kubelet.start()
+    task = bench.start()
+    await bench.kubelet.registered(GPU)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert {file.name for file in bench.kubelet.plugins.iterdir()} == {"kubelet.sock"}
+
+
+async def test_a_second_agent_on_the_node_is_refused(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.registered(GPU)
+    options = AgentOptions("node-1", f"scenario:{bench.root / 'hardware.json'}", bench.root)
+    with pytest.raises(HardwareError, match="another agent runs on this node"):
+        await run_agent(options, api=None, clock=FastClock())
+
+
+async def test_a_folder_without_permission_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.kubelet.start()
+    blocker = bench.kubelet.plugins / ".nvidia-gpu.sock"
+    blocker.mkdir()  # works for root too, whom no permission stops
+    bench.start()
+    refused = asyncio.Event()
+    handler = logging.Handler()
+    handler.emit = lambda record: refused.set() if "opened as a socket" in record.getMessage() else None  # type: ignore[method-assign]
+    monkeypatch.setattr(logging.getLogger("tonnage.agent.device_plugin"), "handlers", [handler])
+    async with asyncio.timeout(PATIENCE_S):
+        await refused.wait()
+    blocker.rmdir()
+    await bench.kubelet.registered(GPU)
+
+
+async def test_a_request_of_five_megabytes_is_refused_and_the_next_answered(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.devices(GPU)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await bench.kubelet.allocate(GPU, "x" * (5 << 20))
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    await bench.kubelet.allocate(GPU, "GPU-0")
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        pytest.param({"node_name": "No de"}, "no node name", id="node name"),
+        pytest.param({"devices": "scenario:"}, "no file after scenario", id="no file"),
+        pytest.param({"devices": "rocm"}, "unknown devices 'rocm'", id="unknown vendor"),
+        pytest.param({"config_map": "name"}, "no ConfigMap: 'name'", id="no namespace"),
+    ],
+)
+async def test_options_are_checked(tmp_path: Path, options: dict[str, Any], what: str) -> None:
+    with pytest.raises(ConfigError, match=what):
+        await run_agent(
+            AgentOptions(**{"node_name": "n", "root": tmp_path, **options}), api=None, clock=FastClock()
+        )
