@@ -95,9 +95,10 @@ def field_path(path: Path) -> str:
 
 def nearest(word: str, known: list[str]) -> str:
     """A remedy that names the most similar known word, or all of them when none is similar."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6) or difflib.get_close_matches(
-        word.lower(), [name for name in known if name.lower() == word.lower()], n=1
-    )
+    lower = word.lower()
+    close = [name for name in known if name.lower() == lower]
+    close += [name for name in known if len(word) > 2 and name.lower().startswith(lower)]
+    close += difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"
     return f"known here: {', '.join(sorted(known)[:20])}" if known else ""

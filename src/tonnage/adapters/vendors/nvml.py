@@ -119,7 +119,7 @@ class NvmlBackend:
         uuid: str = nvml.nvmlDeviceGetUUID(handle)
         capability = _optional(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle))
         pci = _optional(nvml, lambda: nvml.nvmlDeviceGetPciInfo_v3(handle))
-        bus_id = pci.busId.decode("ascii", "replace") if pci is not None else ""
+        bus_id: str = pci.busId if pci is not None else ""
         return Device(
             uuid=uuid,
             index=index,
