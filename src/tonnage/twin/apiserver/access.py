@@ -1,0 +1,85 @@
+"""Reading JSON objects of any shape without trusting it: what is absent or of another type reads as empty."""
+
+from __future__ import annotations
+
+from tonnage.model.json import JsonObject, JsonValue
+
+
+def at(value: JsonValue, *path: str) -> JsonValue:
+    """The value at a path of keys, or None.
+
+    >>> at({"spec": {"nodeName": "a100-0"}}, "spec", "nodeName")
+    'a100-0'
+    """
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def mapping(value: JsonValue, *path: str) -> JsonObject:
+    """The object at a path; empty when there is none. Not a copy."""
+    found = at(value, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def items(value: JsonValue, *path: str) -> list[JsonValue]:
+    """The list at a path; empty when there is none. Not a copy."""
+    found = at(value, *path)
+    return found if isinstance(found, list) else []
+
+
+def mappings(value: JsonValue, *path: str) -> list[JsonObject]:
+    """The objects in the list at a path."""
+    return [item for item in items(value, *path) if isinstance(item, dict)]
+
+
+def text(value: JsonValue, *path: str) -> str:
+    """The string at a path; empty when there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def texts(value: JsonValue, *path: str) -> list[str]:
+    """The strings in the list at a path."""
+    return [item for item in items(value, *path) if isinstance(item, str)]
+
+
+def number(value: JsonValue, *path: str, default: int = 0) -> int:
+    """The integer at a path."""
+    found = at(value, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def flag(value: JsonValue, *path: str) -> bool:
+    """Whether the value at a path is true."""
+    return at(value, *path) is True
+
+
+def put(obj: JsonObject, value: JsonValue, *path: str) -> None:
+    """Set the value at a path of `obj`, making the objects on the way."""
+    for key in path[:-1]:
+        inner = obj.get(key)
+        if not isinstance(inner, dict):
+            inner = obj[key] = {}
+        obj = inner
+    obj[path[-1]] = value
+
+
+def drop(obj: JsonObject, *path: str) -> None:
+    """Remove the value at a path of `obj`, if it is there."""
+    mapping(obj, *path[:-1]).pop(path[-1], None)
+
+
+def copied(value: JsonObject) -> JsonObject:
+    """A deep copy; several times faster than `copy.deepcopy` since JSON has no cycles."""
+    return {key: _copied(item) for key, item in value.items()}
+
+
+def _copied(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value

@@ -1,0 +1,94 @@
+"""What bodies become: objects by the schema of their kind, built in or custom, in the version asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import copied, mapping, text
+from tonnage.twin.apiserver.objects.decode import decode
+from tonnage.twin.apiserver.objects.defaults import apply_defaults
+from tonnage.twin.apiserver.objects.problems import Errors
+from tonnage.twin.apiserver.requests import FieldValidation
+from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.wire.schema import Schema
+
+
+class Codec:
+    """The decode, default and validate stages of the pipeline."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._empty: dict[str, JsonObject | None] = {}
+
+    @cached_property
+    def _schema(self) -> Schema:
+        return self._registry.schema
+
+    def decode(
+        self, served: Served, body: JsonValue, validation: FieldValidation
+    ) -> tuple[JsonObject, tuple[str, ...]]:
+        """A new object of the kind, and warnings of fields that it has not. Raises ApiError 400."""
+        body = _of_kind(served, body)
+        strict = validation is FieldValidation.STRICT
+        decoded = decode(self._schema, served.row.type, body, strict=strict)
+        return decoded.value, decoded.unknown if validation is FieldValidation.WARN else ()
+
+    def default(self, served: Served, obj: JsonObject) -> JsonObject:
+        """The object with what the writer left out filled in."""
+        if served.custom is not None:
+            return obj
+        return apply_defaults(self._schema, served.row, obj)
+
+    def problems(self, served: Served, obj: JsonObject, old: JsonObject | None, subresource: str) -> Errors:
+        """Every field that is wrong."""
+        return ()
+
+    def empty_status(self, served: Served) -> JsonObject | None:
+        """The status of an object that has none yet; None where the field is left out."""
+        name = served.row.type
+        if not name:
+            return None
+        if name not in self._empty:
+            body: JsonObject = {"apiVersion": served.row.api_version, "kind": served.row.kind}
+            written = decode(self._schema, name, body).value
+            self._empty[name] = mapping(written, "status") if "status" in written else None
+        return self._empty[name]
+
+    def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
+        """A stored object as the version of `served` shows it; the object itself where they are the same."""
+        if text(obj, "apiVersion") == served.row.api_version:
+            return obj
+        return {**obj, "apiVersion": served.row.api_version}
+
+    def for_store(self, served: Served, obj: JsonObject) -> JsonObject:
+        """An object of the version of `served` as the store keeps it."""
+        if served.custom is None or served.custom.storage_api_version == text(obj, "apiVersion"):
+            return obj
+        return {**obj, "apiVersion": served.custom.storage_api_version}
+
+
+def _of_kind(served: Served, body: JsonValue) -> JsonObject:
+    """The body with its apiVersion and kind, which may be left out. Raises ApiError 400 for another kind."""
+    if not isinstance(body, dict):
+        raise bad_request("the body of the request is not a JSON object")
+    row = served.row
+    version, kind = text(body, "apiVersion"), text(body, "kind")
+    if version not in ("", row.api_version):
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version "
+            f"({row.api_version})"
+        )
+    if kind not in ("", row.kind):
+        raise bad_request(
+            f'{kind} in version "{row.version}" cannot be handled as a {row.kind}: '
+            f"converting ({kind}) to ({row.kind}): unknown conversion"
+        )
+    if version and kind:
+        return body
+    completed = copied(body)
+    return {"apiVersion": row.api_version, "kind": row.kind, **completed} | {
+        "apiVersion": row.api_version,
+        "kind": row.kind,
+    }

@@ -1,0 +1,119 @@
+"""Deletions: preconditions, grace periods, finalizers, and what becomes of dependants.
+
+An object that somebody still waits for gets a deletionTimestamp and stays; whoever takes the last finalizer
+away, or (a kubelet) ends the grace period with 0, makes it go. Dependants are the garbage collector's work:
+the server only leaves it the finalizers `orphan` and `foregroundDeletion`.
+
+Source: apiserver's registry store.go and rest.BeforeDelete, pod and namespace strategies (v1.35).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import at, mapping, number, put, text, texts
+from tonnage.twin.apiserver.pipeline import Pipeline, fresh, may_go, timestamp
+from tonnage.twin.apiserver.requests import DeleteOptions, Request
+from tonnage.twin.apiserver.statuses import conflict, success
+from tonnage.twin.apiserver.store import StaleError, Stored
+from tonnage.twin.apiserver.strategies import NAMESPACE, POD, counts_generations
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+_ATTEMPTS: Final = 5
+_DEFAULT_GRACE_S: Final = 30
+
+
+async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -> JsonObject:
+    """The object while it still stands, else a Status of success. Raises ApiError 404, 409, 403."""
+    for _ in range(_ATTEMPTS):
+        stored = pipeline.read(request)
+        _expect(request, stored, options)
+        await pipeline.admit(request, None, stored.object)
+        obj = _marked(pipeline, request, stored, options)
+        try:
+            return _settle(pipeline, request, stored, obj)
+        except StaleError:
+            continue
+    raise conflict(request.resource, request.name)
+
+
+def _expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
+    uid, version = text(stored.object, "metadata", "uid"), str(stored.revision)
+    if options.uid and options.uid != uid:
+        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
+        raise conflict(request.resource, request.name, why)
+    if options.resource_version and options.resource_version != version:
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
+            f"ResourceVersion in object meta: {version}"
+        )
+        raise conflict(request.resource, request.name, why)
+
+
+def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObject) -> JsonObject:
+    """Remove the object when nobody waits for it, else store it as it is marked."""
+    gone = may_go(request, obj)
+    if request.options.dry_run or (not gone and obj == stored.object):
+        kept: JsonObject | None = obj
+    elif gone:
+        pipeline.store.delete(request.resource, request.key, read=stored, last=obj)
+        kept = None
+    else:
+        kept = pipeline.store.update(request.resource, request.key, obj, read=stored).object
+    # Pods and namespaces answer with themselves even when they are gone.
+    if kept is None and request.resource in (POD, NAMESPACE):
+        return obj
+    return kept or success(request.resource, request.name, text(obj, "metadata", "uid"))
+
+
+def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: DeleteOptions) -> JsonObject:
+    """The object with deletionTimestamp, grace period and finalizers as this deletion wants them."""
+    obj = fresh(stored)
+    metadata = mapping(obj, "metadata")
+    grace = _grace_s(request, obj, options)
+    known = at(metadata, "deletionGracePeriodSeconds")
+    now = pipeline.clock.now()
+    if not text(metadata, "deletionTimestamp"):
+        _set_finalizers(metadata, options)
+        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+        if counts_generations(request.served) and number(metadata, "generation") > 0:
+            metadata["generation"] = number(metadata, "generation") + 1
+        if request.resource == NAMESPACE:
+            put(obj, "Terminating", "status", "phase")
+    elif isinstance(known, int) and grace < known and options.grace_period_s is not None:
+        # A second deletion can only make it shorter.
+        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+    return obj
+
+
+def _set_finalizers(metadata: JsonObject, options: DeleteOptions) -> None:
+    finalizers = texts(metadata, "finalizers")
+    if options.propagation:
+        finalizers = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
+        match options.propagation:
+            case "Orphan":
+                finalizers.append(ORPHAN)
+            case "Foreground":
+                finalizers.append(FOREGROUND)
+            case _:
+                pass
+    metadata.pop("finalizers", None)
+    if finalizers:
+        metadata["finalizers"] = list(finalizers)
+
+
+def _grace_s(request: Request, obj: JsonObject, options: DeleteOptions) -> int:
+    """Seconds that the object's holder has. Only pods on a node that still run have any."""
+    if request.resource != POD:
+        return 0
+    unbound = not text(obj, "spec", "nodeName")
+    if unbound or text(obj, "status", "phase") in ("Failed", "Succeeded"):
+        return 0
+    if options.grace_period_s is not None:
+        return max(options.grace_period_s, 0)
+    return number(obj, "spec", "terminationGracePeriodSeconds", default=_DEFAULT_GRACE_S)

@@ -1,0 +1,200 @@
+"""What the server says of itself: version, health, groups and resources, schemas.
+
+Source: apidiscovery.k8s.io/v2 and meta/v1 discovery types (v1.35).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.definitions import version_priority
+from tonnage.twin.apiserver.exchange import JSON, Exchange
+from tonnage.twin.apiserver.openapi import OpenApi
+from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.statuses import no_such_path
+from tonnage.wire.schema import Subresource
+
+AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+VERSION: Final[JsonObject] = {
+    "major": "1",
+    "minor": "35",
+    "emulationMajor": "1",
+    "emulationMinor": "35",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "34",
+    "gitVersion": "v1.35.8",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "go1.25",
+    "compiler": "gc",
+    "platform": "linux/amd64",
+}
+_HEALTH: Final = frozenset({"healthz", "livez", "readyz"})
+
+
+class Discovery:
+    """Answers for every path that names no object."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._openapi = OpenApi(registry)
+
+    def answers(self, path: str) -> bool:
+        """Whether the path is one of these."""
+        segments = [segment for segment in path.split("/") if segment]
+        match segments:
+            case [] | ["version"] | ["api"] | ["api", _] | ["apis"] | ["apis", _] | ["apis", _, _]:
+                return True
+            case ["openapi", *_]:
+                return True
+            case [first, *_]:
+                return first in _HEALTH
+        return False
+
+    async def answer(self, exchange: Exchange) -> None:
+        """Answer such a path. Raises ApiError 404."""
+        match exchange.segments:
+            case []:
+                await exchange.answer({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
+            case ["version"]:
+                await exchange.answer(VERSION)
+            case ["openapi", "v3", *rest]:
+                await _tagged(exchange, self._openapi.document("/".join(rest)), JSON)
+            case [first, *_] if first in _HEALTH:
+                await exchange.answer_bytes(b"ok", content_type="text/plain; charset=utf-8")
+            case ["api" | "apis" as root] if "apidiscovery.k8s.io;v=v2;" in _accept(exchange):
+                listed = aggregated(self._registry, core=root == "api")
+                await _tagged(exchange, msgspec.json.encode(listed), AGGREGATED)
+            case segments:
+                await _tagged(exchange, msgspec.json.encode(self._classic(segments)), JSON)
+
+    def _classic(self, segments: list[str]) -> JsonObject:
+        groups = self._registry.group_versions()
+        match segments:
+            case ["api"]:
+                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+            case ["apis"]:
+                listed: list[JsonValue] = [
+                    _group(name, list(found)) for name, found in groups.items() if name
+                ]
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+            case ["apis", group] if group in groups:
+                return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, list(groups[group]))}
+            case ["api", version] if version in groups[""]:
+                return _resource_list(version, groups[""][version])
+            case ["apis", group, version] if version in groups.get(group, {}):
+                return _resource_list(f"{group}/{version}", groups[group][version])
+        raise no_such_path()
+
+
+async def _tagged(exchange: Exchange, data: bytes, content_type: str) -> None:
+    """Answer with an ETag, so that clients need not read again what they have."""
+    tag = f'"{hashlib.sha256(data).hexdigest().upper()}"'
+    extra = [(b"etag", tag.encode()), (b"vary", b"Accept")]
+    if exchange.headers.get("if-none-match") == tag:
+        await exchange.start(304, content_type, extra=extra)
+        await exchange.chunk(b"", last=True)
+        return
+    await exchange.start(200, content_type, length=len(data), extra=extra)
+    await exchange.chunk(b"" if exchange.method == "HEAD" else data, last=True)
+
+
+def _accept(exchange: Exchange) -> str:
+    return exchange.headers.get("accept", "").replace(" ", "")
+
+
+def aggregated(registry: Registry, *, core: bool) -> JsonObject:
+    """Every group with its versions and resources, or the core group alone."""
+    groups = registry.group_versions()
+    wanted = {"": groups[""]} if core else {name: found for name, found in groups.items() if name}
+    listed: list[JsonValue] = []
+    for name, versions in wanted.items():
+        ordered = sorted(versions, key=version_priority, reverse=True)
+        described: list[JsonValue] = [
+            {
+                "version": version,
+                "resources": [_discovered(served) for served in versions[version]],
+                "freshness": "Current",
+            }
+            for version in ordered
+        ]
+        metadata: JsonObject = (
+            {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None}
+        )
+        listed.append({"metadata": metadata, "versions": described})
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": listed,
+    }
+
+
+def _discovered(served: Served) -> JsonObject:
+    row = served.row
+    found: JsonObject = {
+        "resource": row.plural,
+        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
+        "scope": "Namespaced" if row.namespaced else "Cluster",
+        "singularResource": row.singular,
+        "verbs": list(row.verbs),
+    }
+    if row.short_names:
+        found["shortNames"] = list(row.short_names)
+    if row.categories:
+        found["categories"] = list(row.categories)
+    if row.subresources:
+        found["subresources"] = [_discovered_part(sub) for sub in row.subresources]
+    return found
+
+
+def _discovered_part(sub: Subresource) -> JsonObject:
+    return {
+        "subresource": sub.name,
+        "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+        "verbs": list(sub.verbs),
+    }
+
+
+def _group(name: str, versions: list[str]) -> JsonObject:
+    ordered = sorted(versions, key=version_priority, reverse=True)
+    listed: list[JsonValue] = [
+        {"groupVersion": f"{name}/{version}", "version": version} for version in ordered
+    ]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _resource_list(group_version: str, found: list[Served]) -> JsonObject:
+    listed: list[JsonValue] = []
+    for served in found:
+        row = served.row
+        entry: JsonObject = {
+            "name": row.plural,
+            "singularName": row.singular,
+            "namespaced": row.namespaced,
+            "kind": row.kind,
+            "verbs": list(row.verbs),
+        }
+        if row.short_names:
+            entry["shortNames"] = list(row.short_names)
+        if row.categories:
+            entry["categories"] = list(row.categories)
+        listed.append(entry)
+        listed += [_listed_part(served, sub) for sub in row.subresources]
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed}
+
+
+def _listed_part(served: Served, sub: Subresource) -> JsonObject:
+    return {
+        "name": f"{served.row.plural}/{sub.name}",
+        "singularName": "",
+        "namespaced": served.row.namespaced,
+        **({"group": sub.group, "version": sub.version} if sub.group != served.row.group else {}),
+        "kind": sub.kind,
+        "verbs": list(sub.verbs),
+    }

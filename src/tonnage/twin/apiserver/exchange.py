@@ -1,0 +1,119 @@
+"""One HTTP request and its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.statuses import status_of
+
+_SEND_S: Final = 30.0
+"""A client that takes nothing for so long is cut off."""
+JSON: Final = "application/json"
+
+
+class Exchange:
+    """What came in, and ways to answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.method: str = scope.get("method", "GET")
+        self.path: str = scope["path"]
+        self.headers: dict[str, str] = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        self.pairs: list[tuple[str, str]] = []
+        self.query: dict[str, str] = {}
+        self.warnings: tuple[str, ...] = ()
+        self._send = send
+        self._started = False
+
+    @property
+    def segments(self) -> list[str]:
+        """The path's segments, decoded one by one."""
+        raw: bytes = self.scope.get("raw_path") or self.path.encode()
+        path = raw.decode("latin-1").partition("?")[0]
+        return [unquote(segment) for segment in path.split("/") if segment]
+
+    async def answer(self, obj: JsonObject, code: int = 200, content_type: str = JSON) -> None:
+        """Send an object."""
+        await self.answer_bytes(msgspec.json.encode(obj), code, content_type)
+
+    async def answer_bytes(self, data: bytes, code: int = 200, content_type: str = JSON) -> None:
+        """Send a whole body."""
+        await self.start(code, content_type, length=len(data))
+        await self.chunk(b"" if self.method == "HEAD" else data, last=True)
+
+    async def refuse(self, error: ApiError) -> None:
+        """Send a Status; if the answer has already begun, end it there."""
+        if self.scope["type"] == "websocket":
+            await self._refuse_websocket(error)
+            return
+        if self._started:
+            await self.chunk(b"", last=True)
+            return
+        data = msgspec.json.encode(status_of(error))
+        # What is left of a body that was not read must not be taken for the next request.
+        extra = [(b"connection", b"close")] if error.code in (401, 413) else []
+        try:
+            await self.start(error.code, JSON, length=len(data), extra=extra)
+            await self.chunk(data, last=True)
+        except (ConnectionError, RuntimeError):
+            return
+
+    async def start(
+        self,
+        code: int,
+        content_type: str,
+        *,
+        length: int | None = None,
+        extra: list[tuple[bytes, bytes]] | None = None,
+    ) -> None:
+        """Begin the answer; without a length it is a stream."""
+        headers = [
+            (b"content-type", content_type.encode()),
+            (b"cache-control", b"no-cache, private"),
+            *(extra or []),
+        ]
+        if length is not None:
+            headers.append((b"content-length", str(length).encode()))
+        headers += [
+            (b"warning", f'299 - "{_quoted(text)}"'.encode("latin-1", "replace")) for text in self.warnings
+        ]
+        self._started = True
+        await self._send({"type": "http.response.start", "status": code, "headers": headers})
+
+    async def chunk(self, data: bytes, *, last: bool = False) -> None:
+        """Send a part of the body. Raises ConnectionError when the client takes nothing."""
+        try:
+            async with asyncio.timeout(_SEND_S):
+                await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+        except TimeoutError:
+            raise ConnectionAbortedError("the client reads too slowly") from None
+
+    async def gone(self) -> None:
+        """Return once the client has gone."""
+        while (await self.receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
+            pass
+
+    async def _refuse_websocket(self, error: ApiError) -> None:
+        data = msgspec.json.encode(status_of(error))
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
+        await self._send({"type": "websocket.http.response.start", "status": error.code, "headers": headers})
+        await self._send({"type": "websocket.http.response.body", "body": data})
+
+    async def send(self, message: dict[str, object]) -> None:
+        """Send a raw ASGI message: WebSockets."""
+        await self._send(message)
+
+
+def _quoted(text: str) -> str:
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')

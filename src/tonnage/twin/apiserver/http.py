@@ -1,0 +1,241 @@
+"""The server's face: an ASGI application that authenticates, routes, bounds and answers."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from tonnage.adapters.ports import PatchType
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver import parameters
+from tonnage.twin.apiserver.bodies import parse_body, read_body
+from tonnage.twin.apiserver.discovery import Discovery
+from tonnage.twin.apiserver.exchange import Exchange
+from tonnage.twin.apiserver.proxy import KubeletProxy
+from tonnage.twin.apiserver.requests import Options, Outcome, Request
+from tonnage.twin.apiserver.statuses import (
+    StatusError,
+    bad_request,
+    method_not_allowed,
+    no_such_path,
+    unauthorized,
+    unsupported_media_type,
+)
+from tonnage.twin.apiserver.streams import WatchStream
+from tonnage.twin.apiserver.tables import Tables
+from tonnage.twin.apiserver.verbs import Verbs
+
+_LOG: Final = logging.getLogger(__name__)
+_MOST_QUERY: Final = 64 << 10
+_APPLY: Final = "application/apply-patch+yaml"
+_KUBELET: Final = frozenset({"log", "exec", "attach"})
+
+
+class Application:
+    """Everything that a client can reach."""
+
+    def __init__(
+        self, verbs: Verbs, tables: Tables, proxy: KubeletProxy, watches: WatchStream, token: str
+    ) -> None:
+        self._verbs = verbs
+        self._tables = tables
+        self._proxy = proxy
+        self._watches = watches
+        self._token = token.encode()
+        self._discovery = Discovery(verbs.registry)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or WebSocket."""
+        if scope["type"] not in ("http", "websocket"):
+            return
+        exchange = Exchange(scope, receive, send)
+        try:
+            self._authenticate(exchange.headers)
+            exchange.pairs = _query(scope)
+            exchange.query = dict(exchange.pairs)
+            if scope["type"] == "websocket":
+                await self._websocket(exchange)
+            else:
+                await self._serve(exchange)
+        except ApiError as error:
+            await exchange.refuse(error)
+        except ConnectionError:
+            return
+        except Exception as error:  # a defect of ours must not end the connection without an answer
+            _LOG.exception("request failed path=%s", scope["path"])
+            why = f"Internal error occurred: {type(error).__name__}"
+            await exchange.refuse(StatusError(500, "InternalError", why))
+
+    def _authenticate(self, headers: Mapping[str, str]) -> None:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
+            raise unauthorized()
+
+    async def _websocket(self, exchange: Exchange) -> None:
+        address = parameters.address_of(exchange.segments)
+        if address is None or address.subresource not in ("exec", "attach"):
+            raise no_such_path()
+        await self._proxy.stream(exchange, address)
+
+    async def _serve(self, exchange: Exchange) -> None:
+        if self._discovery.answers(exchange.path):
+            if exchange.method not in ("GET", "HEAD"):
+                raise method_not_allowed()
+            await self._discovery.answer(exchange)
+            return
+        address = parameters.address_of(exchange.segments)
+        if address is None or address.rest:
+            raise no_such_path()
+        if address.subresource == "log" and exchange.method == "GET":
+            await self._proxy.logs(exchange, address)
+        elif address.subresource in _KUBELET:
+            raise bad_request("Upgrade request required")
+        else:
+            await self._resource(exchange, address)
+
+    async def _resource(self, exchange: Exchange, address: parameters.Address) -> None:
+        single = bool(address.name)
+        match exchange.method:
+            case "GET" if parameters.flag_of(exchange.query, "watch"):
+                await self._watches.run(exchange, self._request("watch", address), address)
+            case "GET" if single:
+                await self._get(exchange, self._request("get", address))
+            case "GET":
+                await self._list(exchange, self._request("list", address), address)
+            case "POST" if not single or address.subresource:
+                await self._create(exchange, address)
+            case "PUT" if single:
+                request = self._write_request("update", exchange, address)
+                await self._written(
+                    exchange, request, await self._verbs.update(request, await self._body(exchange))
+                )
+            case "PATCH" if single:
+                await self._patch(exchange, self._write_request("patch", exchange, address))
+            case "DELETE" if not address.subresource:
+                await self._delete(exchange, address)
+            case _:
+                raise method_not_allowed()
+
+    async def _get(self, exchange: Exchange, request: Request) -> None:
+        await self._show(exchange, request, await self._verbs.get(request))
+
+    async def _list(self, exchange: Exchange, request: Request, address: parameters.Address) -> None:
+        found = self._verbs.page(request, parameters.list_query(exchange.query, address))
+        served = request.served
+        form = parameters.wanted_form(exchange.headers.get("accept", ""))
+        if form == "Table":
+            rows = [stored.object for stored in found.items]
+            include = exchange.query.get("includeObject", "Metadata")
+            await exchange.answer(self._tables.table(served, rows, found.metadata, include))
+            return
+        if form == "PartialObjectMetadataList":
+            partial: list[JsonValue] = [partial_of(stored.object) for stored in found.items]
+            head: JsonObject = {"kind": form, "apiVersion": "meta.k8s.io/v1"}
+            await exchange.answer({**head, "metadata": found.metadata, "items": partial})
+            return
+        head = {"kind": served.list_kind, "apiVersion": served.row.api_version, "metadata": found.metadata}
+        version = served.row.api_version
+        texts = [
+            stored.json
+            if stored.object.get("apiVersion") == version
+            else msgspec.json.encode({**stored.object, "apiVersion": version})
+            for stored in found.items
+        ]
+        await exchange.answer_bytes(
+            b"".join((msgspec.json.encode(head)[:-1], b',"items":[', b",".join(texts), b"]}"))
+        )
+
+    async def _create(self, exchange: Exchange, address: parameters.Address) -> None:
+        request = self._write_request("create", exchange, address)
+        body = await self._body(exchange)
+        if request.subresource:
+            await exchange.answer(await self._verbs.create_subresource(request, body), 201)
+            return
+        await self._written(exchange, request, await self._verbs.create(request, body), 201)
+
+    async def _patch(self, exchange: Exchange, request: Request) -> None:
+        data = await read_body(exchange.receive, exchange.headers)
+        content_type = exchange.headers.get("content-type", "").partition(";")[0].strip()
+        if content_type == _APPLY:
+            # Server-side apply is one more change of the stored object: it belongs into Verbs.patch.
+            raise StatusError(
+                415,
+                "UnsupportedMediaType",
+                "server-side apply is not served by this server yet; use client-side apply",
+            )
+        if content_type not in list(PatchType):
+            raise unsupported_media_type(content_type, [one.value for one in PatchType])
+        patch = parse_body(self._verbs.registry.schema, data, "application/json")
+        await self._written(
+            exchange, request, await self._verbs.patch(request, PatchType(content_type), patch)
+        )
+
+    async def _delete(self, exchange: Exchange, address: parameters.Address) -> None:
+        options, dry_run = parameters.delete_options(exchange.query, await self._body(exchange))
+        write = Options(dry_run=dry_run)
+        if address.name:
+            request = self._verbs.request(
+                "delete", address.path, address.namespace, address.name, options=write
+            )
+            await exchange.answer(await self._verbs.delete(request, options))
+            return
+        request = self._verbs.request("deletecollection", address.path, address.namespace, "", options=write)
+        query = parameters.list_query(exchange.query, address)
+        deleted: list[JsonValue] = list(await self._verbs.delete_collection(request, query, options))
+        head: JsonObject = {"kind": request.served.list_kind, "apiVersion": request.served.row.api_version}
+        metadata: JsonObject = {"resourceVersion": str(self._verbs.store.revision)}
+        await exchange.answer({**head, "metadata": metadata, "items": deleted})
+
+    async def _written(self, exchange: Exchange, request: Request, outcome: Outcome, code: int = 200) -> None:
+        exchange.warnings += outcome.warnings
+        await self._show(exchange, request, outcome.object, code)
+
+    async def _show(self, exchange: Exchange, request: Request, obj: JsonObject, code: int = 200) -> None:
+        served = request.served
+        if served.custom is not None and served.custom.deprecation:
+            exchange.warnings += (served.custom.deprecation,)
+        form = parameters.wanted_form(exchange.headers.get("accept", ""))
+        if form == "Table" and request.subresource != "scale":
+            include = exchange.query.get("includeObject", "Metadata")
+            revision = obj.get("metadata", {})
+            version = revision.get("resourceVersion", "") if isinstance(revision, dict) else ""
+            obj = self._tables.table(served, [obj], {"resourceVersion": version}, include)
+        elif form == "PartialObjectMetadata":
+            obj = partial_of(obj)
+        await exchange.answer(obj, code)
+
+    async def _body(self, exchange: Exchange) -> JsonValue:
+        data = await read_body(exchange.receive, exchange.headers)
+        return parse_body(self._verbs.registry.schema, data, exchange.headers.get("content-type", ""))
+
+    def _request(self, verb: str, address: parameters.Address) -> Request:
+        return self._verbs.request(verb, address.path, address.namespace, address.name, address.subresource)
+
+    def _write_request(self, verb: str, exchange: Exchange, address: parameters.Address) -> Request:
+        options = parameters.write_options(exchange.query)
+        return self._verbs.request(
+            verb, address.path, address.namespace, address.name, address.subresource, options=options
+        )
+
+
+def partial_of(obj: JsonObject) -> JsonObject:
+    """The object's metadata alone."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": obj.get("metadata", {}),
+    }
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    raw: bytes = scope["query_string"]
+    if len(raw) > _MOST_QUERY:
+        raise bad_request("the query string is too long")
+    return parse_qsl(raw.decode("latin-1"), keep_blank_values=True)

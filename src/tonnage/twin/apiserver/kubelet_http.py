@@ -1,0 +1,95 @@
+"""A plain HTTPS GET whose body is read as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import h11
+
+from tonnage.twin.apiserver.statuses import StatusError
+
+_CONNECT_S: Final = 10.0
+_MOST_ERROR: Final = 64 << 10
+
+
+class KubeletResponse:
+    """The answer; `chunks` reads its body once."""
+
+    def __init__(self, connection: h11.Connection, reader: asyncio.StreamReader, code: int) -> None:
+        self._connection = connection
+        self._reader = reader
+        self.code = code
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Parts of the body."""
+        while True:
+            event = await next_event(self._connection, self._reader)
+            if isinstance(event, h11.Data):
+                yield bytes(event.data)
+            else:
+                return
+
+    async def whole(self) -> bytes:
+        """The body, up to a bound."""
+        body = b""
+        async for data in self.chunks():
+            body += data
+            if len(body) > _MOST_ERROR:
+                break
+        return body[:_MOST_ERROR]
+
+
+@asynccontextmanager
+async def open_response(
+    host: str, port: int, path: str, context: ssl.SSLContext
+) -> AsyncIterator[KubeletResponse]:
+    """The answer to `GET https://host:port/path`. Raises ApiError 500 when nobody answers."""
+    reader, writer = await connect(host, port, context)
+    try:
+        connection = h11.Connection(h11.CLIENT)
+        headers = [("host", f"{host}:{port}"), ("connection", "close")]
+        request = connection.send(h11.Request(method="GET", target=path, headers=headers))
+        writer.write((request or b"") + (connection.send(h11.EndOfMessage()) or b""))
+        try:
+            event = await next_event(connection, reader)
+        except (OSError, h11.ProtocolError) as error:
+            raise dial_error(host, port, error) from None
+        if not isinstance(event, h11.Response):
+            raise dial_error(host, port, "the connection was closed")
+        yield KubeletResponse(connection, reader, event.status_code)
+    finally:
+        writer.close()
+
+
+async def connect(
+    host: str, port: int, context: ssl.SSLContext
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A TLS connection. Raises ApiError 500."""
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            return await asyncio.open_connection(host, port, ssl=context)
+    except (OSError, TimeoutError) as error:
+        raise dial_error(host, port, error) from None
+
+
+async def next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
+    """The next event of the connection; informational responses are passed over."""
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(64 << 10))
+        elif not isinstance(event, h11.InformationalResponse):
+            return event
+
+
+def dial_error(host: str, port: int, error: object) -> StatusError:
+    """500: nobody there."""
+    return StatusError(
+        500,
+        "InternalError",
+        f"Internal error occurred: error dialing backend: dial tcp {host}:{port}: {error}",
+    )

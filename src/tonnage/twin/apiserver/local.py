@@ -1,0 +1,138 @@
+"""The Kubernetes port in process: the same pipeline as over HTTP, without the wire."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import msgspec
+
+from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.listing import ListQuery
+from tonnage.twin.apiserver.requests import DeleteOptions
+from tonnage.twin.apiserver.verbs import Verbs, WatchOptions
+from tonnage.wire.kinds import Kind
+from tonnage.wire.objects import Object
+
+T = TypeVar("T", bound=Object)
+
+
+class LocalKubernetes:
+    """A client of the server in the same process; what it reads are its own copies."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
+        """The object. Raises ApiError 404."""
+        request = self._verbs.request("get", _path(kind), namespace or "", name)
+        return _read(kind, await self._verbs.get(request))
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing[T]:
+        """All matching objects as one consistent list."""
+        request = self._verbs.request("list", _path(kind), namespace or "", "")
+        page = self._verbs.page(request, ListQuery(namespace or "", label_selector, field_selector))
+        return Listing([_read(kind, one.object) for one in page.items], str(page.revision))
+
+    async def watch(
+        self,
+        kind: Kind[T],
+        *,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncIterator[Change[T]]:
+        """Every change after `resource_version`; ends when the watches are cut. Raises GoneError."""
+        request = self._verbs.request("watch", _path(kind), namespace or "", "")
+        query = ListQuery(namespace or "", label_selector, field_selector, resource_version=resource_version)
+        async for seen in self._verbs.watch(request, query, WatchOptions(bookmarks=True)):
+            if seen.stored is None:
+                obj = kind.type(api_version=kind.api_version, kind=kind.kind)
+                obj.metadata.resource_version = str(seen.revision)
+            else:
+                obj = _read(kind, seen.stored.object)
+            yield Change(ChangeType(seen.type), obj)
+
+    async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
+        """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
+        plain = _plain(body)
+        request = self._verbs.request("create", _path(kind), namespace or _namespace(plain), "")
+        return _read(kind, (await self._verbs.create(request, plain)).object)
+
+    async def replace(
+        self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None, subresource: str = ""
+    ) -> T:
+        """PUT of the whole object. Raises ApiError 409 Conflict when its resourceVersion is stale."""
+        plain = _plain(body)
+        metadata = plain.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
+        request = self._verbs.request(
+            "update", _path(kind), namespace or _namespace(plain), str(name or ""), subresource
+        )
+        return _read(kind, (await self._verbs.update(request, plain)).object)
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        patch: JsonValue,
+        *,
+        namespace: str | None = None,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+    ) -> T:
+        """The object after the patch."""
+        request = self._verbs.request("patch", _path(kind), namespace or "", name, subresource)
+        return _read(kind, (await self._verbs.patch(request, patch_type, patch)).object)
+
+    async def delete(
+        self,
+        kind: Kind[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        grace_period_s: int | None = None,
+        propagation: str = "Background",
+        uid: str | None = None,
+    ) -> None:
+        """Ask for deletion. Raises ApiError 404, 409."""
+        request = self._verbs.request("delete", _path(kind), namespace or "", name)
+        await self._verbs.delete(request, DeleteOptions(grace_period_s, propagation, uid or ""))
+
+    async def create_subresource(
+        self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
+    ) -> None:
+        """POST to a subresource, such as a pod's `binding` or `eviction`."""
+        request = self._verbs.request("create", _path(kind), namespace or "", name, subresource)
+        await self._verbs.create_subresource(request, body)
+
+
+def _path(kind: Kind[T]) -> tuple[str, str, str]:
+    return kind.group, kind.version, kind.plural
+
+
+def _read(kind: Kind[T], obj: JsonObject) -> T:
+    return msgspec.convert(obj, kind.type)
+
+
+def _plain(body: JsonObject | Object) -> JsonObject:
+    if isinstance(body, dict):
+        return body
+    plain = msgspec.to_builtins(body)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _namespace(body: JsonObject) -> str:
+    metadata = body.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else ""
+    return namespace if isinstance(namespace, str) else ""

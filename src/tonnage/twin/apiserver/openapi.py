@@ -1,0 +1,207 @@
+"""OpenAPI v3 documents, one a group version: enough for kubectl's validation choice, patches and `explain`.
+
+Field descriptions are sentences of Kubernetes' authors; they come from the lightkube-models package when a
+document is asked for, and are nowhere kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import copied
+from tonnage.twin.apiserver.descriptions import Descriptions
+from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.statuses import no_such_path
+from tonnage.wire.schema import Field, Schema
+
+_SCALARS: Final[dict[str, JsonObject]] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "bytes": {"type": "string", "format": "byte"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "float64": {"type": "number", "format": "double"},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "int-or-string": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    "time": {"type": "string", "format": "date-time"},
+    "micro-time": {"type": "string", "format": "date-time"},
+    "duration": {"type": "string"},
+    "raw": {"type": "object"},
+    "schema-or-array": {},
+    "schema-or-bool": {},
+    "schema-or-strings": {},
+}
+_WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
+
+
+class OpenApi:
+    """Documents made when they are asked for."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._built: dict[str, bytes] = {}
+
+    def document(self, path: str) -> bytes:
+        """The index for an empty path, else the document of `api/v1`, `apis/apps/v1`. Raises ApiError 404."""
+        groups = {
+            (f"apis/{group}/{version}" if group else f"api/{version}"): found
+            for group, versions in self._registry.group_versions().items()
+            for version, found in versions.items()
+        }
+        if not path:
+            return msgspec.json.encode(
+                {"paths": {name: _entry(name, found) for name, found in groups.items()}}
+            )
+        if path not in groups:
+            raise no_such_path()
+        found = groups[path]
+        if any(served.custom is not None for served in found):
+            return self._make(path, found)
+        if path not in self._built:
+            self._built[path] = self._make(path, found)
+        return self._built[path]
+
+    def _make(self, path: str, found: list[Served]) -> bytes:
+        schemas = _Schemas(self._registry.schema, Descriptions())
+        paths: JsonObject = {}
+        for served in found:
+            schemas.add_kind(served)
+            paths |= _paths(path, served)
+        return msgspec.json.encode(
+            {
+                "openapi": "3.0.0",
+                "info": {"title": "Kubernetes", "version": "v1.35.8"},
+                "paths": paths,
+                "components": {"schemas": schemas.found},
+            }
+        )
+
+
+def _entry(name: str, found: list[Served]) -> JsonObject:
+    # Clients keep a document as long as its hash stays: it changes with what custom kinds look like.
+    facts = [[served.row.kind, served.custom.schema if served.custom else None] for served in found]
+    tag = hashlib.sha256(msgspec.json.encode(facts)).hexdigest().upper()
+    return {"serverRelativeURL": f"/openapi/v3/{name}?hash={tag}"}
+
+
+def _paths(path: str, served: Served) -> JsonObject:
+    row = served.row
+    kind: JsonObject = {"group": row.group, "version": row.version, "kind": row.kind}
+    base = f"/{path}/namespaces/{{namespace}}/{row.plural}" if row.namespaced else f"/{path}/{row.plural}"
+
+    def operation(action: str, *parameters: str) -> JsonObject:
+        listed: list[JsonValue] = [
+            {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+            for name in parameters
+        ]
+        return {
+            "parameters": listed,
+            "responses": {"200": {"description": "OK"}},
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": kind,
+        }
+
+    return {
+        base: {"get": operation("list"), "post": operation("post", *_WRITES)},
+        f"{base}/{{name}}": {
+            "get": operation("get"),
+            "put": operation("put", *_WRITES),
+            "patch": operation("patch", *_WRITES, "force"),
+            "delete": operation("delete", "dryRun"),
+        },
+    }
+
+
+class _Schemas:
+    """Schemas of kinds and of every type that they are made of."""
+
+    def __init__(self, schema: Schema, descriptions: Descriptions) -> None:
+        self.found: JsonObject = {}
+        self._schema = schema
+        self._descriptions = descriptions
+
+    def add_kind(self, served: Served) -> None:
+        """Add a kind, marked as one."""
+        row = served.row
+        kind: JsonObject = {"group": row.group, "version": row.version, "kind": row.kind}
+        if served.custom is None:
+            name = self._add_type(row.type)
+            described = self.found[name]
+        else:
+            name = f"{'.'.join(reversed(row.group.split('.')))}.{row.version}.{row.kind}"
+            described = self.found[name] = self._custom(served.custom.schema)
+        assert isinstance(described, dict)
+        described["x-kubernetes-group-version-kind"] = [kind]
+
+    def _custom(self, schema: JsonObject) -> JsonObject:
+        described = copied(schema)
+        own = described.setdefault("properties", {})
+        assert isinstance(own, dict)
+        metadata = self._add_type("meta/v1.ObjectMeta")
+        own["apiVersion"] = own["kind"] = {"type": "string"}
+        own["metadata"] = {"allOf": [{"$ref": f"#/components/schemas/{metadata}"}]}
+        return described
+
+    def _add_type(self, type_name: str) -> str:
+        name = _public_name(type_name)
+        if name in self.found:
+            return name
+        described: JsonObject = {"type": "object"}
+        # Set before its fields are read: types contain themselves.
+        self.found[name] = described
+        about, fields = self._descriptions.of(type_name)
+        if about:
+            described["description"] = about
+        properties: JsonObject = {}
+        for field in self._schema.types[type_name].fields.values():
+            properties[field.name] = self._field(field, fields.get(field.name, ""))
+        described["properties"] = properties
+        required: list[JsonValue] = [
+            field.name for field in self._schema.types[type_name].fields.values() if field.required
+        ]
+        if required:
+            described["required"] = required
+        return name
+
+    def _field(self, field: Field, about: str) -> JsonObject:
+        found = self._of(field.type, field)
+        if about:
+            found["description"] = about
+        if field.merge_key:
+            found["x-kubernetes-patch-merge-key"] = field.merge_key
+        if field.patch_strategy:
+            found["x-kubernetes-patch-strategy"] = ",".join(field.patch_strategy)
+        if field.list_type and field.type == "array":
+            found["x-kubernetes-list-type"] = field.list_type
+        if field.map_keys:
+            found["x-kubernetes-list-map-keys"] = list(field.map_keys)
+        if field.enum:
+            found["enum"] = list(field.enum)
+        if field.default is not None:
+            found["default"] = field.default
+        return found
+
+    def _of(self, word: str, field: Field) -> JsonObject:
+        """The schema of a type's word, such as `array`, `string` or `array:string`."""
+        match word.partition(":"):
+            case ("array", _, inner):
+                return {"type": "array", "items": self._of(inner or field.item, field)}
+            case ("map", _, inner):
+                return {"type": "object", "additionalProperties": self._of(inner or field.item, field)}
+            case ("object" | "", _, _) if field.ref in self._schema.types:
+                return {"allOf": [{"$ref": f"#/components/schemas/{self._add_type(field.ref)}"}]}
+        return copied(_SCALARS.get(word, {"type": "object"}))
+
+
+def _public_name(type_name: str) -> str:
+    """`core/v1.Pod` as OpenAPI documents name it."""
+    package, _, kind = type_name.rpartition(".")
+    if package.startswith("meta/"):
+        return f"io.k8s.apimachinery.pkg.apis.{package.replace('/', '.')}.{kind}"
+    if package.startswith("apiextensions/"):
+        return f"io.k8s.apiextensions-apiserver.pkg.apis.{package.replace('/', '.')}.{kind}"
+    return f"io.k8s.api.{package.replace('/', '.')}.{kind}"

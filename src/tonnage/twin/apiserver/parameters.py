@@ -1,0 +1,140 @@
+"""Query strings, headers and paths of requests, read strictly where upstream does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.access import at, items, text
+from tonnage.twin.apiserver.listing import ListQuery
+from tonnage.twin.apiserver.requests import DeleteOptions, FieldValidation, Options
+from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.twin.apiserver.verbs import WatchOptions
+
+_TRUE: Final = ("true", "1", "t", "True", "TRUE")
+_MOST_SECONDS: Final = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a path names: `path` is (group, version, plural)."""
+
+    path: tuple[str, str, str]
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: tuple[str, ...] = ()
+
+
+def address_of(segments: list[str]) -> Address | None:
+    """The resource that path segments name, or None.
+
+    >>> address_of(["api", "v1", "namespaces", "ml", "pods", "train", "log"]).subresource
+    'log'
+    """
+    if segments[:1] == ["api"] and len(segments) > 2:
+        group, version, rest = "", segments[1], segments[2:]
+    elif segments[:1] == ["apis"] and len(segments) > 3:
+        group, version, rest = segments[1], segments[2], segments[3:]
+    else:
+        return None
+    namespace = ""
+    if (
+        rest[0] == "namespaces"
+        and len(rest) > 2
+        and not (len(rest) == 3 and rest[2] in ("status", "finalize"))
+    ):
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource = (*rest[:3], "", "")[:3]
+    return Address((group, version, plural), namespace, name, subresource, tuple(rest[3:]))
+
+
+def flag_of(query: Mapping[str, str], name: str) -> bool:
+    """Whether a parameter is true."""
+    return query.get(name, "") in _TRUE
+
+
+def count_of(query: Mapping[str, str], name: str, most: int) -> int | None:
+    """A parameter's count, None if it is not given. Raises ApiError 400."""
+    value = query.get(name, "")
+    if not value:
+        return None
+    if not value.removeprefix("-").isdecimal() or len(value) > 18:
+        raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+    return min(max(int(value), 0), most)
+
+
+def list_query(query: Mapping[str, str], address: Address) -> ListQuery:
+    """What to list or watch."""
+    fields = query.get("fieldSelector", "")
+    if address.name:
+        fields = f"metadata.name={address.name}"
+    return ListQuery(
+        address.namespace,
+        query.get("labelSelector", ""),
+        fields,
+        count_of(query, "limit", 1 << 31) or 0,
+        query.get("continue", ""),
+        query.get("resourceVersion", ""),
+        query.get("resourceVersionMatch", ""),
+    )
+
+
+def watch_options(query: Mapping[str, str], otherwise_s: float) -> WatchOptions:
+    """How a watch goes; it ends after `otherwise_s` when the client names no time."""
+    timeout = count_of(query, "timeoutSeconds", _MOST_SECONDS)
+    return WatchOptions(
+        flag_of(query, "allowWatchBookmarks"),
+        flag_of(query, "sendInitialEvents"),
+        float(timeout) if timeout else otherwise_s,
+    )
+
+
+def write_options(query: Mapping[str, str]) -> Options:
+    """Options of a write. Raises ApiError 400."""
+    dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "") or "Warn"
+    if dry_run not in ("", "All"):
+        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
+    if validation not in list(FieldValidation):
+        supported = '"Ignore", "Strict", "Warn"'
+        raise bad_request(
+            f'fieldValidation: Unsupported value: "{validation}": supported values: {supported}'
+        )
+    return Options(dry_run == "All", FieldValidation(validation), query.get("fieldManager", "")[:128])
+
+
+def delete_options(query: Mapping[str, str], body: JsonValue) -> tuple[DeleteOptions, bool]:
+    """Options of a deletion, and whether it is only tried; the body wins. Raises ApiError 400."""
+    grace = at(body, "gracePeriodSeconds")
+    if not isinstance(grace, int):
+        grace = count_of(query, "gracePeriodSeconds", 1 << 31)
+    propagation = text(body, "propagationPolicy") or query.get("propagationPolicy", "")
+    if at(body, "orphanDependents") is not None and not propagation:
+        propagation = "Orphan" if at(body, "orphanDependents") is True else "Background"
+    if propagation not in ("", "Background", "Foreground", "Orphan"):
+        supported = '"Background", "Foreground", "Orphan"'
+        raise bad_request(
+            f'propagationPolicy: Unsupported value: "{propagation}": supported values: {supported}'
+        )
+    dry_run = "All" in items(body, "dryRun") or query.get("dryRun") == "All"
+    options = DeleteOptions(
+        grace,
+        propagation,
+        text(body, "preconditions", "uid"),
+        text(body, "preconditions", "resourceVersion"),
+    )
+    return options, dry_run
+
+
+def wanted_form(accept: str) -> str:
+    """How the client wants objects: `Table`, `PartialObjectMetadata`, `PartialObjectMetadataList` or ``."""
+    for choice in accept.split(","):
+        kind, *rest = (part.strip() for part in choice.split(";"))
+        words = dict(part.partition("=")[::2] for part in rest)
+        if kind == "application/json" and words.get("g") == "meta.k8s.io":
+            return words.get("as", "")
+        if kind in ("application/json", "application/*", "*/*"):
+            return ""
+    return ""

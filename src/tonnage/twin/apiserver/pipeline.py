@@ -1,0 +1,181 @@
+"""Writes, in stages: decode, default, prepare, admit, validate, store. A stage is one function of one object.
+
+Access rules belong before `decode`, mutating and validating webhooks are admission plugins, and server-side
+apply is one more way (beside the three patches) to get from the stored object to the wanted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Final
+
+from tonnage.adapters.ports import Clock
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, copied, items, mapping, number, put, text
+from tonnage.twin.apiserver.admission import Plugin
+from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
+from tonnage.twin.apiserver.requests import Outcome, Request
+from tonnage.twin.apiserver.statuses import already_exists, bad_request, conflict, not_found
+from tonnage.twin.apiserver.store import StaleError, Store, Stored
+from tonnage.twin.apiserver.strategies import POD, prepare_create, prepare_update
+
+Change = Callable[[JsonObject], JsonValue]
+"""From the object as it is (in the request's version; not to be changed) to the body that is wanted."""
+
+_ATTEMPTS: Final = 5
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_GENERATED: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Where uids and name suffixes come from."""
+
+    uid: Callable[[], str]
+    random: Random
+
+    def suffix(self) -> str:
+        """Five characters that spell nothing."""
+        return "".join(self.random.choice(_SUFFIX_LETTERS) for _ in range(5))
+
+
+class Pipeline:
+    """Creates and updates. Deletions are in `deletion`, which shares `admit`."""
+
+    def __init__(self, store: Store, codec: Codec, clock: Clock, ids: Ids, plugins: Sequence[Plugin]) -> None:
+        self.store = store
+        self.codec = codec
+        self.clock = clock
+        self._ids = ids
+        self._plugins = plugins
+
+    async def create(self, request: Request, body: JsonValue) -> Outcome:
+        """The object as stored. Raises ApiError."""
+        served = request.served
+        obj, warnings = self.codec.decode(served, body, request.options.field_validation)
+        self._address(request, obj)
+        self._identify(obj)
+        obj = self.codec.default(served, obj)
+        prepare_create(request, obj, self.codec.empty_status(served))
+        await self.admit(request, obj, None)
+        self._check(request, obj, None)
+        name = text(obj, "metadata", "name")
+        key = (request.namespace, name)
+        if request.options.dry_run:
+            if self.store.get(request.resource, key) is not None:
+                raise already_exists(request.resource, name)
+            return Outcome(obj, warnings)
+        try:
+            return Outcome(self.store.create(request.resource, key, obj).object, warnings)
+        except StaleError:
+            raise already_exists(request.resource, name) from None
+
+    async def update(self, request: Request, change: Change) -> Outcome:
+        """The object after `change`; asked again when somebody else was faster. Raises ApiError."""
+        for _ in range(_ATTEMPTS):
+            stored = self.read(request)
+            old = self.codec.in_version(request.served, stored.object)
+            obj, warnings = self.codec.decode(request.served, change(old), request.options.field_validation)
+            self._address(request, obj)
+            self._expect(request, obj, old)
+            obj = self.codec.default(request.served, obj)
+            obj = prepare_update(request, obj, old)
+            put(obj, at(old, "metadata", "resourceVersion"), "metadata", "resourceVersion")
+            await self.admit(request, obj, old)
+            self._check(request, obj, old)
+            obj = self.codec.for_store(request.served, obj)
+            if request.options.dry_run or obj == stored.object:
+                return Outcome(obj, warnings)
+            try:
+                return Outcome(self._replace(request, obj, stored), warnings)
+            except StaleError:
+                continue
+        raise conflict(request.resource, request.name)
+
+    def read(self, request: Request) -> Stored:
+        """The object that a request names. Raises ApiError 404."""
+        stored = self.store.get(request.resource, request.key)
+        if stored is None:
+            raise not_found(request.resource, request.name)
+        return stored
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Ask every admission plugin. Raises ApiError."""
+        for plugin in self._plugins:
+            await plugin.admit(request, obj, old)
+
+    def _replace(self, request: Request, obj: JsonObject, stored: Stored) -> JsonObject:
+        """Store an update, which ends the object when it was only waiting to be let go."""
+        if may_go(request, obj):
+            return self.store.delete(request.resource, request.key, read=stored, last=obj).object
+        return self.store.update(request.resource, request.key, obj, read=stored).object
+
+    def _address(self, request: Request, obj: JsonObject) -> None:
+        """Fill in the namespace and name of the path. Raises ApiError 400 where the body says otherwise."""
+        metadata = obj.setdefault("metadata", {})
+        if not isinstance(metadata, dict):
+            raise bad_request("metadata is not an object")
+        namespace, name = text(metadata, "namespace"), text(metadata, "name")
+        if request.served.row.namespaced:
+            if namespace not in ("", request.namespace):
+                raise bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request"
+                )
+            metadata["namespace"] = request.namespace
+        else:
+            metadata.pop("namespace", None)
+        if request.verb != "create" and name != request.name:
+            if name:
+                raise bad_request(
+                    f"the name of the object ({name}) does not match the name on the URL ({request.name})"
+                )
+            metadata["name"] = request.name
+
+    def _identify(self, obj: JsonObject) -> None:
+        metadata = mapping(obj, "metadata")
+        if metadata.pop("resourceVersion", ""):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        prefix = text(metadata, "generateName")
+        if not text(metadata, "name") and prefix:
+            suffix = self._ids.suffix()
+            metadata["name"] = prefix[: _LONGEST_GENERATED - len(suffix)] + suffix
+        metadata["uid"] = self._ids.uid()
+        metadata["creationTimestamp"] = timestamp(self.clock.now())
+
+    def _expect(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
+        """Hold the writer's uid and resource version against the object's. Raises ApiError 409."""
+        uid, current = text(obj, "metadata", "uid"), text(old, "metadata", "uid")
+        if uid and uid != current:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+            raise conflict(request.resource, request.name, why)
+        version = text(obj, "metadata", "resourceVersion")
+        if version and version != text(old, "metadata", "resourceVersion"):
+            raise conflict(request.resource, request.name)
+
+    def _check(self, request: Request, obj: JsonObject, old: JsonObject | None) -> None:
+        errors = self.codec.problems(request.served, obj, old, request.subresource)
+        if errors:
+            raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
+
+
+def may_go(request: Request, obj: JsonObject) -> bool:
+    """Whether a deleted object has nobody left to wait for: no finalizer, no grace period, no content."""
+    if not text(obj, "metadata", "deletionTimestamp") or items(obj, "metadata", "finalizers"):
+        return False
+    if request.resource == POD and number(obj, "metadata", "deletionGracePeriodSeconds") > 0:
+        return False
+    return not items(obj, "spec", "finalizers") if request.resource == ("", "namespaces") else True
+
+
+def timestamp(moment: datetime) -> str:
+    """A moment as objects write it, to the second."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def fresh(stored: Stored) -> JsonObject:
+    """A copy of a stored object, to be changed."""
+    return copied(stored.object)

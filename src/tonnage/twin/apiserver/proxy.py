@@ -1,0 +1,174 @@
+"""Logs and exec, passed on to the kubelet of the pod's node.
+
+Source: pkg/registry/core/pod/strategy.go (LogLocation, streamLocation) and registry/rest/streamer (v1.35).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import mapping, mappings, number, text
+from tonnage.twin.apiserver.exchange import Exchange
+from tonnage.twin.apiserver.kubelet_http import KubeletResponse, open_response
+from tonnage.twin.apiserver.kubelet_socket import KubeletSocket, open_socket
+from tonnage.twin.apiserver.parameters import Address
+from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_path, not_found
+from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.strategies import NODE, POD
+
+_LOG_PARAMETERS: Final = frozenset(
+    {
+        "follow",
+        "previous",
+        "sinceSeconds",
+        "sinceTime",
+        "timestamps",
+        "tailLines",
+        "limitBytes",
+        "stream",
+    }
+)
+_STREAM_PARAMETERS: Final = frozenset({"command", "stdin", "stdout", "stderr", "tty"})
+_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+
+
+class KubeletProxy:
+    """Speaks to kubelets with the server's client certificate; `trust` makes the TLS context once needed."""
+
+    def __init__(self, store: Store, trust: Callable[[], ssl.SSLContext]) -> None:
+        self._store = store
+        self._trust = trust
+
+    async def logs(self, exchange: Exchange, address: Address) -> None:
+        """Stream a container's log. Raises ApiError."""
+        pod = self._pod(address)
+        container = _container(pod, exchange.query.get("container", ""))
+        if not text(pod, "spec", "nodeName"):
+            # Nothing has been written where nothing runs.
+            await exchange.answer_bytes(b"", content_type="text/plain")
+            return
+        host, port = self._kubelet(pod, "logs")
+        query = [(key, value) for key, value in exchange.query.items() if key in _LOG_PARAMETERS]
+        path = f"/containerLogs/{address.namespace}/{address.name}/{container}?{urlencode(query)}"
+        async with open_response(host, port, path, self._trust()) as response:
+            if response.code != 200:
+                raise await _refusal(response)
+            await exchange.start(200, "text/plain")
+            await exchange.chunk(b"")
+            await _until_either(_copy(response, exchange), exchange.gone())
+
+    async def stream(self, exchange: Exchange, address: Address) -> None:
+        """Relay the WebSocket of exec or attach. Raises ApiError before the connection is accepted."""
+        if address.path != ("", "v1", "pods"):
+            raise no_such_path()
+        pod = self._pod(address)
+        container = _container(pod, exchange.query.get("container", ""))
+        host, port = self._kubelet(pod, address.subresource)
+        query = [(key, value) for key, value in exchange.pairs if key in _STREAM_PARAMETERS]
+        where = "/".join(quote(part, safe="") for part in (address.namespace, address.name, container))
+        path = f"/{address.subresource}/{where}?{urlencode(query)}"
+        offered = [one for one in exchange.scope.get("subprotocols", []) if one in _PROTOCOLS]
+        if not offered:
+            raise bad_request(f"unable to negotiate a protocol: the server supports {', '.join(_PROTOCOLS)}")
+        async with open_socket(host, port, path, self._trust(), offered) as kubelet:
+            await exchange.receive()
+            await exchange.send({"type": "websocket.accept", "subprotocol": kubelet.subprotocol})
+            await _until_either(_to_client(kubelet, exchange), _to_kubelet(exchange, kubelet))
+
+    def _pod(self, address: Address) -> JsonObject:
+        stored = self._store.get(POD, (address.namespace, address.name))
+        if stored is None or address.path != ("", "v1", "pods"):
+            raise not_found(POD, address.name)
+        return stored.object
+
+    def _kubelet(self, pod: JsonObject, what: str) -> tuple[str, int]:
+        """Where the kubelet of the pod's node listens. Raises ApiError."""
+        name = text(pod, "spec", "nodeName")
+        if not name:
+            raise bad_request(f"pod {text(pod, 'metadata', 'name')} does not have a host assigned")
+        node = self._store.get(NODE, ("", name))
+        if node is None:
+            raise not_found(NODE, name)
+        addresses = mappings(node.object, "status", "addresses")
+        host = next((text(one, "address") for one in addresses if text(one, "type") == "InternalIP"), "")
+        port = number(mapping(node.object, "status", "daemonEndpoints"), "kubeletEndpoint", "Port")
+        if not host or not port:
+            raise unreachable(f"node {name} names no address of its kubelet for {what}")
+        return host, port
+
+
+def unreachable(why: str) -> StatusError:
+    """500: the kubelet could not be asked."""
+    return StatusError(500, "InternalError", f"Internal error occurred: {why}")
+
+
+def _container(pod: JsonObject, asked: str) -> str:
+    """The container meant. Raises ApiError 400."""
+    spec, pod_name = mapping(pod, "spec"), text(pod, "metadata", "name")
+    main = [text(one, "name") for one in mappings(spec, "containers")]
+    first = [text(one, "name") for one in mappings(spec, "initContainers")]
+    if asked:
+        if asked not in (*main, *first):
+            raise bad_request(f"container {asked} is not valid for pod {pod_name}")
+        return asked
+    if len(main) == 1:
+        return main[0]
+    also = f" or one of the init containers: [{' '.join(first)}]" if first else ""
+    raise bad_request(
+        f"a container name must be specified for pod {pod_name}, choose one of: [{' '.join(main)}]{also}"
+    )
+
+
+async def _refusal(response: KubeletResponse) -> ApiError:
+    said = (await response.whole()).decode(errors="replace").strip()
+    match response.code:
+        case 400:
+            return bad_request(said)
+        case 404:
+            return StatusError(404, "NotFound", f"the server could not find the requested resource ({said})")
+        case 401 | 403:
+            return StatusError(500, "InternalError", f"Internal error occurred: kubelet refused: {said}")
+        case _:
+            return StatusError(500, "InternalError", f"Internal error occurred: {said}")
+
+
+async def _copy(response: KubeletResponse, exchange: Exchange) -> None:
+    async for data in response.chunks():
+        await exchange.chunk(data)
+    await exchange.chunk(b"", last=True)
+
+
+async def _to_client(kubelet: KubeletSocket, exchange: Exchange) -> None:
+    async for data in kubelet.messages():
+        key = "bytes" if isinstance(data, bytes) else "text"
+        await exchange.send({"type": "websocket.send", key: data})
+    await exchange.send({"type": "websocket.close", "code": kubelet.close_code})
+
+
+async def _to_kubelet(exchange: Exchange, kubelet: KubeletSocket) -> None:
+    while True:
+        message = await exchange.receive()
+        if message["type"] == "websocket.disconnect":
+            await kubelet.close(message.get("code") or 1000)
+            return
+        data = message.get("bytes")
+        await kubelet.send(data if data is not None else str(message.get("text", "")))
+
+
+async def _until_either(*parts: Coroutine[None, None, None]) -> None:
+    """Run both until one ends; the other is cancelled. Raises what the first raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

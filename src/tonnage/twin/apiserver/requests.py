@@ -1,0 +1,76 @@
+"""A request as the pipeline sees it, whoever sent it: over HTTP or in process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.store import Name, Resource
+
+
+class FieldValidation(StrEnum):
+    """What becomes of unknown and duplicate fields; Warn is what the server does unasked."""
+
+    STRICT = "Strict"
+    WARN = "Warn"
+    IGNORE = "Ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a writer may say besides the body."""
+
+    dry_run: bool = False
+    field_validation: FieldValidation = FieldValidation.WARN
+    field_manager: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """The body of a deletion. `propagation` is Background, Foreground, Orphan, or empty: the kind's own."""
+
+    grace_period_s: int | None = None
+    propagation: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of which object; `name` is empty for a collection and for a generated name."""
+
+    verb: str
+    served: Served
+    namespace: str
+    name: str
+    subresource: str = ""
+    options: Options = field(default_factory=Options)
+    user: User = field(default_factory=lambda: User("system:admin", ("system:masters",)))
+
+    @property
+    def resource(self) -> Resource:
+        """Where the store keeps the object."""
+        return self.served.key
+
+    @property
+    def key(self) -> Name:
+        """The object's name in the store."""
+        return self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The object after a write, in its resource's storage version, and what the client is warned of."""
+
+    object: JsonObject
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,126 @@
+"""The resources that the server serves: built-in kinds from the schema table, custom kinds as defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.store import Resource
+from tonnage.wire.schema import KindRow, Schema, Subresource
+
+
+@dataclass(frozen=True, slots=True)
+class CustomVersion:
+    """What a CustomResourceDefinition says of one version. `schema` is its openAPIV3Schema."""
+
+    definition: str
+    storage_api_version: str
+    schema: JsonObject
+    columns: tuple[JsonObject, ...] = ()
+    scale: JsonObject | None = None
+    selectable: tuple[str, ...] = ()
+    deprecation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A resource in one version: what discovery lists and requests are routed to."""
+
+    row: KindRow
+    list_kind: str
+    custom: CustomVersion | None = None
+    subresources: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def key(self) -> Resource:
+        """Where the store keeps its objects; the same for all versions."""
+        return self.row.group, self.row.plural
+
+    @property
+    def has_status(self) -> bool:
+        """Whether status is written apart from the rest."""
+        return "status" in self.subresources
+
+
+# Served by no handler of ours: subresources of a kubelet's or of a controller's protocols.
+_UNSERVED = frozenset({"proxy", "portforward", "ephemeralcontainers", "resize", "token", "approval"})
+# Reviews (RBAC and authentication) have no store; the second events API is the first one under another name.
+_UNSERVED_KINDS = frozenset({("", "ComponentStatus")})
+_UNSERVED_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io", "events.k8s.io"})
+
+
+def built_in(schema: Schema) -> Iterator[Served]:
+    """The kinds of the table that the server serves."""
+    for row in schema.kinds:
+        if (
+            row.group in _UNSERVED_GROUPS
+            or "list" not in row.verbs
+            or (row.group, row.kind) in _UNSERVED_KINDS
+        ):
+            continue
+        subresources = tuple(sub for sub in row.subresources if sub.name not in _UNSERVED)
+        served = KindRow(
+            **{
+                **{name: getattr(row, name) for name in row.__struct_fields__},
+                "subresources": subresources,
+            }
+        )
+        yield Served(served, f"{row.kind}List", None, frozenset(sub.name for sub in subresources))
+
+
+class Registry:
+    """Resources by group, version and plural. Custom ones come and go."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._served: dict[tuple[str, str, str], Served] = {}
+        self._kinds: dict[tuple[str, str, str], Served] = {}
+        for served in built_in(schema):
+            self._add(served)
+
+    def find(self, group: str, version: str, plural: str) -> Served | None:
+        """The resource at a path, or None."""
+        return self._served.get((group, version, plural))
+
+    def find_kind(self, group: str, version: str, kind: str) -> Served | None:
+        """The resource of a kind, or None."""
+        return self._kinds.get((group, version, kind))
+
+    def any_version(self, resource: Resource) -> Served | None:
+        """The resource in the first of its versions, or None."""
+        return next((served for served in self if served.key == resource), None)
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(self._served.values())
+
+    def replace_custom(self, definition: str, served: list[Served]) -> None:
+        """Serve these versions of a custom kind, and no others of its definition."""
+        for table in (self._served, self._kinds):
+            for path, old in list(table.items()):
+                if old.custom is not None and old.custom.definition == definition:
+                    del table[path]
+        for one in served:
+            self._add(one)
+
+    def group_versions(self) -> dict[str, dict[str, list[Served]]]:
+        """Resources by group and version, in the order of serving, the core group first."""
+        result: dict[str, dict[str, list[Served]]] = {"": {}}
+        for served in self:
+            result.setdefault(served.row.group, {}).setdefault(served.row.version, []).append(served)
+        return result
+
+    def _add(self, served: Served) -> None:
+        row = served.row
+        self._served[row.group, row.version, row.plural] = served
+        self._kinds[row.group, row.version, row.kind] = served
+
+
+def scale_subresource() -> Subresource:
+    """The subresource that a custom kind with `scale` has."""
+    return Subresource("scale", "autoscaling", "v1", "Scale", ("get", "patch", "update"))
+
+
+def status_subresource(row: KindRow) -> Subresource:
+    """The subresource that a custom kind with `status` has."""
+    return Subresource("status", row.group, row.version, row.kind, ("get", "patch", "update"))

@@ -1,0 +1,100 @@
+"""The API server as a whole: assembled, started, stopped."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Final
+
+from tonnage.adapters.ports import Clock
+from tonnage.twin.apiserver.admission import Plugin, default_plugins
+from tonnage.twin.apiserver.bootstrap import bootstrap
+from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.local import LocalKubernetes
+from tonnage.twin.apiserver.pipeline import Ids, Pipeline
+from tonnage.twin.apiserver.resources import Registry
+from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.verbs import Verbs
+from tonnage.wire.schema import load_schema
+
+if TYPE_CHECKING:
+    from tonnage.twin.apiserver.listener import Listener
+    from tonnage.twin.pki import Authority
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the server is and what lets one in. The token is a secret."""
+
+    url: str
+    ca_pem: bytes
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Endpoint(url={self.url!r})"
+
+
+class ApiServer:
+    """One cluster's API: `local()` at once, HTTPS between `start` and `stop`."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        store: Store | None = None,
+        random: Random | None = None,
+        plugins: Sequence[Plugin] = (),
+    ) -> None:
+        """`plugins` are asked after the built-in ones. A seeded `random` makes uids and names repeatable."""
+        self.store = store or Store()
+        self._clock = clock
+        self._random = random or SystemRandom()
+        self.registry = Registry(load_schema())
+        admission = (*default_plugins(self.store), *plugins)
+        ids = Ids(self._uid, self._random)
+        pipeline = Pipeline(self.store, Codec(self.registry), clock, ids, admission)
+        self.verbs = Verbs(self.store, self.registry, clock, pipeline)
+        bootstrap(self.store, clock, self._uid)
+        self.verbs.definitions.settle_all()
+        self._listener: Listener | None = None
+
+    def local(self) -> LocalKubernetes:
+        """A client in this process."""
+        return LocalKubernetes(self.verbs)
+
+    async def start(
+        self,
+        authority: Authority,
+        *,
+        host: str = LOOPBACK,
+        port: int = 0,
+        token: str | None = None,
+    ) -> Endpoint:
+        """Listen with a certificate of `authority`; port 0 takes a free one.
+
+        Raises:
+            ConfigError: the port is in use, or may not be taken.
+        """
+        from tonnage.twin.apiserver.listener import Listener
+
+        token = token or secrets.token_urlsafe(32)
+        listener = Listener(self.verbs, self._clock, self._random, authority, token)
+        bound = await listener.start(host, port)
+        self._listener = listener
+        shown = f"[{host}]" if ":" in host else host
+        return Endpoint(f"https://{shown}:{bound}", authority.certificate_pem, token)
+
+    async def stop(self) -> None:
+        """End every watch and stop listening. Objects stay; `start` may follow."""
+        self.store.cut_watches()
+        if self._listener is not None:
+            await self._listener.stop()
+            self._listener = None
+
+    def _uid(self) -> str:
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))

@@ -1,0 +1,167 @@
+"""The API server's refusals, worded as upstream words them, and their Status objects.
+
+Source: k8s.io/apimachinery, api/errors (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tonnage.model.errors import ApiError, GoneError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.objects.problems import InvalidError
+from tonnage.twin.apiserver.store import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One field that is wrong."""
+
+    reason: str
+    message: str
+    field: str
+
+
+class StatusError(ApiError):
+    """An ApiError that knows its Status' details."""
+
+    def __init__(self, code: int, reason: str, message: str, *, details: JsonObject | None = None) -> None:
+        super().__init__(code, reason, message)
+        self.details = details or {}
+
+
+def status_of(error: ApiError) -> JsonObject:
+    """The Status object of a refusal."""
+    if isinstance(error, InvalidError):
+        return error.status
+    status: JsonObject = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+        "reason": error.reason,
+    }
+    if isinstance(error, StatusError) and error.details:
+        status["details"] = error.details
+    return {**status, "code": error.code}
+
+
+def success(resource: Resource, name: str, uid: str) -> JsonObject:
+    """The Status that answers a finished deletion."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {**_details(resource, name), "uid": uid},
+    }
+
+
+def qualified(resource: Resource) -> str:
+    """`pods`, `deployments.apps`."""
+    group, plural = resource
+    return f"{plural}.{group}" if group else plural
+
+
+def not_found(resource: Resource, name: str) -> StatusError:
+    """404 of an object."""
+    return StatusError(
+        404, "NotFound", f'{qualified(resource)} "{name}" not found', details=_details(resource, name)
+    )
+
+
+def no_such_path() -> StatusError:
+    """404 of a path that the server does not serve."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def already_exists(resource: Resource, name: str) -> StatusError:
+    """409 of a create."""
+    message = f'{qualified(resource)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str = "") -> StatusError:
+    """409 of a write that read something older."""
+    why = why or (
+        "the object has been modified; please apply your changes to the latest version and try again"
+    )
+    message = f'Operation cannot be fulfilled on {qualified(resource)} "{name}": {why}'
+    return StatusError(409, "Conflict", message, details=_details(resource, name))
+
+
+def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Cause] = ()) -> StatusError:
+    """403: admission says no."""
+    subject = f'{qualified(resource)} "{name}"' if name else qualified(resource)
+    details = _details(resource, name)
+    if causes:
+        details["causes"] = _causes(causes)
+    return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details=details)
+
+
+def bad_request(message: str) -> StatusError:
+    """400."""
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized() -> StatusError:
+    """401: nobody we know."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def method_not_allowed(
+    message: str = "the server does not allow this method on the requested resource",
+) -> StatusError:
+    """405."""
+    return StatusError(405, "MethodNotAllowed", message)
+
+
+def unsupported_media_type(got: str, accepted: Sequence[str]) -> StatusError:
+    """415 of a body."""
+    message = (
+        "the body of the request was in an unknown format - accepted media types include: "
+        f"{', '.join(accepted)}"
+    )
+    return StatusError(415, "UnsupportedMediaType", message, details={"received": got} if got else {})
+
+
+def too_large(limit: int) -> StatusError:
+    """413 of a body."""
+    message = f"Request entity too large: limit is {limit}"
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
+def too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> StatusError:
+    """429, such as an eviction that a disruption budget forbids."""
+    details: JsonObject = {"causes": _causes(causes)} if causes else {}
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
+    return StatusError(429, "TooManyRequests", message, details=details)
+
+
+def unavailable(message: str) -> StatusError:
+    """503."""
+    return StatusError(503, "ServiceUnavailable", message)
+
+
+def expired(message: str) -> GoneError:
+    """410."""
+    return GoneError(message)
+
+
+def _details(resource: Resource, name: str) -> JsonObject:
+    group, kind = resource
+    return {
+        **({"name": name} if name else {}),
+        **({"group": group} if group else {}),
+        "kind": kind,
+    }
+
+
+def _causes(causes: Sequence[Cause]) -> list[JsonValue]:
+    return [
+        {"reason": cause.reason, "message": cause.message, **({"field": cause.field} if cause.field else {})}
+        for cause in causes
+    ]

@@ -1,0 +1,167 @@
+"""What the server itself writes into an object, per kind: metadata, status, generation.
+
+Source: the registry strategies of k8s.io/kubernetes (pkg/registry/*/*/strategy.go) and
+apiserver's rest.FillObjectMetaSystemFields, BeforeCreate, BeforeUpdate (v1.35).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.store import Resource
+
+POD: Final[Resource] = ("", "pods")
+NODE: Final[Resource] = ("", "nodes")
+NAMESPACE: Final[Resource] = ("", "namespaces")
+
+_COUNTED: Final[frozenset[Resource]] = frozenset(
+    {
+        POD,
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apps", "daemonsets"),
+        ("apps", "deployments"),
+        ("apps", "replicasets"),
+        ("apps", "statefulsets"),
+        ("batch", "cronjobs"),
+        ("batch", "jobs"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("networking.k8s.io", "ingressclasses"),
+        ("networking.k8s.io", "ingresses"),
+        ("networking.k8s.io", "networkpolicies"),
+        ("policy", "poddisruptionbudgets"),
+        ("resource.k8s.io", "deviceclasses"),
+        ("resource.k8s.io", "resourceslices"),
+        ("scheduling.k8s.io", "priorityclasses"),
+    }
+)
+"""Kinds whose metadata.generation counts changes of what is desired."""
+
+_FIRST_STATUS: Final[dict[Resource, JsonObject]] = {
+    POD: {"phase": "Pending"},
+    NAMESPACE: {"phase": "Active"},
+    ("", "persistentvolumes"): {"phase": "Pending"},
+    ("", "persistentvolumeclaims"): {"phase": "Pending"},
+}
+# A kubelet registers its node with capacity and conditions.
+_STATUS_AT_BIRTH: Final = frozenset({NODE})
+
+
+def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject | None) -> None:
+    """Make `obj` what a fresh object looks like. `empty_status` is what the kind's status is when unset."""
+    served = request.served
+    metadata = mapping(obj, "metadata")
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"):
+        metadata.pop(key, None)
+    if counts_generations(served):
+        metadata["generation"] = 1
+    if served.has_status and served.key not in _STATUS_AT_BIRTH:
+        first = _FIRST_STATUS.get(served.key, empty_status)
+        if first is None:
+            obj.pop("status", None)
+        else:
+            obj["status"] = copied(first)
+    if served.key == POD:
+        put(obj, qos_class(mapping(obj, "spec")), "status", "qosClass")
+    if served.key == NAMESPACE:
+        put(obj, ["kubernetes"], "spec", "finalizers")
+
+
+def prepare_update(request: Request, obj: JsonObject, old: JsonObject) -> JsonObject:
+    """What `obj`, sent to this (sub)resource, makes of `old`."""
+    served = request.served
+    if request.subresource == "status":
+        return _with_status(served, obj, old)
+    if request.subresource == "finalize":
+        result = copied(old)
+        put(result, at(obj, "spec", "finalizers") or [], "spec", "finalizers")
+        return result
+    if served.has_status:
+        obj.pop("status", None)
+        if "status" in old:
+            obj["status"] = copied(mapping(old, "status"))
+    if served.key == NAMESPACE:
+        put(obj, at(old, "spec", "finalizers") or [], "spec", "finalizers")
+    keep_identity(obj, old)
+    count_generation(served, obj, old)
+    return obj
+
+
+def keep_identity(obj: JsonObject, old: JsonObject) -> None:
+    """Give `obj` what no writer changes."""
+    metadata, known = mapping(obj, "metadata"), mapping(old, "metadata")
+    for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        metadata.pop(key, None)
+        if key in known:
+            metadata[key] = known[key]
+    for key in ("managedFields", "selfLink"):
+        metadata.pop(key, None)
+
+
+def counts_generations(served: Served) -> bool:
+    """Whether metadata.generation means something for the kind."""
+    return served.custom is not None or served.key in _COUNTED
+
+
+def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
+    """Raise metadata.generation when what is desired has changed."""
+    if counts_generations(served) and _desired(served, obj) != _desired(served, old):
+        put(obj, number(old, "metadata", "generation") + 1, "metadata", "generation")
+
+
+def _desired(served: Served, obj: JsonObject) -> JsonObject:
+    passed_over = {"metadata", "status", "apiVersion", "kind"} if served.has_status else {"metadata"}
+    return {key: value for key, value in obj.items() if key not in passed_over}
+
+
+def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject:
+    result = copied(old)
+    drop(result, "status")
+    if "status" in obj:
+        result["status"] = copied(mapping(obj, "status"))
+    if served.key == POD:
+        put(result, at(old, "status", "qosClass"), "status", "qosClass")
+    if served.key in (POD, NODE):
+        for key in ("labels", "annotations"):
+            drop(result, "metadata", key)
+            if key in mapping(obj, "metadata"):
+                put(result, copied(mapping(obj, "metadata", key)), "metadata", key)
+    return result
+
+
+def qos_class(spec: JsonObject) -> str:
+    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers.
+
+    >>> qos_class({"containers": [{"resources": {"requests": {"cpu": "1"}}}]})
+    'Burstable'
+    """
+    containers = [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
+    if at(spec, "resources"):
+        containers = [spec]
+    guaranteed, asks = True, False
+    for container in containers:
+        requests = _compute(mapping(container, "resources", "requests"))
+        limits = _compute(mapping(container, "resources", "limits"))
+        asks = asks or bool(requests) or bool(limits)
+        if limits.keys() != {"cpu", "memory"} or any(
+            requests.get(name, amount) != amount for name, amount in limits.items()
+        ):
+            guaranteed = False
+    if not asks:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _compute(amounts: JsonObject) -> dict[str, str]:
+    return {
+        name: text(amounts, name) or str(amounts[name])
+        for name in ("cpu", "memory")
+        if name in amounts and amounts[name] not in ("0", 0)
+    }

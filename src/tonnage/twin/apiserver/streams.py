@@ -1,0 +1,117 @@
+"""Watches over HTTP: one JSON line an event, until the client goes, the time is up, or the log moved on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Final
+
+import msgspec
+
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver import parameters
+from tonnage.twin.apiserver.exchange import Exchange
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.statuses import status_of
+from tonnage.twin.apiserver.store import Stored
+from tonnage.twin.apiserver.tables import Tables
+from tonnage.twin.apiserver.verbs import Verbs
+from tonnage.twin.apiserver.watching import Seen
+
+_SHORTEST_S: Final = 1800.0
+_INITIAL_END: Final = "k8s.io/initial-events-end"
+
+
+class WatchStream:
+    """Runs watches for clients."""
+
+    def __init__(self, verbs: Verbs, tables: Tables, random: Random) -> None:
+        self._verbs = verbs
+        self._tables = tables
+        self._random = random
+
+    async def run(self, exchange: Exchange, request: Request, address: parameters.Address) -> None:
+        """Send every event that the query asks for. Raises ApiError before anything is sent."""
+        query = parameters.list_query(exchange.query, address)
+        # Spread over an hour, so that clients do not all come back at once.
+        otherwise_s = _SHORTEST_S * (1 + self._random.random())
+        options = parameters.watch_options(exchange.query, otherwise_s)
+        form = _Form(self._tables, request.served, exchange)
+        events = self._verbs.watch(request, query, options)
+        await exchange.start(200, "application/json")
+        # The headers must go out at once: a client waits for them before it acts.
+        await exchange.chunk(b"")
+        sending = asyncio.ensure_future(self._send(exchange, events, form))
+        leaving = asyncio.ensure_future(exchange.gone())
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _send(self, exchange: Exchange, events: AsyncIterator[Seen], form: _Form) -> None:
+        try:
+            async for seen in events:
+                await exchange.chunk(form.line(seen))
+        except ApiError as error:
+            status = msgspec.json.encode(status_of(error))
+            await exchange.chunk(b"".join((b'{"type":"ERROR","object":', status, b"}\n")))
+        await exchange.chunk(b"", last=True)
+
+
+class _Form:
+    """Events as the client wants them: whole objects, their metadata, or rows of a table."""
+
+    def __init__(self, tables: Tables, served: Served, exchange: Exchange) -> None:
+        self._tables = tables
+        self._served = served
+        self._form = parameters.wanted_form(exchange.headers.get("accept", ""))
+        self._include = exchange.query.get("includeObject", "Metadata")
+        self._head = True
+
+    def line(self, seen: Seen) -> bytes:
+        """The event as a line of JSON."""
+        head = f'{{"type":"{seen.type}","object":'.encode()
+        return b"".join((head, self._object(seen), b"}\n"))
+
+    def _object(self, seen: Seen) -> bytes:
+        version = self._served.row.api_version
+        if seen.stored is None:
+            metadata: JsonObject = {"resourceVersion": str(seen.revision), "creationTimestamp": None}
+            if seen.initial_end:
+                metadata["annotations"] = {_INITIAL_END: "true"}
+            obj: JsonObject = {"kind": self._served.row.kind, "apiVersion": version, "metadata": metadata}
+            if self._form == "Table":
+                return self._table(obj)
+            return msgspec.json.encode(obj)
+        if self._form == "Table":
+            return self._table(self._whole(seen.stored))
+        if self._form == "PartialObjectMetadata":
+            return msgspec.json.encode(
+                {
+                    "kind": "PartialObjectMetadata",
+                    "apiVersion": "meta.k8s.io/v1",
+                    "metadata": seen.stored.object["metadata"],
+                }
+            )
+        if seen.stored.object.get("apiVersion") == version:
+            return seen.stored.json
+        return msgspec.json.encode(self._whole(seen.stored))
+
+    def _whole(self, stored: Stored) -> JsonObject:
+        return {**stored.object, "apiVersion": self._served.row.api_version}
+
+    def _table(self, obj: JsonObject) -> bytes:
+        metadata = obj["metadata"]
+        version = metadata.get("resourceVersion", "") if isinstance(metadata, dict) else ""
+        table = self._tables.table(self._served, [obj], {"resourceVersion": version}, self._include)
+        if not self._head:
+            table["columnDefinitions"] = []
+        if not (isinstance(metadata, dict) and metadata.get("name")):
+            table["rows"] = []
+        self._head = False
+        return msgspec.json.encode(table)

@@ -1,0 +1,228 @@
+"""Subresources that are objects of their own: scale, binding, eviction.
+
+Source: pkg/registry/{apps,core/pod}/storage and apiextensions' customresource scale (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.deletion import delete
+from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.twin.apiserver.pipeline import Change, Pipeline, fresh, timestamp
+from tonnage.twin.apiserver.requests import DeleteOptions, Outcome, Request
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.statuses import (
+    Cause,
+    bad_request,
+    conflict,
+    forbidden,
+    no_such_path,
+    too_many_requests,
+)
+from tonnage.twin.apiserver.store import Resource, StaleError
+from tonnage.twin.apiserver.strategies import POD
+
+BUDGET: Final[Resource] = ("policy", "poddisruptionbudgets")
+_ATTEMPTS: Final = 5
+_DONE: Final[JsonObject] = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
+
+
+def scale_of(served: Served, obj: JsonObject) -> JsonObject:
+    """The Scale of an object."""
+    wanted, current, selector = _scale_paths(served)
+    metadata = mapping(obj, "metadata")
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    found = at(obj, *selector) if selector else None
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "spec": {"replicas": number(obj, *wanted)},
+        "status": {
+            "replicas": number(obj, *current),
+            **({"selector": selector_text(found)} if found else {}),
+        },
+    }
+
+
+async def rescale(pipeline: Pipeline, request: Request, change: Change) -> Outcome:
+    """The Scale after `change` of it. Raises ApiError 409, 422."""
+    served = request.served
+    wanted, _, _ = _scale_paths(served)
+    whole = Request(
+        "update", served, request.namespace, request.name, options=request.options, user=request.user
+    )
+
+    def scaled(old: JsonObject) -> JsonValue:
+        body = change(scale_of(served, old))
+        if not isinstance(body, dict):
+            raise bad_request("the body of the request is not a Scale")
+        result = copied(old)
+        put(result, number(body, "spec", "replicas"), *wanted)
+        version = at(body, "metadata", "resourceVersion")
+        if version:
+            put(result, version, "metadata", "resourceVersion")
+        return result
+
+    outcome = await pipeline.update(whole, scaled)
+    return Outcome(scale_of(served, outcome.object), outcome.warnings)
+
+
+def _scale_paths(served: Served) -> tuple[list[str], list[str], list[str]]:
+    """Where wanted replicas, current replicas and the selector stand."""
+    if served.custom is None:
+        return ["spec", "replicas"], ["status", "replicas"], ["spec", "selector"]
+    scale = served.custom.scale
+    if scale is None:
+        raise no_such_path()
+    keys = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    paths = [[part for part in text(scale, key).split(".") if part] for key in keys]
+    return paths[0], paths[1], paths[2]
+
+
+def selector_text(selector: JsonValue) -> str:
+    """A selector as label selectors are written: `a=b,c in (d,e)`."""
+    if isinstance(selector, str):
+        return selector
+    if not isinstance(selector, dict):
+        return ""
+    terms = []
+    plain = selector if "matchLabels" not in selector and "matchExpressions" not in selector else None
+    requirements = label_requirements({"matchLabels": plain} if plain is not None else selector)
+    for one in sorted(requirements, key=lambda found: found.key):
+        match one.operator:
+            case "in" if len(one.values) == 1:
+                terms.append(f"{one.key}={one.values[0]}")
+            case "exists":
+                terms.append(one.key)
+            case "missing":
+                terms.append(f"!{one.key}")
+            case operator:
+                terms.append(f"{one.key} {operator} ({','.join(one.values)})")
+    return ",".join(terms)
+
+
+async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
+    """Assign a pod to the node that a Binding names. Raises ApiError 409 when it has one, or is going."""
+    node = text(body, "target", "name")
+    if not node:
+        raise bad_request("Binding.target.name: Required value")
+    uid = text(body, "metadata", "uid")
+
+    def bound(pod: JsonObject) -> None:
+        _bindable(request, pod, uid)
+        put(pod, node, "spec", "nodeName")
+        annotations = mapping(body, "metadata", "annotations")
+        if annotations:
+            put(pod, {**mapping(pod, "metadata", "annotations"), **annotations}, "metadata", "annotations")
+        drop(pod, "status", "nominatedNodeName")
+        _set_scheduled(pod, timestamp(pipeline.clock.now()))
+
+    _rewrite(pipeline, request, bound)
+    return _DONE
+
+
+def _bindable(request: Request, pod: JsonObject, uid: str) -> None:
+    binding = ("", "pods/binding")
+    current = text(pod, "metadata", "uid")
+    if uid and uid != current:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+        raise conflict(request.resource, request.name, why)
+    if text(pod, "metadata", "deletionTimestamp"):
+        why = f"pod {request.name} is being deleted, cannot be assigned to a host"
+        raise conflict(binding, request.name, why)
+    node = text(pod, "spec", "nodeName")
+    if node:
+        raise conflict(binding, request.name, f'pod {request.name} is already assigned to node "{node}"')
+    if at(pod, "spec", "schedulingGates"):
+        why = f"pod {request.name} has non-empty .spec.schedulingGates"
+        raise conflict(binding, request.name, why)
+
+
+def _set_scheduled(pod: JsonObject, now: str) -> None:
+    conditions = mappings(pod, "status", "conditions")
+    old = next((one for one in conditions if text(one, "type") == "PodScheduled"), {})
+    scheduled: JsonObject = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+    }
+    generation = number(old, "observedGeneration")
+    if generation:
+        scheduled["observedGeneration"] = generation
+    rest: list[JsonValue] = [one for one in conditions if text(one, "type") != "PodScheduled"]
+    put(pod, [scheduled, *rest], "status", "conditions")
+
+
+async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
+    """Delete a pod if no disruption budget forbids it. Raises ApiError 429."""
+    pod = pipeline.read(request).object
+    if text(pod, "status", "phase") not in ("Pending", "Succeeded", "Failed"):
+        _check_budgets(pipeline, request, pod)
+    options = mapping(body, "deleteOptions")
+    grace = at(options, "gracePeriodSeconds")
+    deletion = Request(
+        "delete", request.served, request.namespace, request.name, options=request.options, user=request.user
+    )
+    await delete(
+        pipeline,
+        deletion,
+        DeleteOptions(
+            grace if isinstance(grace, int) else None,
+            text(options, "propagationPolicy"),
+            text(options, "preconditions", "uid"),
+        ),
+    )
+    return _DONE
+
+
+def _check_budgets(pipeline: Pipeline, request: Request, pod: JsonObject) -> None:
+    labels = {key: str(value) for key, value in mapping(pod, "metadata", "labels").items()}
+    budgets = [
+        stored.object
+        for stored in pipeline.store.list(BUDGET, namespace=request.namespace)
+        if at(stored.object, "spec", "selector") is not None
+        and matches_labels(label_requirements(mapping(stored.object, "spec", "selector")), labels)
+    ]
+    if len(budgets) > 1:
+        why = (
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+        raise forbidden(POD, request.name, why)
+    for budget in budgets:
+        if number(budget, "status", "disruptionsAllowed") > 0:
+            continue
+        name = text(budget, "metadata", "name")
+        needed, healthy = (number(budget, "status", key) for key in ("desiredHealthy", "currentHealthy"))
+        why = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+        raise too_many_requests(
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            causes=[Cause("DisruptionBudget", why, "")],
+        )
+
+
+def _rewrite(pipeline: Pipeline, request: Request, change: Callable[[JsonObject], None]) -> None:
+    """Change a stored object past the checks that bind its writers."""
+    for _ in range(_ATTEMPTS):
+        stored = pipeline.read(request)
+        obj = fresh(stored)
+        change(obj)
+        if request.options.dry_run:
+            return
+        try:
+            pipeline.store.update(request.resource, request.key, obj, read=stored)
+        except StaleError:
+            continue
+        return
+    raise conflict(request.resource, request.name)

@@ -1,0 +1,108 @@
+"""Objects as the tables that kubectl prints: upstream's columns per kind, a definition's for custom kinds.
+
+Source: pkg/printers/internalversion and apiextensions' tableconvertor (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from tonnage.adapters.ports import Clock
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, text
+from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, since
+from tonnage.twin.apiserver.jsonpath import JsonPath
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.store import Resource
+
+_GENERIC: Final = Printer(
+    (NAME, age_column()), lambda obj, now: [text(obj, "metadata", "name"), age(obj, now)]
+)
+
+
+class Tables:
+    """Makes tables; ages are by the server's clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._built_in: Mapping[Resource, Printer] | None = None
+
+    def table(
+        self, served: Served, objects: Sequence[JsonObject], metadata: JsonObject, include: str
+    ) -> JsonObject:
+        """The Table object. `include` says what comes with a row: Object, Metadata or None."""
+        printer = self._printer(served)
+        now = self._clock.now()
+        rows: list[JsonValue] = [
+            {"cells": printer.cells(obj, now), **_beside(obj, include)} for obj in objects
+        ]
+        return {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata,
+            "columnDefinitions": [column.definition() for column in printer.columns],
+            "rows": rows,
+        }
+
+    def _printer(self, served: Served) -> Printer:
+        if served.custom is not None:
+            return _custom(served.custom.columns)
+        if self._built_in is None:
+            from tonnage.twin.apiserver.printers import PRINTERS
+
+            self._built_in = PRINTERS
+        return self._built_in.get(served.key, _GENERIC)
+
+
+def _beside(obj: JsonObject, include: str) -> JsonObject:
+    match include:
+        case "None":
+            return {}
+        case "Object":
+            return {"object": obj}
+        case _:
+            head: JsonObject = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+            return {"object": {**head, "metadata": obj.get("metadata", {})}}
+
+
+def _custom(columns: Sequence[JsonObject]) -> Printer:
+    if not columns:
+        return _GENERIC
+    shown = [
+        Column(
+            text(column, "name"),
+            text(column, "type"),
+            text(column, "format"),
+            priority if isinstance(priority := at(column, "priority"), int) else 0,
+            text(column, "description")
+            or f"Custom resource definition column (in JSONPath format): {text(column, 'jsonPath')}",
+        )
+        for column in columns
+    ]
+    paths = [JsonPath.parse(text(column, "jsonPath")) for column in columns]
+
+    def cells(obj: JsonObject, now: datetime) -> list[JsonValue]:
+        found = (path.first(obj) for path in paths)
+        return [
+            text(obj, "metadata", "name"),
+            *(_cell(*pair, now) for pair in zip(shown, found, strict=True)),
+        ]
+
+    return Printer((NAME, *shown), cells)
+
+
+def _cell(column: Column, value: JsonValue, now: datetime) -> JsonValue:
+    """The value if it is of the column's type, else nothing."""
+    match column.type:
+        case "date":
+            return since(value, now) if isinstance(value, str) else None
+        case "integer" | "number":
+            return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case _:
+            return value if isinstance(value, str) or value is None else msgspec.json.encode(value).decode()

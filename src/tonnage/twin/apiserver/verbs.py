@@ -1,0 +1,180 @@
+"""The verbs of the API, for every resource alike; HTTP and the in-process client both stand on them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from tonnage.adapters.ports import Clock, PatchType
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver import subresources
+from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
+from tonnage.twin.apiserver.deletion import delete
+from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, page
+from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch
+from tonnage.twin.apiserver.objects.strategic import strategic_merge
+from tonnage.twin.apiserver.pipeline import Change, Pipeline
+from tonnage.twin.apiserver.requests import DeleteOptions, Options, Outcome, Request, User
+from tonnage.twin.apiserver.resources import Registry
+from tonnage.twin.apiserver.statuses import (
+    bad_request,
+    method_not_allowed,
+    no_such_path,
+    unsupported_media_type,
+)
+from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.watching import Seen, WatchQuery, events
+
+ADMIN = User("system:admin", ("system:masters",))
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """How a watch goes. `initial_end`: mark where the present state ends, as streaming lists want it."""
+
+    bookmarks: bool = False
+    initial_end: bool = False
+    timeout_s: float | None = None
+
+
+class Verbs:
+    """What may be asked of the server."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock, pipeline: Pipeline) -> None:
+        self.store = store
+        self.registry = registry
+        self.definitions = Definitions(store, registry, clock)
+        self._clock = clock
+        self._pipeline = pipeline
+
+    def request(
+        self,
+        verb: str,
+        path: tuple[str, str, str],
+        namespace: str,
+        name: str,
+        subresource: str = "",
+        *,
+        options: Options = Options(),  # noqa: B008 - frozen
+        user: User = ADMIN,
+    ) -> Request:
+        """A request to (group, version, plural). Raises ApiError 404 for what is not served."""
+        served = self.registry.find(*path)
+        if served is None or (subresource and subresource not in served.subresources):
+            raise no_such_path()
+        if namespace and not served.row.namespaced:
+            raise no_such_path()
+        if served.row.namespaced and not namespace and (name or verb not in ("list", "watch")):
+            raise bad_request(f"an empty namespace may not be set when a resource {verb}s")
+        return Request(verb, served, namespace, name, subresource, options, user)
+
+    async def get(self, request: Request) -> JsonObject:
+        """The object or its subresource. Raises ApiError 404."""
+        obj = self._shown(request, self._pipeline.read(request).object)
+        return subresources.scale_of(request.served, obj) if request.subresource == "scale" else obj
+
+    def page(self, request: Request, query: ListQuery) -> Page:
+        """A page of the list. Raises ApiError 400, 410."""
+        return page(self.store, request.served, query)
+
+    def watch(self, request: Request, query: ListQuery, options: WatchOptions) -> AsyncIterator[Seen]:
+        """Every change after the query's resource version; without one, the present state first."""
+        version = query.resource_version
+        if version and (not version.isdecimal() or len(version) > 18):
+            raise bad_request(
+                f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: invalid syntax'
+            )
+        present_first = version in ("", "0") or options.initial_end
+        watched = WatchQuery(
+            request.resource,
+            query.namespace,
+            matcher(request.served, query.label_selector, query.field_selector),
+            None if present_first else int(version),
+            options.bookmarks,
+            options.initial_end,
+            options.timeout_s,
+        )
+        return events(self.store, self._clock, watched)
+
+    async def create(self, request: Request, body: JsonValue) -> Outcome:
+        """The object as stored."""
+        return await self._settled(request, await self._pipeline.create(request, body))
+
+    async def update(self, request: Request, body: JsonValue) -> Outcome:
+        """The object after a PUT."""
+        if request.subresource == "scale":
+            return await subresources.rescale(self._pipeline, request, lambda _old: body)
+        return await self._settled(request, await self._pipeline.update(request, lambda _old: body))
+
+    async def patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Outcome:
+        """The object after a patch."""
+        change = self._patch(request, patch_type, patch)
+        if request.subresource == "scale":
+            return await subresources.rescale(self._pipeline, request, change)
+        return await self._settled(request, await self._pipeline.update(request, change))
+
+    async def delete(self, request: Request, options: DeleteOptions) -> JsonObject:
+        """The object while it still stands, else a Status."""
+        result = await delete(self._pipeline, request, options)
+        if request.resource == DEFINITION and not request.options.dry_run:
+            self.definitions.settle(request.name)
+        return result if result.get("kind") == "Status" else self._shown(request, result)
+
+    async def delete_collection(
+        self, request: Request, query: ListQuery, options: DeleteOptions
+    ) -> list[JsonObject]:
+        """What was deleted, as it was."""
+        found = self.page(request, query).items
+        for stored in found:
+            metadata = stored.object["metadata"]
+            assert isinstance(metadata, dict)
+            one = Request(
+                "delete",
+                request.served,
+                str(metadata.get("namespace", "")),
+                str(metadata["name"]),
+                options=request.options,
+                user=request.user,
+            )
+            await self.delete(one, options)
+        return [self._shown(request, stored.object) for stored in found]
+
+    async def create_subresource(self, request: Request, body: JsonValue) -> JsonObject:
+        """POST to `binding` or `eviction`: a Status."""
+        if not isinstance(body, dict):
+            raise bad_request("the body of the request is not a JSON object")
+        match request.subresource:
+            case "binding":
+                return await subresources.bind(self._pipeline, request, body)
+            case "eviction":
+                return await subresources.evict(self._pipeline, request, body)
+            case _:
+                raise method_not_allowed()
+
+    def _shown(self, request: Request, obj: JsonObject) -> JsonObject:
+        return self._pipeline.codec.in_version(request.served, obj)
+
+    async def _settled(self, request: Request, outcome: Outcome) -> Outcome:
+        """The outcome in the version asked for, once what a definition means is in force."""
+        if request.resource == DEFINITION and not request.options.dry_run:
+            self.definitions.settle(str(outcome.object["metadata"]["name"]))  # type: ignore[index,call-overload]
+        return Outcome(self._shown(request, outcome.object), outcome.warnings)
+
+    def _patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Change:
+        match patch_type:
+            case PatchType.JSON:
+                return lambda old: json_patch(old, patch)
+            case PatchType.MERGE:
+                return lambda old: merge_patch(old, patch)
+            case PatchType.STRATEGIC:
+                return self._strategic(request, patch)
+
+    def _strategic(self, request: Request, patch: JsonValue) -> Change:
+        if request.served.custom is not None:
+            accepted = (PatchType.JSON, PatchType.MERGE)
+            raise unsupported_media_type(PatchType.STRATEGIC, accepted)
+        if not isinstance(patch, dict):
+            raise bad_request("cannot unmarshal the patch into an object")
+        schema = self.registry.schema
+        type_name = "autoscaling/v1.Scale" if request.subresource == "scale" else request.served.row.type
+        return lambda old: strategic_merge(schema, type_name, old, patch)
