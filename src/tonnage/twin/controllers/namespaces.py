@@ -1,4 +1,4 @@
-"""The namespace controller: the first namespaces, and the emptying of those that end.
+"""The namespace controller: what every namespace has, and the emptying of those that end.
 
 Source: k8s.io/kubernetes/pkg/controller/namespace (v1.35), condition texts included.
 """
@@ -24,15 +24,8 @@ from tonnage.wire.timestamps import timestamp
 
 T = TypeVar("T", bound=Object)
 
-FIRST_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, Object)
 _EMPTYING_AGAIN_S: Final = 1.0
-
-
-async def ensure_first_namespaces(api: KubernetesApi) -> None:
-    """Create the namespaces that every cluster has, where they are missing."""
-    for name in FIRST_NAMESPACES:
-        await _create_unless_there(api, NAMESPACE, {"metadata": {"name": name}}, None)
 
 
 class NamespaceController:
@@ -51,7 +44,6 @@ class NamespaceController:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        await ensure_first_namespaces(self._api)
         async with asyncio.TaskGroup() as group:
             for task in (self._namespaces.run(), self._accounts.run(), self._definitions.run()):
                 group.create_task(task)

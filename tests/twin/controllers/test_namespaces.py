@@ -1,0 +1,71 @@
+"""Namespaces on the twin's API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.model.errors import ApiError
+from tonnage.twin.controllers.namespaces import SERVICE_ACCOUNT, NamespaceController
+from tonnage.wire.kinds import CONFIG_MAP, NAMESPACE, POD
+
+Cluster = Any
+
+
+@pytest.fixture
+async def running(cluster: Cluster) -> Cluster:
+    cluster.start(NamespaceController(cluster.api, cluster.clock).run())
+    await cluster.clock.settle()
+    return cluster
+
+
+async def _terminating(cluster: Cluster, name: str) -> dict[str, tuple[str, str, str]]:
+    namespace = await cluster.api.get(NAMESPACE, name)
+    return {c["type"]: (c["status"], c["reason"], c["message"]) for c in namespace.status["conditions"]}
+
+
+async def test_the_first_namespaces_stand_and_have_their_account(running: Cluster) -> None:
+    names = {namespace.metadata.name for namespace in await running.all(NAMESPACE)}
+    assert names == {"default", "kube-system", "kube-public", "kube-node-lease"}
+    accounts = {account.metadata.namespace for account in await running.all(SERVICE_ACCOUNT)}
+    assert accounts == names
+    await running.api.delete(SERVICE_ACCOUNT, "default", namespace="default")
+    await running.clock.advance(1)
+    assert await running.api.get(SERVICE_ACCOUNT, "default", "default")
+
+
+async def test_a_namespace_takes_all_its_contents_with_it(running: Cluster) -> None:
+    await running.apply(NAMESPACE, "ml", {})
+    await running.apply(CONFIG_MAP, "settings", {}, namespace="ml")
+    await running.apply(POD, "train", running.template(), namespace="ml")
+    await running.clock.settle()
+    await running.api.delete(NAMESPACE, "ml")
+    await running.clock.advance(5)
+    with pytest.raises(ApiError) as refused:
+        await running.api.get(NAMESPACE, "ml")
+    assert refused.value.code == 404
+    for kind in (CONFIG_MAP, POD, SERVICE_ACCOUNT):
+        assert [obj for obj in await running.all(kind) if obj.metadata.namespace == "ml"] == []
+
+
+async def test_what_holds_a_namespace_up_stands_in_its_conditions(running: Cluster) -> None:
+    await running.apply(NAMESPACE, "ml", {})
+    await running.apply(CONFIG_MAP, "held", {"metadata": {"finalizers": ["a.test/hold"]}}, namespace="ml")
+    await running.api.delete(NAMESPACE, "ml")
+    await running.clock.advance(5)
+    conditions = await _terminating(running, "ml")
+    assert conditions["NamespaceContentRemaining"] == (
+        "True",
+        "SomeResourcesRemain",
+        "Some resources are remaining: configmaps. has 1 resource instances",
+    )
+    assert conditions["NamespaceFinalizersRemaining"] == (
+        "True",
+        "SomeFinalizersRemain",
+        "Some content in the namespace has finalizers remaining: a.test/hold in 1 resource instances",
+    )
+    assert conditions["NamespaceDeletionContentFailure"][0] == "False"
+    await running.api.patch(CONFIG_MAP, "held", {"metadata": {"finalizers": None}}, namespace="ml")
+    await running.clock.advance(5)
+    assert "ml" not in {namespace.metadata.name for namespace in await running.all(NAMESPACE)}
