@@ -12,7 +12,6 @@ from typing import Final
 
 from tonnage.adapters.informer import Informer
 from tonnage.agent.world import World
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.names import CONFIG_LABEL
 from tonnage.model.sharing import PluginConfig
@@ -153,7 +152,7 @@ class NodeConfig:
                 return
             saved = json.loads(payload)
             choice = Choice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
-            config = parse_device_plugin_config(choice.text, source=choice.source)
+            config = _parse(choice)
         except (HardwareError, ConfigError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("last configuration not usable: node=%s error=%s", self._node, error)
             return
@@ -186,7 +185,7 @@ class NodeConfig:
         if isinstance(choice, Problem):
             return str(choice)
         try:
-            return ConfigInForce(parse_device_plugin_config(choice.text, source=choice.source), choice)
+            return ConfigInForce(_parse(choice), choice)
         except ConfigError as error:
             return str(error)
 
@@ -218,6 +217,15 @@ class NodeConfig:
             _LOG.warning("configuration not kept on disk: node=%s error=%s", self._node, error)
         else:
             self._saved = choice
+
+
+def _parse(choice: Choice) -> PluginConfig:
+    """What the text decides. Raises ConfigError. Without text its reader is not loaded: start-up counts."""
+    if not choice.text:
+        return PluginConfig()
+    from tonnage.documents.device_plugin_config import parse_device_plugin_config
+
+    return parse_device_plugin_config(choice.text, source=choice.source)
 
 
 def _read(file: Path) -> Choice | Problem:
