@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 from tonnage.wire import objects as o
 
-T = TypeVar("T", bound=o.Object)
+T_co = TypeVar("T_co", bound=o.Object, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class Kind(Generic[T_co]):
     """A kind at its API path: `group` is empty for core kinds, `plural` is the path segment."""
 
     group: str
@@ -19,7 +19,7 @@ class Kind(Generic[T]):
     kind: str
     plural: str
     namespaced: bool
-    type: type[T]
+    type: type[T_co]
 
     @property
     def api_version(self) -> str:

@@ -1,0 +1,73 @@
+"""What Tonnage installs on a cluster, as the twin installs it: namespace, configuration, CRDs, the agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from tonnage.documents.node_gpu_status import node_gpu_status_crd
+from tonnage.model.json import JsonObject
+from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET, NAMESPACE, Kind
+from tonnage.wire.objects import Object
+
+SYSTEM_NAMESPACE: Final = "tonnage-system"
+CONFIG_MAP_NAME: Final = "device-plugin-config"
+AGENT: Final = "tonnage-agent"
+AGENT_IMAGE: Final = "tonnage/agent"
+
+_FOLDERS: Final = {
+    "device-plugins": "/var/lib/kubelet/device-plugins",
+    "pod-resources": "/var/lib/kubelet/pod-resources",
+    "state": "/var/lib/tonnage",
+}
+
+
+def platform_objects(
+    configs: Mapping[str, str], kubeconfig: Path
+) -> Iterator[tuple[Kind[Object], str | None, JsonObject]]:
+    """Every object with its kind and namespace, in the order in which they can be created.
+
+    `configs` is the data of the device-plugin ConfigMap; `kubeconfig` is where agents find the API server.
+    """
+    data: JsonObject = dict(configs)
+    yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
+    yield CUSTOM_RESOURCE, None, node_gpu_status_crd()
+    yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": data}
+    yield DAEMON_SET, SYSTEM_NAMESPACE, agent_daemon_set(kubeconfig)
+
+
+def agent_daemon_set(kubeconfig: Path) -> JsonObject:
+    """The DaemonSet of the node agents; it runs on every node with a GPU, whatever its taints."""
+    labels: JsonObject = {"app.kubernetes.io/name": AGENT, "app.kubernetes.io/part-of": "tonnage"}
+    container: JsonObject = {
+        "name": "agent",
+        "image": AGENT_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["tonnage", "node"],
+        "env": [
+            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "KUBECONFIG", "value": str(kubeconfig)},
+        ],
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in _FOLDERS.items()],
+    }
+    return {
+        "metadata": {"name": AGENT, "namespace": SYSTEM_NAMESPACE, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": {"app.kubernetes.io/name": AGENT}},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "nodeSelector": {"nvidia.com/gpu.present": "true"},
+                    "priorityClassName": "system-node-critical",
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [container],
+                    "volumes": [
+                        {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+                        for name, path in _FOLDERS.items()
+                    ],
+                },
+            },
+        },
+    }
