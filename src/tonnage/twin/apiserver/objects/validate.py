@@ -1,0 +1,88 @@
+"""Whether an object may be created or changed: a table of rules by kind.
+
+Adding a kind's rules is writing one function and naming it in `CREATE` (and in `UPDATE`, where an update is
+checked differently). Every kind's metadata is checked, with or without an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.objects.problems import Errors
+from tonnage.twin.apiserver.objects.validation import cluster, custom, pods, workloads
+from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.metadata import metadata_create, metadata_update
+from tonnage.wire.schema import KindRow
+
+GroupKind = tuple[str, str]
+
+CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
+    ("", "Pod"): pods.pod_create,
+    ("", "Node"): cluster.node,
+    ("", "Namespace"): cluster.namespace,
+    ("", "ConfigMap"): cluster.config_map,
+    ("", "Secret"): cluster.secret,
+    ("", "Service"): cluster.service,
+    ("", "Event"): cluster.event,
+    ("", "ResourceQuota"): cluster.resource_quota,
+    ("", "LimitRange"): cluster.limit_range,
+    ("apps", "Deployment"): workloads.deployment,
+    ("apps", "ReplicaSet"): workloads.replica_set,
+    ("apps", "DaemonSet"): workloads.daemon_set,
+    ("apps", "StatefulSet"): workloads.stateful_set,
+    ("batch", "Job"): workloads.job,
+    ("batch", "CronJob"): workloads.cron_job,
+    ("policy", "PodDisruptionBudget"): workloads.disruption_budget,
+    ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class,
+    ("coordination.k8s.io", "Lease"): cluster.lease,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition,
+}
+UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
+    ("", "Pod"): pods.pod_update,
+    ("", "Node"): cluster.node_update,
+    ("", "ConfigMap"): cluster.config_map_update,
+    ("", "Secret"): cluster.secret_update,
+    ("", "ResourceQuota"): cluster.resource_quota_update,
+    ("apps", "StatefulSet"): workloads.stateful_set_update,
+    ("batch", "Job"): workloads.job_update,
+    ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class_update,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_update,
+}
+"""Kinds whose update is more than `CREATE` on the new object."""
+KEPT: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "DaemonSet"))
+"""Kinds whose selector never changes."""
+NOT_AGAIN: Final = (("", "Namespace"),)
+"""Kinds of whose content an update checks nothing."""
+STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
+    ("", "Node"): cluster.node_update,
+    ("", "Namespace"): cluster.namespace_status_update,
+}
+"""Rules of `status`; kinds that are missing have only their metadata checked."""
+WITHOUT_METADATA_RULES: Final = (("", "Event"),)
+"""Kinds whose metadata the server takes as it comes."""
+
+
+def validate_create(kind_row: KindRow, obj: JsonObject) -> Errors:
+    """Everything wrong with a new object, which has been decoded and defaulted and has its name."""
+    key = (kind_row.group, kind_row.kind)
+    found = [] if key in WITHOUT_METADATA_RULES else list(metadata_create(kind_row, obj))
+    rule = CREATE.get(key)
+    return tuple(found if rule is None else [*found, *rule(obj)])
+
+
+def validate_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = "") -> Errors:
+    """Everything wrong with a changed object against the stored one."""
+    key = (kind_row.group, kind_row.kind)
+    found = [] if key in WITHOUT_METADATA_RULES else list(metadata_update(kind_row, new, old))
+    if subresource == "status":
+        rule = STATUS.get(key)
+        return tuple(found if rule is None else [*found, *rule(new, old)])
+    if key in UPDATE:
+        return (*found, *UPDATE[key](new, old))
+    if key in CREATE and key not in NOT_AGAIN:
+        found += CREATE[key](new)
+    if key in KEPT:
+        found += workloads.selector_kept(new, old)
+    return tuple(found)

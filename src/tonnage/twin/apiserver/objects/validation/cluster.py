@@ -1,0 +1,319 @@
+"""Kinds that describe the cluster: nodes, namespaces, configuration, quotas, priorities, leases, events."""
+
+from __future__ import annotations
+
+import base64
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.model.quantity import parse_quantity
+from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.problems import (
+    complaints,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+    unsupported,
+)
+from tonnage.twin.apiserver.objects.validation.fields import Found, one_of, taints, unchanged
+from tonnage.twin.apiserver.objects.validation.resources import (
+    amount,
+    container_resource_name,
+    quota_resource_name,
+    resource_name,
+)
+
+LARGEST_DATA: Final = 1024 * 1024
+"""Bytes that all values of a ConfigMap or Secret may take."""
+_HIGHEST_PRIORITY: Final = 1_000_000_000
+_SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
+_SCOPES: Final = (
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+)
+_LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
+_IMMUTABLE_DATA: Final = "field is immutable when `immutable` is set"
+_SECRET_KEYS: Final = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+"""Keys that a Secret of a type must have."""
+
+
+def node(obj: JsonObject) -> Found:
+    """A Node; the server names taints by a path under metadata."""
+    yield from taints(mappings(obj, "spec", "taints"), "metadata.taints")
+    yield from _node_resources(obj)
+
+
+def _node_resources(obj: JsonObject) -> Found:
+    for key in ("capacity", "allocatable"):
+        for name, quantity in sorted(mapping(obj, "status", key).items()):
+            yield from amount(name, str(quantity), f"status.{key}.{name}")
+
+
+def node_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed Node: its pod network and its provider's id stay once they are set."""
+    yield from _node_resources(new)
+    seen: list[JsonObject] = []
+    for index, address in enumerate(mappings(new, "status", "addresses")):
+        if address in seen:
+            shown: JsonObject = {"Type": text(address, "type"), "Address": text(address, "address")}
+            yield duplicate(f"status.addresses[{index}]", shown)
+        seen.append(address)
+    before = items(old, "spec", "podCIDRs")
+    if before and before != items(new, "spec", "podCIDRs"):
+        yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+    provider = text(old, "spec", "providerID")
+    if provider and provider != text(new, "spec", "providerID"):
+        yield forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
+    yield from taints(mappings(new, "spec", "taints"), "metadata.taints")
+
+
+def namespace(obj: JsonObject) -> Found:
+    """A Namespace's finalizers."""
+    for name in texts(obj, "spec", "finalizers"):
+        wrong = names.qualified_name(name)
+        yield from complaints("spec.finalizers", name, wrong)
+        if not wrong and "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
+            words = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid("spec.finalizers", name, words)
+
+
+def namespace_status_update(new: JsonObject, old: JsonObject) -> Found:
+    """A Namespace's phase, which follows from its deletion."""
+    phase = text(new, "status", "phase")
+    deleted = bool(mapping(new, "metadata").get("deletionTimestamp"))
+    if not deleted and phase != "Active":
+        yield invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")
+    if deleted and phase != "Terminating":
+        yield invalid("status.Phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")
+
+
+def config_map(obj: JsonObject) -> Found:
+    """A ConfigMap's keys and size."""
+    data, binary = mapping(obj, "data"), mapping(obj, "binaryData")
+    for key in sorted(data):
+        yield from complaints(f"data[{key}]", key, names.config_key(key))
+        if key in binary:
+            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+    for key in sorted(binary):
+        yield from complaints(f"binaryData[{key}]", key, names.config_key(key))
+    size = sum(len(str(value).encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
+    if size > LARGEST_DATA:
+        yield too_long("", LARGEST_DATA)
+
+
+def _decoded_size(value: object) -> int:
+    return len(base64.b64decode(str(value)))
+
+
+def immutable_data(new: JsonObject, old: JsonObject) -> Found:
+    """A ConfigMap or Secret that says that it never changes."""
+    if not flag(old, "immutable"):
+        return
+    if not flag(new, "immutable"):
+        yield forbidden("immutable", _IMMUTABLE_DATA)
+    for key in ("data", "binaryData"):
+        if mapping(new, key) != mapping(old, key):
+            yield forbidden(key, _IMMUTABLE_DATA)
+
+
+def config_map_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed ConfigMap."""
+    yield from immutable_data(new, old)
+    yield from config_map(new)
+
+
+def secret(obj: JsonObject) -> Found:
+    """A Secret's keys and size, and the keys that its type demands."""
+    data, kind = mapping(obj, "data"), text(obj, "type")
+    for key in sorted(data):
+        yield from complaints(f"data[{key}]", key, names.config_key(key))
+    if sum(map(_decoded_size, data.values())) > LARGEST_DATA:
+        yield too_long("data", LARGEST_DATA)
+    account = "kubernetes.io/service-account.name"
+    if kind == "kubernetes.io/service-account-token" and not text(obj, "metadata", "annotations", account):
+        yield required(f"metadata.annotations[{account}]")
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        yield required("data[username]")
+        yield required("data[password]")
+    for key in _SECRET_KEYS.get(kind, ()):
+        if not data.get(key) and (key not in data or kind == "kubernetes.io/ssh-auth"):
+            yield required(f"data[{key}]")
+
+
+def secret_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed Secret; its type stays."""
+    yield from unchanged(text(new, "type"), text(old, "type"), "type")
+    yield from immutable_data(new, old)
+    yield from secret(new)
+
+
+def resource_quota(obj: JsonObject) -> Found:
+    """A ResourceQuota's resources, amounts and scopes."""
+    hard = mapping(obj, "spec", "hard")
+    for name, quantity in sorted(hard.items()):
+        yield from quota_resource_name(name, f"spec.hard[{name}]")
+        yield from amount(name, str(quantity), f"spec.hard[{name}]")
+    scopes = texts(obj, "spec", "scopes")
+    for scope in scopes:
+        if scope not in _SCOPES:
+            yield invalid("spec.scopes", list(scopes), "unsupported scope")
+    for pair in ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}):
+        if pair <= set(scopes):
+            yield invalid("spec.scopes", list(scopes), "conflicting scopes")
+
+
+def resource_quota_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed ResourceQuota; its scopes stay."""
+    yield from resource_quota(new)
+    if set(texts(new, "spec", "scopes")) != set(texts(old, "spec", "scopes")):
+        yield invalid("spec.scopes", items(new, "spec", "scopes"), "field is immutable")
+
+
+def limit_range(obj: JsonObject) -> Found:
+    """A LimitRange: types once each, bounds that do not contradict each other."""
+    seen: set[str] = set()
+    for index, limit in enumerate(mappings(obj, "spec", "limits")):
+        path, kind = f"spec.limits[{index}]", text(limit, "type")
+        wrong = names.qualified_name(kind)
+        yield from complaints(f"{path}.type", kind, wrong)
+        if not wrong and "/" not in kind and kind not in _LIMIT_TYPES:
+            yield invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
+        if kind in seen:
+            yield duplicate(f"{path}.type", kind)
+        seen.add(kind)
+        yield from _limit(limit, kind, path)
+
+
+def _limit(limit: JsonObject, kind: str, path: str) -> Found:
+    rule = container_resource_name if kind in ("Pod", "Container") else resource_name
+    for key in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+        if kind == "Pod" and key in ("default", "defaultRequest"):
+            if mapping(limit, key):
+                yield forbidden(f"{path}.{key}", "may not be specified when `type` is 'Pod'")
+            continue
+        for name in sorted(mapping(limit, key)):
+            yield from rule(name, f"{path}.{key}[{name}]")
+    bounds = (
+        ("min", "max", "min", "min value {} is greater than max value {}"),
+        ("min", "defaultRequest", "defaultRequest", "min value {} is greater than default request value {}"),
+        ("defaultRequest", "max", "defaultRequest", "default request value {} is greater than max value {}"),
+        (
+            "defaultRequest",
+            "default",
+            "defaultRequest",
+            "default request value {} is greater than default limit value {}",
+        ),
+        ("min", "default", "default", "min value {} is greater than default value {}"),
+        ("default", "max", "default", "default value {} is greater than max value {}"),
+    )
+    for lower, upper, where, words in bounds:
+        low, high = mapping(limit, lower), mapping(limit, upper)
+        for name in sorted(low.keys() & high.keys()):
+            smaller, larger = str(low[name]), str(high[name])
+            if parse_quantity(smaller) > parse_quantity(larger):
+                shown = larger if where == "default" and lower == "default" else smaller
+                yield invalid(f"{path}.{where}[{name}]", shown, words.format(smaller, larger))
+
+
+def priority_class(obj: JsonObject) -> Found:
+    """A PriorityClass: its value below the system's."""
+    name, value = text(obj, "metadata", "name"), number(obj, "value")
+    if name.startswith("system-"):
+        if reason := _not_system(name, value, flag(obj, "globalDefault")):
+            words = "priority class names with 'system-' prefix are reserved for system use only. error: "
+            yield forbidden("metadata.name", words + reason)
+    elif value > _HIGHEST_PRIORITY:
+        words = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
+        yield forbidden("value", words)
+    if obj.get("preemptionPolicy") is not None:
+        yield from one_of(text(obj, "preemptionPolicy"), _PREEMPTION, "preemptionPolicy")
+
+
+def _not_system(name: str, value: int, is_default: bool) -> str:
+    """Why a class is none of the system's own; empty if it is one."""
+    if name not in _SYSTEM:
+        return f"{name} is not a known system priority class"
+    if value != _SYSTEM[name]:
+        return f"value of {name} PriorityClass must be {_SYSTEM[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
+
+
+def priority_class_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed PriorityClass: value and policy stay."""
+    if number(new, "value") != number(old, "value"):
+        yield forbidden("value", "may not be changed in an update.")
+    yield from unchanged(new.get("preemptionPolicy"), old.get("preemptionPolicy"), "preemptionPolicy")
+
+
+def lease(obj: JsonObject) -> Found:
+    """A Lease's numbers."""
+    spec = mapping(obj, "spec")
+    if (
+        spec.get("leaseDurationSeconds") is not None
+        and (seconds := number(spec, "leaseDurationSeconds")) <= 0
+    ):
+        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+    if (transitions := number(spec, "leaseTransitions")) < 0:
+        yield invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
+
+
+def event(obj: JsonObject) -> Found:
+    """An Event, which lies in the namespace of what it is about."""
+    home, about = text(obj, "metadata", "namespace"), text(obj, "involvedObject", "namespace")
+    homeless = home if home in ("", "default") or (obj.get("eventTime") and home == "kube-system") else None
+    if (about and about != home) or (not about and homeless is None):
+        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
+    if obj.get("eventTime"):
+        controller = text(obj, "reportingComponent")
+        if not controller:
+            yield required("reportingComponent")
+        yield from complaints("reportingComponent", controller, names.qualified_name(controller))
+        for key, longest in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
+            if not text(obj, key):
+                yield required(key)
+            if len(text(obj, key).encode()) > longest:
+                yield invalid(key, "", f"can have at most {longest} characters")
+        if len(text(obj, "message").encode()) > 1024:
+            yield invalid("message", "", "can have at most 1024 characters")
+    yield from complaints("namespace", home, names.dns_subdomain(home, "characters"))
+
+
+def service(obj: JsonObject) -> Found:
+    """A Service's ports and type; addresses are not checked."""
+    spec = mapping(obj, "spec")
+    kind, kinds = text(spec, "type"), ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+    if not items(spec, "ports") and kind != "ExternalName" and text(spec, "clusterIP") != "None":
+        yield required("spec.ports")
+    yield from _service_ports(mappings(spec, "ports"))
+    yield from one_of(text(spec, "sessionAffinity"), ("ClientIP", "None"), "spec.sessionAffinity")
+    if kind not in kinds:
+        yield unsupported("spec.type", kind, kinds)
+
+
+def _service_ports(ports: list[JsonObject]) -> Found:
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        path, name = f"spec.ports[{index}]", text(port, "name")
+        if not name and len(ports) > 1:
+            yield required(f"{path}.name")
+        elif name:
+            yield from complaints(f"{path}.name", name, names.dns_label(name))
+            if name in seen:
+                yield duplicate(f"{path}.name", name)
+            seen.add(name)
+        yield from complaints(f"{path}.port", number(port, "port"), names.port_number(number(port, "port")))
+        yield from one_of(text(port, "protocol"), ("SCTP", "TCP", "UDP"), f"{path}.protocol")

@@ -1,0 +1,293 @@
+"""Containers of a pod: names, images, ports, environment, mounts, probes and hooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.problems import (
+    complaints,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+    unsupported,
+)
+from tonnage.twin.apiserver.objects.validation.environment import environment, environment_from
+from tonnage.twin.apiserver.objects.validation.fields import (
+    Found,
+    nonnegative,
+    one_of,
+    user_or_group,
+)
+from tonnage.twin.apiserver.objects.validation.resources import requirements
+
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_PULL: Final = ("Always", "IfNotPresent", "Never")
+_MESSAGES: Final = ("File", "FallbackToLogsOnError")
+_PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
+_RESTARTS: Final = ("Always", "Never", "OnFailure")
+_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_ONLY_SIDECARS: Final = "may not be set for init containers without restartPolicy=Always"
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """What a container's rules need to know of its pod."""
+
+    volumes: frozenset[str]
+    claims: tuple[str, ...]
+    restart_policy: str
+    grace_period_s: int | None
+
+
+def containers(found: list[JsonObject], path: str, pod: PodFacts) -> Found:
+    """The regular containers; there must be one."""
+    if not found:
+        yield required(path)
+    seen: set[str] = set()
+    for index, container in enumerate(found):
+        where, name = f"{path}[{index}]", text(container, "name")
+        yield from _common(container, where, pod)
+        if name in seen:
+            yield duplicate(f"{where}.name", name)
+        seen.add(name)
+        yield from _life(container, where, pod)
+        policy = text(container, "restartPolicy")
+        if policy and policy not in _RESTARTS:
+            yield unsupported(f"{where}.restartPolicy", policy, _RESTARTS)
+        if items(container, "restartPolicyRules") and not policy:
+            words = "must specify restartPolicy when restart rules are used"
+            yield required(f"{where}.restartPolicy", words)
+    yield from host_port_conflicts(found, path)
+
+
+def init_containers(found: list[JsonObject], regular: list[JsonObject], path: str, pod: PodFacts) -> Found:
+    """The init containers; those that restart always are sidecars and may have probes."""
+    seen = {text(container, "name") for container in regular}
+    for index, container in enumerate(found):
+        where, name = f"{path}[{index}]", text(container, "name")
+        yield from _common(container, where, pod)
+        policy = text(container, "restartPolicy")
+        if policy and policy not in _RESTARTS:
+            yield unsupported(f"{where}.restartPolicy", policy, _RESTARTS)
+        if name in seen:
+            yield duplicate(f"{where}.name", name)
+        elif name:
+            seen.add(name)
+        yield from host_port_conflicts([container], path)
+        if policy == "Always":
+            yield from _life(container, where, pod)
+            continue
+        for key in ("lifecycle", *_PROBES):
+            if container.get(key) is not None:
+                yield forbidden(f"{where}.{key}", _ONLY_SIDECARS)
+
+
+def _common(container: JsonObject, path: str, pod: PodFacts) -> Found:
+    name = text(container, "name")
+    if not name:
+        yield required(f"{path}.name")
+    else:
+        yield from complaints(f"{path}.name", name, names.dns_label(name))
+    if not text(container, "image"):
+        yield required(f"{path}.image")
+    yield from one_of(
+        text(container, "terminationMessagePolicy"), _MESSAGES, f"{path}.terminationMessagePolicy"
+    )
+    yield from _ports(mappings(container, "ports"), f"{path}.ports")
+    yield from environment(mappings(container, "env"), f"{path}.env")
+    yield from environment_from(mappings(container, "envFrom"), f"{path}.envFrom")
+    yield from _mounts(container, f"{path}.volumeMounts", pod)
+    yield from one_of(text(container, "imagePullPolicy"), _PULL, f"{path}.imagePullPolicy")
+    yield from requirements(mapping(container, "resources"), f"{path}.resources", pod.claims)
+    yield from _resize_policy(mappings(container, "resizePolicy"), f"{path}.resizePolicy", pod.restart_policy)
+    yield from _security(mapping(container, "securityContext"), f"{path}.securityContext")
+
+
+def _ports(ports: list[JsonObject], path: str) -> Found:
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        where, name = f"{path}[{index}]", text(port, "name")
+        if name:
+            wrong = names.port_name(name)
+            yield from complaints(f"{where}.name", name, wrong)
+            if not wrong and name in seen:
+                yield duplicate(f"{where}.name", name)
+            seen.add(name)
+        container_port, host_port = number(port, "containerPort"), number(port, "hostPort")
+        if not container_port:
+            yield required(f"{where}.containerPort")
+        else:
+            yield from complaints(f"{where}.containerPort", container_port, names.port_number(container_port))
+        if host_port:
+            yield from complaints(f"{where}.hostPort", host_port, names.port_number(host_port))
+        yield from one_of(text(port, "protocol"), _PROTOCOLS, f"{where}.protocol")
+
+
+def host_port_conflicts(found: list[JsonObject], path: str) -> Found:
+    """One port of the host, given away twice within a pod."""
+    seen: set[str] = set()
+    for index, container in enumerate(found):
+        for position, port in enumerate(mappings(container, "ports")):
+            host_port = number(port, "hostPort")
+            if not host_port:
+                continue
+            shown = f"{text(port, 'protocol')}/{text(port, 'hostIP')}/{host_port}"
+            if shown in seen:
+                yield duplicate(f"{path}[{index}].ports[{position}].hostPort", shown)
+            seen.add(shown)
+
+
+def _mounts(container: JsonObject, path: str, pod: PodFacts) -> Found:
+    privileged = flag(container, "securityContext", "privileged")
+    seen: set[str] = set()
+    for index, mount in enumerate(mappings(container, "volumeMounts")):
+        where, name, target = f"{path}[{index}]", text(mount, "name"), text(mount, "mountPath")
+        if not name:
+            yield required(f"{where}.name")
+        if name not in pod.volumes:
+            yield not_found(f"{where}.name", name)
+        if not target:
+            yield required(f"{where}.mountPath")
+        if target in seen:
+            yield invalid(f"{where}.mountPath", target, "must be unique")
+        seen.add(target)
+        for key in ("subPath", "subPathExpr"):
+            yield from descending_path(text(mount, key), f"{path}.{key}")
+        if text(mount, "subPath") and text(mount, "subPathExpr"):
+            words = "subPathExpr and subPath are mutually exclusive"
+            yield invalid(f"{where}.subPathExpr", text(mount, "subPathExpr"), words)
+        propagation = text(mount, "mountPropagation")
+        if propagation and propagation not in _PROPAGATIONS:
+            yield unsupported(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
+        if propagation == "Bidirectional" and not privileged:
+            words = "Bidirectional mount propagation is available only to privileged containers"
+            yield forbidden(f"{path}.mountPropagation", words)
+
+
+def descending_path(target: str, path: str) -> Found:
+    """A relative path that does not climb."""
+    if target.startswith("/"):
+        yield invalid(path, target, "must be a relative path")
+    yield from no_backsteps(target, path)
+
+
+def no_backsteps(target: str, path: str) -> Found:
+    """A path that does not climb."""
+    if ".." in target.split("/"):
+        yield invalid(path, target, "must not contain '..'")
+
+
+def _resize_policy(found: list[JsonObject], path: str, restart_policy: str) -> Found:
+    seen: set[str] = set()
+    for index, policy in enumerate(found):
+        name, restart = text(policy, "resourceName"), text(policy, "restartPolicy")
+        if name in seen:
+            yield duplicate(f"{path}[{index}]", name)
+        seen.add(name)
+        yield from one_of(name, ("cpu", "memory"), path)
+        yield from one_of(restart, ("NotRequired", "RestartContainer"), path)
+        if restart_policy == "Never" and restart != "NotRequired":
+            yield invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'")
+
+
+def _security(context: JsonObject, path: str) -> Found:
+    yield from user_or_group(context, "runAsUser", path)
+    yield from user_or_group(context, "runAsGroup", path)
+    if context.get("allowPrivilegeEscalation") is False:
+        if flag(context, "privileged"):
+            words = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            yield invalid(path, context, words)
+        if "CAP_SYS_ADMIN" in texts(context, "capabilities", "add"):
+            words = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            yield invalid(path, context, words)
+
+
+def _life(container: JsonObject, path: str, pod: PodFacts) -> Found:
+    lifecycle = mapping(container, "lifecycle")
+    for key in ("postStart", "preStop"):
+        if lifecycle.get(key) is not None:
+            yield from _handler(mapping(lifecycle, key), f"{path}.lifecycle.{key}", pod)
+    for key in _PROBES:
+        if container.get(key) is not None:
+            yield from _probe(mapping(container, key), key, f"{path}.{key}", pod)
+
+
+def _probe(probe: JsonObject, kind: str, path: str, pod: PodFacts) -> Found:
+    yield from _handler(probe, path, pod)
+    for key in (
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ):
+        yield from nonnegative(probe, key, path)
+    grace = probe.get("terminationGracePeriodSeconds")
+    where = f"{path}.terminationGracePeriodSeconds"
+    if isinstance(grace, int) and grace <= 0:
+        yield invalid(where, grace, "must be greater than 0")
+    if kind == "readinessProbe":
+        if grace is not None:
+            yield invalid(where, grace, "must not be set for readinessProbes")
+    elif (threshold := number(probe, "successThreshold")) != 1:
+        yield invalid(f"{path}.successThreshold", threshold, "must be 1")
+
+
+def _handler(handler: JsonObject, path: str, pod: PodFacts) -> Found:
+    given = [key for key in _HANDLERS if handler.get(key) is not None]
+    if not given:
+        yield required(path, "must specify a handler type")
+        return
+    for key in given[1:]:
+        yield forbidden(f"{path}.{key}", "may not specify more than 1 handler type")
+    first = given[0]
+    yield from _action(first, mapping(handler, first), f"{path}.{first}", pod)
+
+
+def _action(kind: str, action: JsonObject, path: str, pod: PodFacts) -> Found:
+    match kind:
+        case "exec":
+            if not items(action, "command"):
+                yield required(f"{path}.command")
+        case "httpGet":
+            if not text(action, "path"):
+                yield required(f"{path}.path")
+            yield from port_or_name(action.get("port"), f"{path}.port")
+            if (scheme := text(action, "scheme")) not in ("HTTP", "HTTPS"):
+                yield unsupported(f"{path}.scheme", scheme, ("HTTP", "HTTPS"))
+        case "tcpSocket" | "grpc":
+            yield from port_or_name(action.get("port"), f"{path}.port")
+        case _:
+            seconds, grace = number(action, "seconds"), pod.grace_period_s
+            if grace is not None and not 0 <= seconds <= grace:
+                words = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+                yield invalid(path, seconds, words)
+
+
+def port_or_name(port: JsonValue, path: str) -> Found:
+    """A port's number, or the name of a container's port."""
+    if isinstance(port, str):
+        yield from complaints(path, port, names.port_name(port))
+    else:
+        value = port if isinstance(port, int) else 0
+        yield from complaints(path, value, names.port_number(value))
+
+
+def image_changes_only(new: list[JsonObject], old: list[JsonObject], path: str) -> Found:
+    """Containers of an update to a pod: the same number of them, and every one with an image."""
+    if len(new) != len(old):
+        yield forbidden(path, "pod updates may not add or remove containers")
+        return
+    for index, container in enumerate(new):
+        image = text(container, "image")
+        if not image:
+            yield required(f"{path}[{index}].image")
+        elif image.strip() != image:
+            yield invalid(f"{path}[{index}].image", image, "must not have leading or trailing whitespace")

@@ -1,0 +1,287 @@
+"""Pods and pod templates, new and changed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text
+from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.body import copy_json
+from tonnage.twin.apiserver.objects.patch import same_json
+from tonnage.twin.apiserver.objects.problems import (
+    complaints,
+    duplicate,
+    forbidden,
+    invalid,
+    rendered,
+    required,
+    unsupported,
+)
+from tonnage.twin.apiserver.objects.validation.containers import (
+    PodFacts,
+    containers,
+    image_changes_only,
+    init_containers,
+)
+from tonnage.twin.apiserver.objects.validation.fields import (
+    Found,
+    in_range,
+    labels,
+    one_of,
+    tolerations,
+    user_or_group,
+)
+from tonnage.twin.apiserver.objects.validation.metadata import annotation_rules
+from tonnage.twin.apiserver.objects.validation.placement import affinity, spread_constraints
+from tonnage.twin.apiserver.objects.validation.resources import requirements
+from tonnage.twin.apiserver.objects.validation.volumes import good_volumes, volumes
+
+_RESTARTS: Final = ("Always", "OnFailure", "Never")
+_DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
+_INT32: Final = (1 << 31) - 1
+_CHANGEABLE: Final = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def pod_create(obj: JsonObject) -> Found:
+    """A new pod, but for its metadata."""
+    spec = mapping(obj, "spec")
+    yield from pod_spec(spec, "spec")
+    if items(spec, "ephemeralContainers"):
+        yield forbidden("spec.ephemeralContainers", "cannot be set on create")
+    if text(spec, "nodeName") and items(spec, "schedulingGates"):
+        yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def pod_template(template: JsonObject, path: str) -> Found:
+    """A pod template of a workload."""
+    yield from labels(mapping(template, "metadata", "labels"), f"{path}.labels")
+    yield from annotation_rules(mapping(template, "metadata", "annotations"), f"{path}.annotations")
+    yield from pod_spec(mapping(template, "spec"), f"{path}.spec")
+    if items(template, "spec", "ephemeralContainers"):
+        yield forbidden(
+            f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
+        )
+
+
+def pod_spec(spec: JsonObject, path: str) -> Found:
+    """A pod's spec, alone or in a template, in the server's order."""
+    grace = spec.get("terminationGracePeriodSeconds")
+    if grace is None:
+        yield required(f"{path}.terminationGracePeriodSeconds")
+    claims = mappings(spec, "resourceClaims")
+    yield from volumes(mappings(spec, "volumes"), f"{path}.volumes")
+    yield from _resource_claims(claims, f"{path}.resourceClaims")
+    facts = PodFacts(
+        volumes=good_volumes(mappings(spec, "volumes"), f"{path}.volumes"),
+        claims=tuple(dict.fromkeys(text(claim, "name") for claim in claims)),
+        restart_policy=text(spec, "restartPolicy"),
+        grace_period_s=grace if isinstance(grace, int) else None,
+    )
+    regular = mappings(spec, "containers")
+    yield from containers(regular, f"{path}.containers", facts)
+    yield from init_containers(mappings(spec, "initContainers"), regular, f"{path}.initContainers", facts)
+    yield from _policies(spec, path)
+    yield from _security(mapping(spec, "securityContext"), f"{path}.securityContext")
+    yield from affinity(mapping(spec, "affinity"), f"{path}.affinity")
+    yield from _gates(spec, path)
+    yield from spread_constraints(
+        mappings(spec, "topologySpreadConstraints"), f"{path}.topologySpreadConstraints"
+    )
+    yield from _names(spec, path)
+    yield from tolerations(mappings(spec, "tolerations"), f"{path}.tolerations")
+    yield from _classes(spec, path)
+
+
+def _policies(spec: JsonObject, path: str) -> Found:
+    if flag(spec, "hostNetwork"):
+        for index, container in enumerate(mappings(spec, "containers")):
+            for position, port in enumerate(mappings(container, "ports")):
+                host = number(port, "hostPort")
+                if host and host != number(port, "containerPort"):
+                    where = f"{path}.containers[{index}].ports[{position}].hostPort"
+                    yield invalid(where, host, "must match `containerPort` when `hostNetwork` is true")
+    yield from one_of(text(spec, "restartPolicy"), _RESTARTS, f"{path}.restartPolicy")
+    yield from one_of(text(spec, "dnsPolicy"), _DNS, f"{path}.dnsPolicy")
+    yield from labels(mapping(spec, "nodeSelector"), f"{path}.nodeSelector")
+
+
+def _resource_claims(claims: list[JsonObject], path: str) -> Found:
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        where, name = f"{path}[{index}]", text(claim, "name")
+        if not name:
+            yield required(f"{where}.name")
+        elif name in seen:
+            yield duplicate(f"{where}.name", name)
+        else:
+            yield from complaints(f"{where}.name", name, names.dns_label(name))
+        seen.add(name)
+        yield from _claim_source(claim, where)
+
+
+def _claim_source(claim: JsonObject, path: str) -> Found:
+    keys = ("resourceClaimName", "resourceClaimTemplateName")
+    given = [key for key in keys if claim.get(key) is not None]
+    shown: JsonObject = {
+        "Name": text(claim, "name"),
+        "ResourceClaimName": claim.get(keys[0]),
+        "ResourceClaimTemplateName": claim.get(keys[1]),
+    }
+    if len(given) == 2:
+        words = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        yield invalid(path, shown, words)
+    if not given:
+        yield invalid(path, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+    for key in given:
+        yield from complaints(f"{path}.{key}", text(claim, key), names.dns_subdomain(text(claim, key)))
+
+
+def _security(context: JsonObject, path: str) -> Found:
+    for key in ("fsGroup", "runAsUser", "runAsGroup"):
+        yield from user_or_group(context, key, path)
+    for index, group in enumerate(items(context, "supplementalGroups")):
+        if isinstance(group, int):
+            yield from complaints(f"{path}.supplementalGroups[{index}]", group, in_range(group, 0, _INT32))
+
+
+def _gates(spec: JsonObject, path: str) -> Found:
+    for index, gate in enumerate(mappings(spec, "readinessGates")):
+        kind = text(gate, "conditionType")
+        where = f"{path}.readinessGates[{index}].conditionType"
+        yield from complaints(where, kind, names.qualified_name(kind))
+    seen: set[str] = set()
+    for index, gate in enumerate(mappings(spec, "schedulingGates")):
+        where, name = f"{path}.schedulingGates[{index}]", text(gate, "name")
+        yield from complaints(where, name, names.qualified_name(name))
+        if name in seen:
+            yield duplicate(where, name)
+        seen.add(name)
+
+
+def _names(spec: JsonObject, path: str) -> Found:
+    for key in ("serviceAccountName", "nodeName"):
+        if name := text(spec, key):
+            yield from complaints(f"{path}.{key}", name, names.dns_subdomain(name))
+    if spec.get("activeDeadlineSeconds") is not None:
+        deadline = number(spec, "activeDeadlineSeconds")
+        yield from complaints(f"{path}.activeDeadlineSeconds", deadline, in_range(deadline, 1, _INT32))
+    for key in ("hostname", "subdomain"):
+        if name := text(spec, key):
+            yield from complaints(f"{path}.{key}", name, names.dns_label(name))
+
+
+def _classes(spec: JsonObject, path: str) -> Found:
+    if name := text(spec, "priorityClassName"):
+        yield from complaints(f"{path}.priorityClassName", name, names.dns_subdomain(name))
+    if spec.get("runtimeClassName") is not None:
+        name = text(spec, "runtimeClassName")
+        yield from complaints(f"{path}.runtimeClassName", name, names.dns_subdomain(name))
+    if spec.get("preemptionPolicy") is not None:
+        yield from one_of(text(spec, "preemptionPolicy"), _PREEMPTION, f"{path}.preemptionPolicy")
+    if overhead := mapping(spec, "overhead"):
+        yield from requirements({"limits": overhead}, f"{path}.overhead")
+    if spec.get("os") is not None and (name := text(spec, "os", "name")) not in ("linux", "windows"):
+        if name:
+            yield unsupported(f"{path}.os.name", name, ("linux", "windows"))
+        else:
+            yield required(f"{path}.os.name")
+
+
+def pod_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed pod, but for its metadata: only images, a deadline and more tolerations may change."""
+    spec, before = mapping(new, "spec"), mapping(old, "spec")
+    yield from pod_spec(spec, "spec")
+    for key in ("containers", "initContainers"):
+        yield from image_changes_only(mappings(spec, key), mappings(before, key), f"spec.{key}")
+        if len(items(spec, key)) != len(items(before, key)):
+            return
+    yield from _deadline(spec, before)
+    yield from _added_tolerations(mappings(spec, "tolerations"), mappings(before, "tolerations"))
+    yield from _removed_gates(spec, before)
+    changed = changed_paths(_without_changeable(spec, before), before, "spec")
+    if changed:
+        listed = "\n".join(f"  {path}: {_shown(was)} -> {_shown(now)}" for path, now, was in changed)
+        yield forbidden("spec", f"{_CHANGEABLE}\n{listed}")
+
+
+def _deadline(spec: JsonObject, before: JsonObject) -> Found:
+    deadline, previous = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    path = "spec.activeDeadlineSeconds"
+    if not isinstance(deadline, int):
+        if previous is not None:
+            yield invalid(path, None, "must not update from a positive integer to nil value")
+    elif isinstance(previous, int) and previous < deadline:
+        yield invalid(path, deadline, "must be less than or equal to previous value")
+
+
+def _added_tolerations(new: list[JsonObject], old: list[JsonObject]) -> Found:
+    def without_seconds(toleration: JsonObject) -> JsonObject:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    kept = [without_seconds(toleration) for toleration in new]
+    if any(without_seconds(toleration) not in kept for toleration in old):
+        words = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden("spec.tolerations", words)
+
+
+def _removed_gates(spec: JsonObject, before: JsonObject) -> Found:
+    known = {text(gate, "name") for gate in mappings(before, "schedulingGates")}
+    for index, gate in enumerate(mappings(spec, "schedulingGates")):
+        if (name := text(gate, "name")) not in known:
+            words = f"only deletion is allowed, but found new scheduling gate '{name}'"
+            yield forbidden(f"spec.schedulingGates[{index}].name", words)
+
+
+def _without_changeable(spec: JsonObject, before: JsonObject) -> JsonObject:
+    """The new spec with everything that may change as it was."""
+    munged = copy_json(spec)
+    assert isinstance(munged, dict)
+    for key in ("containers", "initContainers"):
+        for container, previous in zip(mappings(munged, key), mappings(before, key), strict=True):
+            container["image"] = text(previous, "image")
+    for key in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        munged.pop(key, None)
+        if key in before:
+            munged[key] = before[key]
+    if items(before, "schedulingGates"):
+        # A pod that waits behind a gate may still be narrowed down.
+        for key in ("nodeSelector", "affinity"):
+            munged.pop(key, None)
+            if key in before:
+                munged[key] = before[key]
+    return munged
+
+
+def changed_paths(new: JsonValue, old: JsonValue, path: str) -> list[tuple[str, JsonValue, JsonValue]]:
+    """Places where two values differ: path, new, old."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        keys = list(dict.fromkeys([*old, *new]))
+        return [one for key in keys for one in changed_paths(new.get(key), old.get(key), f"{path}.{key}")]
+    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        return [
+            one
+            for index, (now, was) in enumerate(zip(new, old, strict=True))
+            for one in changed_paths(now, was, f"{path}[{index}]")
+        ]
+    empty: tuple[JsonValue, ...] = (None, "", [], {}, False)
+    same = same_json(new, old) or (new in empty and old in empty)
+    return [] if same else [(path, new, old)]
+
+
+def _shown(value: JsonValue) -> str:
+    return "nothing" if value is None else rendered(value)
+
+
+def binding(obj: JsonObject) -> Found:
+    """A Binding: the node that a pod is given to."""
+    kind = text(obj, "target", "kind")
+    if kind not in ("", "Node"):
+        yield unsupported("target.kind", kind, ("Node", "<empty>"))
+    if not text(obj, "target", "name"):
+        yield required("target.name")

@@ -1,0 +1,170 @@
+"""Resource names and amounts: of containers, nodes, quotas and limit ranges.
+
+The rules about extended resources (GPUs): whole numbers, a limit where there is a request, both equal.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.twin.apiserver.access import mapping, mappings, text
+from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.problems import (
+    FieldError,
+    complaints,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+)
+from tonnage.twin.apiserver.objects.validation.fields import NEGATIVE, Found
+
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
+_HUGE: Final = "hugepages-"
+_CONTAINER: Final = ("cpu", "memory", "ephemeral-storage")
+_OBJECTS: Final = (
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+)
+_REQUESTS: Final = (
+    *(f"requests.{name}" for name in (*_CONTAINER, "storage")),
+    *(f"limits.{name}" for name in _CONTAINER),
+)
+_STANDARD: Final = (*_CONTAINER, "storage", *_REQUESTS, *_OBJECTS)
+_QUOTA: Final = (*_CONTAINER, *_REQUESTS, *_OBJECTS)
+
+
+def is_native(name: str) -> bool:
+    """A resource that Kubernetes itself defines: without a domain, or with its own."""
+    return "/" not in name or _NATIVE_DOMAIN in name
+
+
+def is_huge_page(name: str) -> bool:
+    """`hugepages-2Mi` and the like."""
+    return name.startswith(_HUGE)
+
+
+def is_extended(name: str) -> bool:
+    """A device plugin's resource, such as `nvidia.com/gpu`: counted in whole numbers."""
+    if is_native(name) or name.startswith("requests."):
+        return False
+    return not names.qualified_name(f"requests.{name}")
+
+
+def allows_overcommit(name: str) -> bool:
+    """Whether a request may be smaller than its limit."""
+    return is_native(name) and not is_huge_page(name)
+
+
+def resource_name(name: str, path: str) -> Found:
+    """A resource name of any use."""
+    wrong = names.qualified_name(name)
+    yield from complaints(path, name, wrong)
+    if not wrong and "/" not in name and not _is_standard(name):
+        yield invalid(path, name, "must be a standard resource type or fully qualified")
+
+
+def _is_standard(name: str) -> bool:
+    return name in _STANDARD or is_huge_page(name) or name.startswith("requests." + _HUGE)
+
+
+def container_resource_name(name: str, path: str) -> Found:
+    """A resource that a container may ask for."""
+    yield from resource_name(name, path)
+    if "/" not in name:
+        if name not in _CONTAINER and not is_huge_page(name):
+            yield invalid(path, name, "must be a standard resource for containers")
+    elif not is_native(name) and not is_extended(name):
+        yield invalid(path, name, "doesn't follow extended resource name standard")
+
+
+def quota_resource_name(name: str, path: str) -> Found:
+    """A resource that a quota may bound, or an object that it may count."""
+    yield from resource_name(name, path)
+    huge = is_huge_page(name) or name.startswith("requests." + _HUGE)
+    if "/" not in name and name not in _QUOTA and not huge:
+        yield invalid(path, name, "must be a standard resource for quota")
+
+
+def amount(name: str, quantity: str, path: str) -> Found:
+    """An amount of a resource: not negative, and whole where the resource is counted."""
+    value = parse_quantity(quantity)
+    if value < 0:
+        yield invalid(path, quantity, NEGATIVE)
+    if (name in _OBJECTS or is_extended(name)) and value.denominator != 1:
+        yield invalid(path, canonical_quantity(quantity), "must be an integer")
+
+
+def requirements(found: JsonObject, path: str, claim_names: tuple[str, ...] = ()) -> Found:
+    """`resources` of a container: limits, requests and claims."""
+    limits, requests = mapping(found, "limits"), mapping(found, "requests")
+    for name, quantity in sorted(limits.items()):
+        yield from _requirement(name, str(quantity), f"{path}.limits[{name}]")
+    for name, quantity in sorted(requests.items()):
+        yield from _requirement(name, str(quantity), f"{path}.requests[{name}]")
+        yield from _request_against_limit(name, str(quantity), limits, path)
+    asked = {*limits, *requests}
+    if any(map(is_huge_page, asked)) and not asked & {"cpu", "memory"}:
+        yield forbidden(path, "HugePages require cpu or memory")
+    yield from _claims(mappings(found, "claims"), f"{path}.claims", claim_names)
+
+
+def _requirement(name: str, quantity: str, path: str) -> Found:
+    yield from container_resource_name(name, path)
+    yield from amount(name, quantity, path)
+    if is_huge_page(name):
+        yield from _huge_page_amount(name, quantity, path)
+
+
+def _huge_page_amount(name: str, quantity: str, path: str) -> Found:
+    size = name.removeprefix(_HUGE)
+    try:
+        page = parse_quantity(size)
+    except ValueError as error:
+        yield invalid(path, quantity, str(error))
+        return
+    if page and parse_quantity(quantity) % page != 0:
+        yield invalid(path, quantity, f"{quantity} is not positive integer multiple of {size}")
+
+
+def _request_against_limit(name: str, quantity: str, limits: JsonObject, path: str) -> Found:
+    if name not in limits:
+        if not allows_overcommit(name):
+            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+        return
+    limit = str(limits[name])
+    asked, allowed = parse_quantity(quantity), parse_quantity(limit)
+    if asked != allowed and not allows_overcommit(name):
+        yield invalid(f"{path}.requests", quantity, f"must be equal to {name} limit of {limit}")
+    elif asked > allowed:
+        yield invalid(f"{path}.requests", quantity, f"must be less than or equal to {name} limit of {limit}")
+
+
+def _claims(claims: list[JsonObject], path: str, known: tuple[str, ...]) -> Found:
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        where, name, request = f"{path}[{index}]", text(claim, "name"), text(claim, "request")
+        if not name:
+            yield required(where)
+            continue
+        key = f"{name}/{request}" if request else name
+        if request:
+            yield from complaints(f"{where}.request", request, names.dns_label(request))
+        if name in seen or key in seen or (not request and any(one.startswith(f"{name}/") for one in seen)):
+            yield duplicate(where, name if name in seen or not request else key)
+        seen.add(key)
+        if name not in known:
+            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+            missing = not_found(where, name)
+            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            yield FieldError(missing.type, missing.field, missing.value, detail)

@@ -1,0 +1,147 @@
+"""Volumes of a pod: one source each, with the rules of the sources that the labs and charts use.
+
+Sources of storage vendors are checked for being the only one, not for their own fields.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.quantity import parse_quantity
+from tonnage.twin.apiserver.access import mapping, mappings, text
+from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.problems import (
+    complaints,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    unsupported,
+)
+from tonnage.twin.apiserver.objects.validation.containers import descending_path, no_backsteps
+from tonnage.twin.apiserver.objects.validation.environment import field_reference
+from tonnage.twin.apiserver.objects.validation.fields import Found
+
+_MODE_WORDS: Final = "must be a number between 0 and 0777 (octal), both inclusive"
+_HOST_PATH_TYPES: Final = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+_DOWNWARD: Final = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+
+
+def volumes(found: list[JsonObject], path: str) -> Found:
+    """All volumes; a name may stand once."""
+    seen: set[str] = set()
+    for index, volume in enumerate(found):
+        where, name = f"{path}[{index}]", text(volume, "name")
+        yield from _source(volume, where)
+        if not name:
+            yield required(f"{where}.name")
+        else:
+            yield from complaints(f"{where}.name", name, names.dns_label(name))
+        if name in seen:
+            yield duplicate(f"{where}.name", name)
+        seen.add(name)
+
+
+def good_volumes(found: list[JsonObject], path: str) -> frozenset[str]:
+    """Names of the volumes that containers can mount: those with nothing wrong."""
+    good: set[str] = set()
+    for index, volume in enumerate(found):
+        where, name = f"{path}[{index}]", text(volume, "name")
+        if name and name not in good and not names.dns_label(name) and not list(_source(volume, where)):
+            good.add(name)
+    return frozenset(good)
+
+
+def _source(volume: JsonObject, path: str) -> Found:
+    given = [key for key, value in volume.items() if key != "name" and value is not None]
+    if not given:
+        yield required(path, "must specify a volume type")
+    for key in given[1:]:
+        yield forbidden(f"{path}.{key}", "may not specify more than 1 volume type")
+    if given:
+        yield from _checked(given[0], mapping(volume, given[0]), f"{path}.{given[0]}")
+
+
+def _checked(kind: str, source: JsonObject, path: str) -> Found:
+    match kind:
+        case "emptyDir":
+            limit = text(source, "sizeLimit") or "0"
+            if parse_quantity(limit) < 0:
+                yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+        case "hostPath":
+            yield from _host_path(source, path)
+        case "configMap":
+            yield from _keyed(source, "name", path)
+        case "secret":
+            yield from _keyed(source, "secretName", path)
+        case "persistentVolumeClaim":
+            if not text(source, "claimName"):
+                yield required(f"{path}.claimName")
+        case "downwardAPI":
+            yield from _downward(source, path)
+        case "projected":
+            yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
+        case _:
+            return
+
+
+def _host_path(source: JsonObject, path: str) -> Found:
+    if not text(source, "path"):
+        yield required(f"{path}.path")
+        return
+    yield from no_backsteps(text(source, "path"), f"{path}.path")
+    if (kind := text(source, "type")) not in _HOST_PATH_TYPES:
+        yield unsupported(f"{path}.type", kind, _HOST_PATH_TYPES)
+
+
+def _keyed(source: JsonObject, name_key: str, path: str) -> Found:
+    """A ConfigMap or Secret, and the files that its keys become."""
+    if not text(source, name_key):
+        yield required(f"{path}.{name_key}")
+    yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
+    for index, item in enumerate(mappings(source, "items")):
+        where = f"{path}.items[{index}]"
+        for key in ("key", "path"):
+            if not text(item, key):
+                yield required(f"{where}.{key}")
+        yield from _file_path(text(item, "path"), f"{where}.path")
+        yield from _mode(item.get("mode"), f"{where}.mode")
+
+
+def _file_path(target: str, path: str) -> Found:
+    yield from descending_path(target, path)
+    if target.startswith("..") and not target.startswith("../"):
+        yield invalid(path, target, "must not start with '..'")
+
+
+def _downward(source: JsonObject, path: str) -> Found:
+    yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
+    where = path  # The server names the volume, not the item.
+    for item in mappings(source, "items"):
+        if not text(item, "path"):
+            yield required(f"{where}.path")
+        yield from _file_path(text(item, "path"), f"{where}.path")
+        if item.get("fieldRef") is not None:
+            yield from field_reference(mapping(item, "fieldRef"), f"{where}.fieldRef", _DOWNWARD)
+        yield from _mode(item.get("mode"), f"{where}.mode")
+
+
+def _mode(value: JsonValue, path: str) -> Found:
+    if isinstance(value, int) and not 0 <= value <= 0o777:
+        yield invalid(path, value, _MODE_WORDS)

@@ -1,0 +1,300 @@
+"""Workloads: the kinds of apps and batch, and disruption budgets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import flag, mapping, number, text
+from tonnage.twin.apiserver.objects.problems import forbidden, invalid, required, unsupported
+from tonnage.twin.apiserver.objects.validation.fields import (
+    Found,
+    amount_of,
+    at_most_100_percent,
+    int_or_percent,
+    is_empty_selector,
+    label_selector,
+    nonnegative,
+    selects,
+    unchanged,
+)
+from tonnage.twin.apiserver.objects.validation.pods import pod_template
+
+_MISMATCH: Final = "`selector` does not match template `labels`"
+_EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
+_REPLACEMENTS: Final = ("Failed", "TerminatingOrFailed")
+
+
+def deployment(obj: JsonObject) -> Found:
+    """A Deployment's spec."""
+    spec = mapping(obj, "spec")
+    yield from nonnegative(spec, "replicas", "spec")
+    yield from _selected_template(spec, "deployment")
+    strategy = mapping(spec, "strategy")
+    rolling = strategy.get("rollingUpdate")
+    match text(strategy, "type"):
+        case "Recreate":
+            if rolling is not None:
+                words = "may not be specified when strategy `type` is 'Recreate'"
+                yield forbidden("spec.strategy.rollingUpdate", words)
+        case "RollingUpdate":
+            yield from _rolling_deployment(mapping(strategy, "rollingUpdate"))
+        case _:
+            shown: JsonObject = {"Type": text(strategy, "type"), "RollingUpdate": _rolling_shown(strategy)}
+            yield unsupported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
+    yield from nonnegative(spec, "minReadySeconds", "spec")
+    yield from nonnegative(spec, "revisionHistoryLimit", "spec")
+    yield from nonnegative(spec, "progressDeadlineSeconds", "spec")
+    deadline = number(spec, "progressDeadlineSeconds", default=600)
+    if deadline <= number(spec, "minReadySeconds"):
+        yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+
+
+def _rolling_shown(strategy: JsonObject) -> JsonObject | None:
+    """A rolling update as the server prints it: its internal fields have capital names."""
+    if strategy.get("rollingUpdate") is None:
+        return None
+    rolling = mapping(strategy, "rollingUpdate")
+    shown: JsonObject = {
+        "MaxUnavailable": rolling.get("maxUnavailable"),
+        "MaxSurge": rolling.get("maxSurge"),
+    }
+    return shown
+
+
+def _rolling_deployment(rolling: JsonObject) -> Found:
+    path = "spec.strategy.rollingUpdate"
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    yield from int_or_percent(unavailable, f"{path}.maxUnavailable")
+    yield from int_or_percent(surge, f"{path}.maxSurge")
+    if amount_of(unavailable) == 0 and amount_of(surge) == 0:
+        yield invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+    yield from at_most_100_percent(unavailable, f"{path}.maxUnavailable")
+
+
+def replica_set(obj: JsonObject) -> Found:
+    """A ReplicaSet's spec."""
+    spec = mapping(obj, "spec")
+    yield from nonnegative(spec, "replicas", "spec")
+    yield from nonnegative(spec, "minReadySeconds", "spec")
+    # The server says deployment here, too.
+    yield from _selected_template(spec, "deployment")
+
+
+def _selected_template(spec: JsonObject, kind: str) -> Found:
+    """A selector that is there and not empty, and a template that it matches."""
+    selector, template = mapping(spec, "selector"), mapping(spec, "template")
+    if spec.get("selector") is None:
+        yield required("spec.selector")
+    else:
+        yield from label_selector(selector, "spec.selector")
+        if is_empty_selector(selector):
+            yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
+    if not is_empty_selector(selector) and not selects(selector, template):
+        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
+    yield from pod_template(template, "spec.template")
+    yield from _always_restarts(template)
+
+
+def _always_restarts(template: JsonObject) -> Found:
+    policy = text(template, "spec", "restartPolicy")
+    if policy != "Always":
+        yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+    if mapping(template, "spec").get("activeDeadlineSeconds") is not None:
+        words = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
+
+
+def daemon_set(obj: JsonObject) -> Found:
+    """A DaemonSet's spec."""
+    spec = mapping(obj, "spec")
+    selector, template = mapping(spec, "selector"), mapping(spec, "template")
+    yield from label_selector(selector, "spec.selector")
+    missing = spec.get("selector") is None
+    if missing or not selects(selector, template):
+        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
+    if not missing and is_empty_selector(selector):
+        yield invalid("spec.selector", selector, "empty selector is invalid for daemonset")
+    yield from pod_template(template, "spec.template")
+    policy = text(template, "spec", "restartPolicy")
+    if policy != "Always":
+        yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+    if mapping(template, "spec").get("activeDeadlineSeconds") is not None:
+        words = "activeDeadlineSeconds in DaemonSet is not Supported"
+        yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
+    yield from nonnegative(spec, "minReadySeconds", "spec")
+    strategy = mapping(spec, "updateStrategy")
+    match text(strategy, "type"):
+        case "OnDelete":
+            pass
+        case "RollingUpdate":
+            yield from _rolling_daemon_set(mapping(strategy, "rollingUpdate"))
+        case other:
+            shown: JsonObject = {"Type": other, "RollingUpdate": _rolling_shown(strategy)}
+            yield unsupported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))
+    yield from nonnegative(spec, "revisionHistoryLimit", "spec")
+
+
+def _rolling_daemon_set(rolling: JsonObject) -> Found:
+    path = "spec.updateStrategy.rollingUpdate"
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    for check in (int_or_percent, at_most_100_percent):
+        yield from check(unavailable, f"{path}.maxUnavailable")
+        yield from check(surge, f"{path}.maxSurge")
+    if amount_of(unavailable) and amount_of(surge):
+        yield invalid(f"{path}.maxSurge", surge, "may not be set when maxUnavailable is non-zero")
+    if not amount_of(unavailable) and not amount_of(surge):
+        yield required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+
+
+def stateful_set(obj: JsonObject) -> Found:
+    """A StatefulSet's spec."""
+    spec = mapping(obj, "spec")
+    policy = text(spec, "podManagementPolicy")
+    if policy not in ("OrderedReady", "Parallel"):
+        words = "must be 'OrderedReady' or 'Parallel'"
+        yield invalid("spec.podManagementPolicy", policy, words)
+    strategy = text(spec, "updateStrategy", "type")
+    if strategy not in ("RollingUpdate", "OnDelete"):
+        yield invalid(
+            "spec.updateStrategy", mapping(spec, "updateStrategy"), "must be 'RollingUpdate' or 'OnDelete'"
+        )
+    yield from nonnegative(spec, "replicas", "spec")
+    yield from nonnegative(spec, "minReadySeconds", "spec")
+    selector, template = mapping(spec, "selector"), mapping(spec, "template")
+    if spec.get("selector") is None:
+        yield required("spec.selector")
+    else:
+        yield from label_selector(selector, "spec.selector")
+        if is_empty_selector(selector):
+            yield invalid("spec.selector", selector, "empty selector is invalid for statefulset")
+    if not is_empty_selector(selector) and not selects(selector, template):
+        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
+    yield from pod_template(template, "spec.template")
+    restart = text(template, "spec", "restartPolicy")
+    if restart != "Always":
+        yield unsupported("spec.template.spec.restartPolicy", restart, ("Always",))
+
+
+def stateful_set_update(new: JsonObject, old: JsonObject) -> Found:
+    """What may change of a StatefulSet, beside being a good one."""
+    changeable = (
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    )
+    yield from stateful_set(new)
+    spec, before = mapping(new, "spec"), mapping(old, "spec")
+    fixed = [{key: value for key, value in one.items() if key not in changeable} for one in (spec, before)]
+    if fixed[0] != fixed[1]:
+        listed = "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
+        listed += "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
+        yield forbidden("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")
+
+
+def job(obj: JsonObject) -> Found:
+    """A Job's spec; the server has generated the selector already."""
+    spec = mapping(obj, "spec")
+    yield from job_spec(spec, "spec")
+    selector, template = mapping(spec, "selector"), mapping(spec, "template")
+    if spec.get("selector") is None:
+        yield required("spec.selector")
+    else:
+        yield from label_selector(selector, "spec.selector")
+        if not selects(selector, template):
+            yield invalid(
+                "spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH
+            )
+
+
+def job_spec(spec: JsonObject, path: str) -> Found:
+    """The spec of a job, alone or in a CronJob's template."""
+    for key in (
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+    ):
+        yield from nonnegative(spec, key, path)
+    yield from _job_indices(spec, path)
+    policy = text(spec, "podReplacementPolicy")
+    if policy and policy not in _REPLACEMENTS:
+        yield unsupported(f"{path}.podReplacementPolicy", policy, _REPLACEMENTS)
+    yield from pod_template(mapping(spec, "template"), f"{path}.template")
+    restart, where = text(spec, "template", "spec", "restartPolicy"), f"{path}.template.spec.restartPolicy"
+    if restart in ("", "Always"):
+        yield required(where, 'valid values: "OnFailure", "Never"')
+    elif restart not in ("OnFailure", "Never"):
+        yield unsupported(where, restart, ("OnFailure", "Never"))
+
+
+def _job_indices(spec: JsonObject, path: str) -> Found:
+    mode = text(spec, "completionMode")
+    if mode and mode not in ("NonIndexed", "Indexed"):
+        yield unsupported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
+    if mode == "Indexed":
+        if spec.get("completions") is None:
+            yield required(f"{path}.completions", "when completion mode is Indexed")
+        if (parallelism := number(spec, "parallelism")) > 100_000:
+            words = "must be less than or equal to 100000 when completion mode is Indexed"
+            yield invalid(f"{path}.parallelism", parallelism, words)
+        return
+    for key in ("backoffLimitPerIndex", "maxFailedIndexes"):
+        if spec.get(key) is not None:
+            yield invalid(f"{path}.{key}", number(spec, key), "requires indexed completion mode")
+
+
+def cron_job(obj: JsonObject) -> Found:
+    """A CronJob's spec, but for the grammar of its schedule."""
+    spec = mapping(obj, "spec")
+    if not text(spec, "schedule"):
+        yield required("spec.schedule")
+    policy, policies = text(spec, "concurrencyPolicy"), ("Allow", "Forbid", "Replace")
+    if policy not in policies:
+        yield unsupported("spec.concurrencyPolicy", policy, policies)
+    for key in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        yield from nonnegative(spec, key, "spec")
+    template = mapping(spec, "jobTemplate", "spec")
+    yield from job_spec(template, "spec.jobTemplate.spec")
+    if template.get("selector") is not None:
+        words = "`selector` will be auto-generated"
+        yield invalid("spec.jobTemplate.spec.selector", template["selector"], words)
+    if flag(template, "manualSelector"):
+        yield unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
+
+
+def job_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed Job: its pods and its way of counting stay."""
+    yield from job(new)
+    spec, before = mapping(new, "spec"), mapping(old, "spec")
+    for key in ("selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
+        yield from unchanged(spec.get(key), before.get(key), f"spec.{key}")
+    if text(spec, "completionMode") != "Indexed":
+        yield from unchanged(spec.get("completions"), before.get("completions"), "spec.completions")
+
+
+def selector_kept(new: JsonObject, old: JsonObject) -> Found:
+    """A workload's selector, which never changes."""
+    yield from unchanged(
+        mapping(new, "spec").get("selector"), mapping(old, "spec").get("selector"), "spec.selector"
+    )
+
+
+def disruption_budget(obj: JsonObject) -> Found:
+    """A PodDisruptionBudget's spec."""
+    spec = mapping(obj, "spec")
+    for key in ("minAvailable", "maxUnavailable"):
+        yield from int_or_percent(spec.get(key), f"spec.{key}")
+        yield from at_most_100_percent(spec.get(key), f"spec.{key}")
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+    yield from label_selector(mapping(spec, "selector"), "spec.selector")
+    policy = text(spec, "unhealthyPodEvictionPolicy")
+    if policy and policy not in _EVICTIONS:
+        yield unsupported("spec.unhealthyPodEvictionPolicy", policy, _EVICTIONS)
