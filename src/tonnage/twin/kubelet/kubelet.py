@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -114,6 +115,10 @@ class Kubelet:
     def pods(self) -> Pods:
         """The pods of now. Raises RuntimeError while the kubelet does not run."""
         return self._living().pods
+
+    def now(self) -> datetime:
+        """The kubelet's clock."""
+        return self._clock.now()
 
     def serves_at(self, port: int) -> None:
         """Tell where the node's HTTPS server listens; the Node object names it."""

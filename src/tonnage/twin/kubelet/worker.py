@@ -334,6 +334,11 @@ class PodWorker:
             message,
         )
 
+    def slot(self, name: str) -> Slot | None:
+        """The container of that name."""
+        slots = (*self.progress.init, *self.progress.main)
+        return next((slot for slot in slots if slot.container.name == name), None)
+
     @property
     def phase(self) -> str:
         """The phase that the containers add up to now."""

@@ -1,0 +1,151 @@
+"""Commands run from afar: what is asked, the streams of a session, and the Status that ends it.
+
+Both transports (WebSocket and SPDY) stand on this. Source: k8s.io/kubelet/pkg/cri/streaming/remotecommand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tonnage.twin.kubelet.logs import ContainerLog
+from tonnage.twin.kubelet.runtime import ContainerRuntime, ExecError, RunningContainer
+
+_BUFFERED_LIMIT: Final = 16 << 20
+_INPUT_PIECES: Final = 1024
+_TRUE: Final = frozenset({"1", "true"})
+SUCCESS: Final[Mapping[str, Any]] = {"metadata": {}, "status": "Success"}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRequest:
+    """Which streams the client wants, and for exec the command; attach has none."""
+
+    command: tuple[str, ...]
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+    @classmethod
+    def parse(cls, query: Sequence[tuple[str, str]]) -> RemoteRequest:
+        """Read the query; the kubelet's parameter names and the API server's mean the same."""
+        values = {key for key, value in query if value.lower() in _TRUE}
+        tty = "tty" in values
+        return cls(
+            tuple(value for key, value in query if key == "command"),
+            bool(values & {"input", "stdin"}),
+            bool(values & {"output", "stdout"}),
+            bool(values & {"error", "stderr"}) and not tty,
+            tty,
+        )
+
+
+class RemoteStdio:
+    """The program's end of a session: input fed by the transport, output taken by it as (stream, data).
+
+    A client that does not read loses the session once 16 MiB wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._input: asyncio.Queue[bytes] = asyncio.Queue()
+        self._output: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        self._waiting = 0
+        self.overrun = asyncio.Event()
+
+    async def read(self) -> bytes:
+        return await self._input.get()
+
+    def write(self, data: bytes) -> None:
+        self._send("stdout", data)
+
+    def write_error(self, data: bytes) -> None:
+        self._send("stderr", data)
+
+    def feed(self, data: bytes) -> bool:
+        """Give the program input, an empty piece at its end; False when it does not read any more."""
+        if self._input.qsize() >= _INPUT_PIECES:
+            return False
+        self._input.put_nowait(data)
+        return True
+
+    async def taken(self) -> tuple[str, bytes]:
+        """The next output; stream "" means that there is no more."""
+        stream, data = await self._output.get()
+        self._waiting -= len(data)
+        return stream, data
+
+    def finish(self) -> None:
+        """The program has ended."""
+        self._output.put_nowait(("", b""))
+
+    def _send(self, stream: str, data: bytes) -> None:
+        self._waiting += len(data)
+        if self._waiting > _BUFFERED_LIMIT:
+            self.overrun.set()
+        elif data:
+            self._output.put_nowait((stream, data))
+
+
+async def run_session(
+    runtime: ContainerRuntime, container: RunningContainer, request: RemoteRequest, stdio: RemoteStdio
+) -> Mapping[str, Any]:
+    """Run the command, or attach to the container, and return the Status that the client gets."""
+    if not request.stdin:
+        stdio.feed(b"")
+    try:
+        if not request.command:
+            await _attach(runtime, container, stdio)
+            return SUCCESS
+        code = await runtime.execute(container, request.command, stdio, interactive=request.tty)
+    except ExecError as error:
+        stdio.write_error(f"{error}\n".encode())
+        code = error.exit_code
+    finally:
+        stdio.finish()
+    return SUCCESS if code == 0 else _exit_status(request.command, code)
+
+
+async def _attach(runtime: ContainerRuntime, container: RunningContainer, stdio: RemoteStdio) -> None:
+    output = asyncio.ensure_future(_copy_log(container.log, stdio))
+    target = runtime.attach(container)
+    copying = None
+    if target is not None:
+        copying = asyncio.ensure_future(_copy_input(stdio, target.write))
+    try:
+        await output
+    finally:
+        output.cancel()
+        if copying is not None:
+            copying.cancel()
+
+
+async def _copy_input(stdio: RemoteStdio, write: Any) -> None:
+    while data := await stdio.read():
+        write(data)
+    write(b"")
+
+
+async def _copy_log(log: ContainerLog, stdio: RemoteStdio) -> None:
+    at = log.end
+    while True:
+        await log.wait(at)
+        for line in log.since(at):
+            (stdio.write if line.stream == "stdout" else stdio.write_error)(line.text)
+        at = log.end
+        if log.closed:
+            return
+
+
+def _exit_status(command: tuple[str, ...], code: int) -> Mapping[str, Any]:
+    shown = " ".join(command)
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": "command terminated with non-zero exit code: "
+        f"error executing command [{shown}], exit code {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
