@@ -6,9 +6,11 @@ from functools import cached_property
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied, mapping, text
+from tonnage.twin.apiserver.objects.custom_values import decode_custom, validate_custom
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.defaults import apply_defaults
 from tonnage.twin.apiserver.objects.problems import Errors
+from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.twin.apiserver.requests import FieldValidation
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import bad_request
@@ -32,7 +34,10 @@ class Codec:
         """A new object of the kind, and warnings of fields that it has not. Raises ApiError 400."""
         body = _of_kind(served, body)
         strict = validation is FieldValidation.STRICT
-        decoded = decode(self._schema, served.row.type, body, strict=strict)
+        if served.custom is not None:
+            decoded = decode_custom(self._schema, served.custom.schema, body, strict=strict)
+        else:
+            decoded = decode(self._schema, served.row.type, body, strict=strict)
         return decoded.value, decoded.unknown if validation is FieldValidation.WARN else ()
 
     def default(self, served: Served, obj: JsonObject) -> JsonObject:
@@ -43,7 +48,14 @@ class Codec:
 
     def problems(self, served: Served, obj: JsonObject, old: JsonObject | None, subresource: str) -> Errors:
         """Every field that is wrong."""
-        return ()
+        errors = (
+            validate_create(served.row, obj)
+            if old is None
+            else validate_update(served.row, obj, old, subresource)
+        )
+        if served.custom is not None:
+            errors = (*errors, *validate_custom(served.custom.schema, obj))
+        return errors
 
     def empty_status(self, served: Served) -> JsonObject | None:
         """The status of an object that has none yet; None where the field is left out."""

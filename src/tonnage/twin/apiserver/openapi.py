@@ -25,8 +25,6 @@ _SCALARS: Final[dict[str, JsonObject]] = {
     "int32": {"type": "integer", "format": "int32"},
     "int64": {"type": "integer", "format": "int64"},
     "float64": {"type": "number", "format": "double"},
-    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
-    "int-or-string": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     "time": {"type": "string", "format": "date-time"},
     "micro-time": {"type": "string", "format": "date-time"},
     "duration": {"type": "string"},
@@ -35,6 +33,17 @@ _SCALARS: Final[dict[str, JsonObject]] = {
     "schema-or-bool": {},
     "schema-or-strings": {},
 }
+_NAMED: Final[dict[str, tuple[str, JsonObject]]] = {
+    "quantity": (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    ),
+    "int-or-string": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    ),
+}
+"""Scalars that people know by a name of their own."""
 _WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
@@ -194,6 +203,10 @@ class _Schemas:
                 return {"type": "object", "additionalProperties": self._of(inner or field.item, field)}
             case ("object" | "", _, _) if field.ref in self._schema.types:
                 return {"allOf": [{"$ref": f"#/components/schemas/{self._add_type(field.ref)}"}]}
+        if word in _NAMED:
+            name, described = _NAMED[word]
+            self.found.setdefault(name, copied(described))
+            return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
         return copied(_SCALARS.get(word, {"type": "object"}))
 
 
