@@ -24,7 +24,7 @@ from pathlib import Path
 from tonnage.cli.state import StateFolder
 folder = StateFolder(Path(sys.argv[1]))
 folder.hold()
-(folder.twin / "file").write_text("x")
+(folder.path / "kubeconfig").write_text("x")
 print("held", flush=True)
 time.sleep(600)
 """
@@ -64,7 +64,7 @@ def test_a_second_owner_is_told_who_the_first_is(tmp_path: Path, other: subproce
     assert problem.what == "an embedded cluster runs here already"
     assert f"process {other.pid} " in problem.why
     assert "tonnage down" in problem.remedy
-    assert (tmp_path / "state" / "twin" / "file").exists()
+    assert (tmp_path / "state" / "kubeconfig").exists()
 
 
 def test_what_a_killed_owner_left_is_removed(tmp_path: Path, other: subprocess.Popen[str]) -> None:
@@ -73,18 +73,17 @@ def test_what_a_killed_owner_left_is_removed(tmp_path: Path, other: subprocess.P
     other.wait()
     assert folder.stale()
     folder.hold()
-    assert not (folder.twin / "file").exists()
+    assert not folder.kubeconfig.exists()
     folder.release()
     assert not folder.stale()
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
-    (tmp_path / "twin").mkdir()
-    (tmp_path / "twin" / "photo").write_text("x")
+    (tmp_path / "kubeconfig").write_text("x")
     with pytest.raises(ConfigError, match=r"thesis\.tex"):
         StateFolder(tmp_path).hold()
-    assert (tmp_path / "twin" / "photo").exists()
+    assert (tmp_path / "kubeconfig").exists()
 
 
 def test_releasing_keeps_what_somebody_put_beside_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from tonnage.cli.failure import INTERRUPTED, PIPE_CLOSED, USAGE, report
 
@@ -52,6 +53,11 @@ class LazyGroup(click.Group):
             hint = f"; did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"no such command: {name}{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -4,7 +4,6 @@
     cluster.json  where the cluster is, once it can be used
     kubeconfig    mode 0600
     up.log        what a detached `up` says
-    twin/         the twin's own files
 
 The kernel frees the lock when the process dies, however it dies; a free lock means that the rest is stale.
 """
@@ -16,7 +15,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import stat
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -24,7 +22,7 @@ from typing import Final
 
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 
-_OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock", "twin")
+_OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +52,6 @@ class StateFolder:
     def log(self) -> Path:
         return self.path / "up.log"
 
-    @property
-    def twin(self) -> Path:
-        return self.path / "twin"
-
     def hold(self) -> None:
         """Own the folder until `release`; what a killed process left in it is removed.
 
@@ -74,7 +68,6 @@ class StateFolder:
             self._clear(keep=("lock", "up.log"))
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
-            self.twin.mkdir(mode=0o700)
         except OSError as error:
             raise _unusable(self.path, error) from error
 
@@ -147,13 +140,8 @@ class StateFolder:
 
     def _clear(self, keep: tuple[str, ...]) -> None:
         for name in _OWN:
-            path = self.path / name
-            if name in keep:
-                continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+            if name not in keep:
+                (self.path / name).unlink(missing_ok=True)
 
     def _taken(self) -> ConfigError:
         pid = self.owner() or 0

@@ -1,0 +1,19 @@
+"""`tonnage completion`: the script that a shell reads to complete commands, options and names."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(help="Print the completion script for a shell.")
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print the completion script for a shell."""
+    from tonnage.cli.main import tonnage
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(tonnage, {}, "tonnage", "_TONNAGE_COMPLETE").source())

@@ -1,0 +1,72 @@
+"""`tonnage down`: end the embedded cluster, wherever it runs, and leave nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+
+from tonnage.cli.options import Common, common_options
+from tonnage.cli.places import runtime_folder, state_folder
+from tonnage.cli.state import StateFolder
+from tonnage.model.errors import HardwareError, Problem
+
+_GRACE_S: Final = 15.0
+_PAUSE_S: Final = 0.05
+
+
+@click.command(help="Stop the embedded cluster and remove what it left.")
+@click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Its state folder.")
+@common_options()
+def command(common: Common, state: Path | None) -> None:
+    """Idempotent: nothing to stop is not an error."""
+    del common
+    folder = StateFolder(state or state_folder(os.environ))
+    stopped = stop(folder, kill=os.kill, sleep=time.sleep)
+    if not stopped and not folder.stale():
+        click.echo(f"No embedded cluster runs in {folder.path}.")
+        return
+    if folder.stale():
+        folder.hold()
+        folder.release()
+    shutil.rmtree(runtime_folder(os.environ, folder.path, os.getuid()), ignore_errors=True)
+    click.echo(f"Stopped the embedded cluster in {folder.path}." if stopped else f"Cleaned up {folder.path}.")
+
+
+def stop(folder: StateFolder, *, kill: Callable[[int, int], None], sleep: Callable[[float], None]) -> bool:
+    """Ask the owner to end, and make it end when it does not; whether there was one.
+
+    Raises:
+        HardwareError: it cannot be ended.
+    """
+    waited = 0.0
+    sent = 0
+    while (pid := folder.owner()) is not None:
+        wanted = signal.SIGTERM if waited < _GRACE_S else signal.SIGKILL
+        if waited > 2 * _GRACE_S:
+            raise HardwareError(
+                Problem("the embedded cluster does not end", str(folder.path), f"process {pid}")
+            )
+        if pid and sent != wanted:
+            try:
+                kill(pid, wanted)
+            except ProcessLookupError:
+                pass
+            except PermissionError as error:
+                raise HardwareError(
+                    Problem(
+                        "the embedded cluster belongs to another user",
+                        str(folder.path),
+                        f"process {pid}: {error}",
+                    )
+                ) from error
+            sent = wanted
+        sleep(_PAUSE_S)
+        waited += _PAUSE_S
+    return sent != 0

@@ -1,0 +1,114 @@
+"""The embedded cluster in this process: the twin, with the real agent as the program of its pods."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.logging import set_up_logging
+from tonnage.adapters.ports import KubernetesApi
+from tonnage.cli.places import runtime_folder
+from tonnage.cli.readiness import Readiness, readiness
+from tonnage.cli.state import Running, StateFolder, private_folder
+from tonnage.documents.scenario import Scenario
+from tonnage.model.errors import ClusterError, Problem
+from tonnage.wire.kinds import NODE
+
+_PAUSE_S: Final = 0.05
+_PATIENCE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A cluster that runs in this process."""
+
+    api: KubernetesApi
+    running: Running
+    kubeconfig: Path
+
+
+@asynccontextmanager
+async def embedded_cluster(
+    scenario: Scenario, state: StateFolder, *, port: int = 0, verbose: bool = False
+) -> AsyncIterator[Embedded]:
+    """Own `state` and run the fleet until the block ends, then leave nothing.
+
+    The loops log to `up.log` in the state folder, with `verbose` to stderr.
+
+    Raises:
+        ConfigError: a cluster runs in `state` already, or the port is taken.
+        HardwareError: a folder cannot be used.
+    """
+    from tonnage.cli.kubeconfig import kubeconfig_text
+    from tonnage.cli.programs import node_programs
+    from tonnage.twin.cluster import Cluster
+
+    clock = SystemClock()
+    state.hold()
+    log = sys.stderr if verbose else state.log.open("a", encoding="utf-8")
+    set_up_logging(log, verbose=verbose)
+    sockets = runtime_folder(os.environ, state.path, os.getuid())
+    try:
+        shutil.rmtree(sockets, ignore_errors=True)
+        private_folder(sockets)
+        cluster = Cluster(scenario, clock, programs=node_programs(), port=port, runtime_dir=sockets)
+        try:
+            endpoint = await cluster.serve()
+            running = Running(
+                pid=os.getpid(),
+                scenario=scenario.name,
+                nodes=scenario.nodes,
+                server=endpoint.url,
+                kubeconfig=str(state.kubeconfig),
+                since=clock.now().isoformat(timespec="seconds"),
+            )
+            state.publish(running, kubeconfig_text(endpoint.url, endpoint.ca_pem, endpoint.token))
+            await cluster.populate(state.kubeconfig)
+            yield Embedded(cluster.api, running, state.kubeconfig)
+        finally:
+            await cluster.stop()
+    finally:
+        shutil.rmtree(sockets, ignore_errors=True)
+        state.release()
+        logging.getLogger().handlers = []
+        if not verbose:
+            log.close()
+
+
+async def wait_until_ready(
+    cluster: Embedded, scenario: Scenario, tell: Callable[[Readiness], None]
+) -> Readiness:
+    """Return once every node is Ready and every GPU node advertises; `tell` hears each step forward.
+
+    Raises:
+        ClusterError: it takes more than a minute.
+    """
+    last: Readiness | None = None
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            while True:
+                now = readiness(scenario, (await cluster.api.list(NODE)).items)
+                if now != last:
+                    tell(now)
+                    last = now
+                if now.complete:
+                    return now
+                await asyncio.sleep(_PAUSE_S)
+    except TimeoutError:
+        raise ClusterError(
+            Problem(
+                "the fleet did not come up",
+                cluster.running.server,
+                f"after {_PATIENCE_S:.0f} s: {last}",
+                "fewer nodes with --nodes, or a machine with more free cores",
+            )
+        ) from None

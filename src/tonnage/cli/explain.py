@@ -1,0 +1,123 @@
+"""`tonnage explain`: why a pod is where it is, or what would become of a manifest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+
+from tonnage.cli.cluster import connected, in_file, read_documents, snapshot_of
+from tonnage.cli.failure import colour_wanted
+from tonnage.cli.options import Common, common_options
+from tonnage.cli.output import emit
+from tonnage.model.cluster import Snapshot
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.verdict import Explanation, Verdict
+
+_COLOURS = {
+    Verdict.FITS: "green",
+    Verdict.NOT_NOW: "yellow",
+    Verdict.NEVER: "red",
+    Verdict.UNKNOWN: "magenta",
+}
+
+
+@click.command(help="Say why a pod is where it is, or would be.")
+@click.argument("words", nargs=-1, metavar="[pod NAME]")
+@click.option(
+    "-f",
+    "--filename",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Explain a manifest.",
+)
+@common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
+def command(common: Common, words: tuple[str, ...], filename: Path | None) -> int:
+    """Exit status 1 when a verdict is anything but FITS."""
+    name = _pod_name(words, filename)
+    snapshot, namespace = asyncio.run(_ask(common))
+    version = common.server_version or ""
+    try:
+        found = (
+            _manifests(filename, snapshot, namespace, version)
+            if filename is not None
+            else (_pod(name, snapshot, namespace, version),)
+        )
+    except ValueError as error:
+        raise ConfigError(Problem(str(error), "--server-version", remedy="write 1.31 to 1.37")) from None
+    _show(found, common.output)
+    return 0 if all(one.verdict is Verdict.FITS for one in found) else 1
+
+
+def _pod_name(words: tuple[str, ...], filename: Path | None) -> str:
+    """The pod that `pod NAME` or `pod/NAME` names; empty with a file."""
+    if (filename is None) == (not words):
+        raise click.UsageError("give either pod NAME or -f FILE")
+    if not words:
+        return ""
+    kind, _, name = words[0].partition("/")
+    parts = [kind, *([name] if name else []), *words[1:]]
+    if len(parts) != 2 or parts[0] not in ("pod", "pods", "po"):
+        raise click.UsageError(f"pod NAME is expected, not {' '.join(words)[:100]}")
+    return parts[1]
+
+
+async def _ask(common: Common) -> tuple[Snapshot, str]:
+    """The cluster, and the namespace that is meant."""
+    if common.snapshot is not None:
+        return await snapshot_of(common), common.namespace or "default"
+    from tonnage.cli.cluster import capture
+
+    async with connected(common) as api:
+        return await capture(api), common.namespace or api.namespace or "default"
+
+
+def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
+    from tonnage.diagnose.explain import explain, find_pod
+
+    pod = find_pod(snapshot, namespace, name)
+    if pod is not None:
+        return explain(pod, snapshot, version=version)
+    names = [other.name for other in snapshot.pods if other.namespace == namespace]
+    elsewhere = [other.namespace for other in snapshot.pods if other.name == name]
+    near = get_close_matches(name, names, n=1)
+    remedy = f"did you mean {near[0]}?" if near else "kubectl get pods -A"
+    raise ConfigError(
+        Problem(
+            f'pod "{name}" not found',
+            f"namespace {namespace}",
+            remedy=f"it is in {elsewhere[0]}: -n {elsewhere[0]}" if elsewhere else remedy,
+        )
+    )
+
+
+def _manifests(path: Path, snapshot: Snapshot, namespace: str, version: str) -> tuple[Explanation, ...]:
+    from tonnage.adapters.reading_documents import manifests_from_documents
+    from tonnage.diagnose.explain import explain_manifest
+
+    documents = read_documents(path)
+    try:
+        found = manifests_from_documents(documents, namespace=namespace, classes=snapshot.priority_classes)
+    except ConfigError as error:
+        raise in_file(error, path) from None
+    return tuple(explain_manifest(manifest, snapshot, version=version) for manifest in found)
+
+
+def _show(found: tuple[Explanation, ...], output: str) -> None:
+    from tonnage.diagnose.render import explanation_lines
+
+    if output != "text":
+        answers = [explanation.to_json() for explanation in found]
+        emit(answers[0] if len(answers) == 1 else {"items": [*answers]}, output)
+        return
+    colour = colour_wanted(sys.stdout, os.environ)
+    for number, explanation in enumerate(found):
+        text = "\n".join(explanation_lines(explanation))
+        if colour:
+            word = explanation.verdict.value
+            text = text.replace(word, click.style(word, fg=_COLOURS[explanation.verdict]), 1)
+        click.echo(f"\n{text}" if number else text)

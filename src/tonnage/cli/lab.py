@@ -1,0 +1,114 @@
+"""`tonnage lab`: list labs, run one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import click
+
+from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.lab_report import (
+    LabReport,
+    StepReport,
+    render_command,
+    render_head,
+    render_outcome,
+    render_summary,
+)
+from tonnage.cli.lab_runner import Listener, Surroundings, run_lab
+from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
+from tonnage.cli.options import Common, common_options
+from tonnage.cli.places import state_folder
+from tonnage.cli.state import StateFolder
+from tonnage.documents.lab import Step
+
+
+@click.group(help="List labs, or run one step by step.")
+def command() -> None:
+    """Labs show a case of the field as commands that a person could type."""
+
+
+@command.command("list", help="List the labs that ship.")
+@common_options(output=("text", "json"))
+def list_labs(common: Common) -> None:
+    """Name, cases and title of each."""
+    labs = [load_lab(name).lab for name in lab_names()]
+    if common.output == "json":
+        rows = [
+            {"name": lab.name, "title": lab.title, "scenario": lab.scenario, "covers": lab.covers}
+            for lab in labs
+        ]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = max((len(lab.name) for lab in labs), default=0)
+    for lab in labs:
+        click.echo(f"{lab.name:{width}}  {lab.title}")
+        click.echo(f"{'':{width}}  covers {', '.join(lab.covers)}; scenario {lab.scenario}")
+
+
+@command.command(
+    "run", help="Run a lab: NAME, or a folder or file of your own. Exit status 1 when a step fails."
+)
+@click.argument("name", metavar="NAME")
+@click.option("--keep", is_flag=True, help="Leave what the lab made, for a look around.")
+@click.option(
+    "--state", type=click.Path(path_type=Path), metavar="DIR", help="State folder of the cluster to use."
+)
+@common_options(output=("text", "json"), cluster=True)
+def run(common: Common, name: str, keep: bool, state: Path | None) -> int:
+    """On the cluster of --kubeconfig; else on the embedded one that runs; else on one started for it."""
+    found = load_lab(name)
+    if common.kubeconfig:
+        return asyncio.run(run_on(found, common.kubeconfig.absolute(), common, keep=keep))
+    running = StateFolder(state or state_folder(os.environ)).running()
+    if running and running.scenario == found.lab.scenario:
+        return asyncio.run(run_on(found, Path(running.kubeconfig), common, keep=keep))
+    return asyncio.run(_on_its_own(found, common, keep=keep))
+
+
+async def _on_its_own(found: FoundLab, common: Common, *, keep: bool) -> int:
+    """Start a cluster for this lab alone, and end it afterwards."""
+    import tempfile
+
+    from tonnage.cli.embedded import embedded_cluster, wait_until_ready
+
+    scenario = load_scenario(found.lab.scenario)
+    click.echo(f"Starting an embedded cluster for this lab: scenario {scenario.name}.", err=True)
+    with tempfile.TemporaryDirectory(prefix="tonnage-lab-") as folder:
+        async with embedded_cluster(scenario, StateFolder(Path(folder) / "state"), port=0) as cluster:
+            await wait_until_ready(cluster, scenario, lambda _state: None)
+            return await run_on(found, cluster.kubeconfig, common, keep=keep)
+
+
+async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: bool) -> int:
+    """Run the lab against a cluster, telling how it goes; returns the exit status."""
+    from tonnage.adapters.clock import SystemClock
+
+    surroundings = Surroundings(found.folder, kubectl_binary(), kubeconfig, os.environ, common.context)
+    quiet = common.output == "json"
+    if not quiet:
+        click.echo(render_head(found.lab, str(found.folder), f"export KUBECONFIG={kubeconfig}"))
+    report = await run_lab(
+        found.lab,
+        surroundings,
+        SystemClock(),
+        listener=Listener() if quiet else Listener(_show_command, _show_outcome),
+        keep=keep,
+    )
+    _show_report(report, quiet=quiet)
+    return 0 if report.passed else 1
+
+
+def _show_command(step: Step, number: int, total: int) -> None:
+    click.echo(render_command(step, number, total))
+
+
+def _show_outcome(report: StepReport) -> None:
+    click.echo(render_outcome(report))
+
+
+def _show_report(report: LabReport, *, quiet: bool) -> None:
+    click.echo(json.dumps(report.as_json(), indent=2) if quiet else render_summary(report))

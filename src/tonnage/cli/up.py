@@ -1,0 +1,149 @@
+"""`tonnage up`: the embedded cluster, in the foreground until Ctrl-C or in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
+from tonnage.cli.options import Common, common_options
+from tonnage.cli.places import state_folder
+from tonnage.cli.readiness import Readiness
+from tonnage.cli.state import Running, StateFolder
+from tonnage.documents.scenario import Scenario
+from tonnage.model.errors import ConfigError, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What was asked for."""
+
+    scenario: str
+    nodes: int | None
+    port: int
+    state: Path
+    lab: str | None = None
+
+
+@click.command(help="Start the embedded cluster with a GPU fleet.")
+@click.option(
+    "--scenario", metavar="NAME|FILE", help=f"The fleet [default: {DEFAULT_SCENARIO}, or the lab's]."
+)
+@click.option("--nodes", type=int, metavar="N", help="Scale the fleet to N nodes.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: any free]."
+)
+@click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Folder for what it keeps.")
+@click.option("--detach", is_flag=True, help="Return once the fleet is up; tonnage down ends it.")
+@click.option(
+    "--lab", metavar="NAME", help="Run this lab once the fleet is up; without a terminal end after it."
+)
+@common_options()
+def command(
+    common: Common,
+    scenario: str | None,
+    nodes: int | None,
+    port: int,
+    state: Path | None,
+    detach: bool,
+    lab: str | None,
+) -> int:
+    """Foreground: until Ctrl-C or SIGTERM. `--detach`: the same in a process of its own."""
+    if detach and lab:
+        raise ConfigError(
+            Problem(
+                "--detach and --lab exclude each other", remedy="tonnage up --detach, then tonnage lab run"
+            )
+        )
+    fleet = scenario or (load_lab(lab).lab.scenario if lab else DEFAULT_SCENARIO)
+    options = UpOptions(fleet, nodes, port, (state or state_folder(os.environ)).expanduser().absolute(), lab)
+    wanted = load_scenario(options.scenario)
+    wanted = wanted if options.nodes is None else wanted.scaled(options.nodes)
+    if detach:
+        from tonnage.cli.detach import start_detached
+
+        running = start_detached(options, verbose=common.verbose)
+        say_where(running)
+        return 0
+    return asyncio.run(_run(options, wanted, common))
+
+
+async def _run(options: UpOptions, scenario: Scenario, common: Common) -> int:
+    from tonnage.cli.embedded import embedded_cluster, wait_until_ready
+
+    ended = _end_on_signals()
+    async with embedded_cluster(scenario, StateFolder(options.state), port=options.port) as cluster:
+        waiting = asyncio.create_task(wait_until_ready(cluster, scenario, Progress().tell))
+        if not await _before(waiting, ended):
+            return 0
+        waiting.result()
+        say_where(cluster.running)
+        if options.lab is not None:
+            from tonnage.cli.lab import run_on
+
+            lab = asyncio.create_task(run_on(load_lab(options.lab), cluster.kubeconfig, common, keep=False))
+            if not await _before(lab, ended):
+                return 1
+            if not sys.stdin.isatty() or not sys.stdout.isatty():
+                return lab.result()
+            click.echo("\nThe cluster stays up. Ctrl-C ends it.")
+        await ended.wait()
+        click.echo("Stopping.", err=True)
+    return 0
+
+
+async def _before(task: asyncio.Task[int] | asyncio.Task[Readiness], ended: asyncio.Event) -> bool:
+    """Wait for the task; False when the cluster is to end first, the task then cancelled and over."""
+    end = asyncio.create_task(ended.wait())
+    await asyncio.wait({task, end}, return_when=asyncio.FIRST_COMPLETED)
+    end.cancel()
+    if task.done():
+        return True
+    task.cancel()
+    await asyncio.wait({task})
+    return False
+
+
+def _end_on_signals() -> asyncio.Event:
+    """An event that Ctrl-C and SIGTERM set, so that the cluster ends in order; a second one is not caught."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end() -> None:
+        ended.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, end)
+    return ended
+
+
+class Progress:
+    """Nodes coming up: one line that changes on a terminal, nothing elsewhere until all are there."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+
+    def tell(self, now: Readiness) -> None:
+        """Show how far the fleet is."""
+        if self._terminal:
+            end = "\n" if now.complete else ""
+            click.echo(f"\r\033[K{now}{end}", err=True, nl=False)
+        elif now.complete:
+            click.echo(str(now), err=True)
+
+
+def say_where(running: Running) -> None:
+    """What a person types next."""
+    click.echo(
+        f"Cluster of {running.nodes} nodes (scenario {running.scenario}) at {running.server}", err=True
+    )
+    click.echo(f"export KUBECONFIG={running.kubeconfig}")

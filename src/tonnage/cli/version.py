@@ -1,0 +1,41 @@
+"""`tonnage version`: this program's version and, when one answers, the cluster's."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+import tonnage
+from tonnage.cli.options import Common, common_options
+from tonnage.cli.output import emit
+from tonnage.model.errors import TonnageError
+from tonnage.model.json import JsonObject
+
+
+@click.command(help="Print the version of this program and of the cluster.")
+@click.option("--client", "client_only", is_flag=True, help="Ask no cluster.")
+@common_options(output=("text", "json", "yaml"), cluster=True)
+def command(common: Common, client_only: bool) -> None:
+    server = None if client_only else asyncio.run(_server_version(common))
+    answer: JsonObject = {"client": tonnage.__version__, "server": server}
+    if common.output != "text":
+        emit(answer, common.output)
+        return
+    click.echo(f"tonnage {tonnage.__version__}")
+    if server:
+        click.echo(f"server  {server}")
+    elif not client_only:
+        click.echo("server  none reached", err=True)
+
+
+async def _server_version(common: Common) -> str | None:
+    """The server's version, or None when there is no kubeconfig or nobody answers."""
+    from tonnage.cli.cluster import connected, server_version
+
+    try:
+        async with asyncio.timeout(5):
+            async with connected(common) as api:
+                return await server_version(api)
+    except (TonnageError, TimeoutError):
+        return None

@@ -1,0 +1,212 @@
+"""The program itself: help without imports, exit status, errors as blocks, pipes and signals."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from tonnage.cli.failure import colour_wanted, render_problem
+from tonnage.cli.main import COMMANDS, program_name, run, tonnage
+from tonnage.model.errors import Bug, ClusterError, ConfigError, HardwareError, Problem
+
+HEAVY = (
+    "pydantic",
+    "yaml",
+    "msgspec",
+    "grpc",
+    "lightkube",
+    "httpx",
+    "starlette",
+    "cryptography",
+    "rich",
+    "asyncio",
+)
+
+
+def tonnage_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tonnage", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["stauts"], []], ids=" ".join)
+def test_help_and_mistakes_import_nothing_heavy(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from tonnage.cli.main import run
+run({arguments!r}, "tonnage")
+print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stderr.splitlines()[-1] == "[]"
+
+
+def test_every_listed_command_exists_and_says_what_the_table_says() -> None:
+    context = click.Context(tonnage)
+    for name, (_, text) in COMMANDS.items():
+        command = tonnage.get_command(context, name)
+        assert command is not None
+        assert (command.help or "").splitlines()[0] == text, name
+
+
+def test_help_lists_exactly_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"], "kubectl gpu") == 0
+    shown = capsys.readouterr().out
+    assert "Usage: kubectl gpu" in shown
+    assert re.findall(r"^  ([a-z]+)  ", shown.partition("Commands:")[2], re.MULTILINE) == list(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        pytest.param(["stauts"], "no such command: stauts; did you mean status?", id="a misspelt command"),
+        pytest.param(["xyzzy"], "no such command: xyzzy\n", id="no command at all"),
+        pytest.param(["up", "--scenaro", "x"], "--scenario", id="a misspelt option"),
+        pytest.param(["up", "--nodes", "many"], "'many' is not a valid integer", id="a word for a number"),
+        pytest.param(["up", "--port", "70000"], "70000", id="no port"),
+        pytest.param(["up", "--nodes", "0"], "between 1 and 1000", id="no nodes"),
+        pytest.param(["up", "--scenario", "infrence"], "did you mean inference?", id="a misspelt scenario"),
+        pytest.param(["up", "--lab", "addmission"], "did you mean admission?", id="a misspelt lab"),
+        pytest.param(["up", "--lab", "admission", "--detach"], "exclude each other", id="two ways at once"),
+        pytest.param(["lab", "run", "pending"], "did you mean pending-pod?", id="a misspelt lab to run"),
+        pytest.param(["lab", "run"], "NAME", id="a missing argument"),
+        pytest.param(["completion", "tcsh"], "tcsh", id="an unknown shell"),
+    ],
+)
+def test_wrong_usage_is_one_block_and_exit_status_2(
+    arguments: list[str], found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments, "tonnage") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert found in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_no_command_shows_the_help_and_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([], "tonnage") == 2
+    assert "Commands:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConfigError(Problem("w", "file:1:2", "y", "r")), 2),
+        (HardwareError(Problem("w")), 3),
+        (ClusterError(Problem("w")), 3),
+        (Bug(Problem("w")), 70),
+        (PermissionError(13, "Permission denied", "/x"), 1),
+        (ValueError("odd"), 70),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_exit_status_says_what_kind_of_error(
+    error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(tonnage, "main", fail)
+    assert run(["status"], "tonnage") == status
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_traceback_appears_only_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConfigError(Problem("broken"))
+
+    monkeypatch.setattr(tonnage, "main", fail)
+    run(["status", "-v"], "tonnage")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_every_problem_of_an_error_is_shown() -> None:
+    shown = render_problem(Problem("what", "a.yaml:1:2", "why\nmore", "remedy"))
+    assert shown == "error: what\n  where: a.yaml:1:2\n  why: why\n    more\n  remedy: remedy"
+
+
+class Terminal:
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+    ids=str,
+)
+def test_colour_is_for_terminals_that_want_it(environment: dict[str, str], wanted: bool) -> None:
+    assert colour_wanted(Terminal(), environment) is wanted  # type: ignore[arg-type]
+
+
+def test_a_file_gets_no_colour(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as stream:
+        assert not colour_wanted(stream, {})
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/usr/bin/tonnage", "tonnage"),
+        ("/usr/bin/kubectl-gpu", "kubectl gpu"),
+        ("/x/tonnage/__main__.py", "tonnage"),
+    ],
+)
+def test_the_program_is_called_what_the_person_typed(path: str, name: str) -> None:
+    assert program_name(path) == name
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tonnage", "completion", "bash"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, complaint = process.communicate()
+    assert complaint == b""
+    assert process.returncode == 141
+
+
+def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:
+    code = """
+import os, signal
+from tonnage.cli import main
+main.COMMANDS["status"] = ("interrupted", "x")
+import sys, types, click
+@click.command()
+def command(): os.kill(os.getpid(), signal.SIGINT)
+module = types.ModuleType("interrupted"); module.command = command
+sys.modules["interrupted"] = module
+sys.exit(main.run(["status"], "tonnage"))
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.returncode == 130
+    assert "Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_that_calls_back(shell: str) -> None:
+    process = tonnage_process("completion", shell)
+    assert process.returncode == 0
+    assert "_TONNAGE_COMPLETE" in process.stdout
+
+
+def test_completion_completes_commands() -> None:
+    process = tonnage_process(_TONNAGE_COMPLETE="bash_complete", COMP_WORDS="tonnage ex", COMP_CWORD="1")
+    assert process.stdout == "plain,explain\n"

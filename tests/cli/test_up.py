@@ -1,0 +1,171 @@
+"""The embedded cluster from the outside: processes, files, signals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.state import StateFolder
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("tonnage.twin.cluster") is None,
+    reason="the embedded cluster is not assembled yet",
+)
+SMALL = "name: small\ngroups: [{name: t4, nodes: 1, gpu: {model: T4}}, {name: cpu, nodes: 1}]\n"
+
+
+class Bench:
+    """A state folder and a small scenario; whatever runs there is ended afterwards."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        self.scenario = folder / "small.yaml"
+        self.scenario.write_text(SMALL)
+        self.runtime = folder / "run"
+        self.runtime.mkdir()
+        self.environment = {
+            **os.environ,
+            "TONNAGE_STATE": str(self.state),
+            "XDG_RUNTIME_DIR": str(self.runtime),
+        }
+
+    def tonnage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tonnage", *arguments],
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            check=False,
+        )
+
+    def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.tonnage("up", "--scenario", str(self.scenario), "--detach", *arguments)
+
+    def kubectl(self, *arguments: str) -> str:
+        environment = {**self.environment, "KUBECONFIG": str(self.state / "kubeconfig")}
+        command = [str(kubectl_binary("1.35")), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        bench = Bench(Path(folder))
+        yield bench
+        if pid := StateFolder(bench.state).owner():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_up_and_down(bench: Bench) -> None:
+    started = bench.up()
+    assert started.returncode == 0, started.stderr
+    assert started.stdout == f"export KUBECONFIG={bench.state / 'kubeconfig'}\n"
+    assert stat.S_IMODE((bench.state / "kubeconfig").stat().st_mode) == 0o600
+    assert bench.kubectl("get", "nodes", "-o", "name").split() == ["node/cpu-0", "node/t4-0"]
+    offered = bench.kubectl("get", "node", "t4-0", "-o", r"jsonpath={.status.allocatable.nvidia\.com/gpu}")
+    assert offered == "1"
+
+    again = bench.up()
+    assert again.returncode == 2
+    assert "an embedded cluster runs here already" in again.stderr
+    assert f"process {StateFolder(bench.state).owner()}" in again.stderr
+    assert "tonnage down" in again.stderr
+
+    assert bench.tonnage("down").returncode == 0
+    assert not bench.state.exists()
+    assert list(bench.runtime.iterdir()) == []
+    assert bench.tonnage("down").returncode == 0
+
+
+def test_a_killed_cluster_leaves_nothing_in_the_way(bench: Bench) -> None:
+    assert bench.up().returncode == 0
+    pid = StateFolder(bench.state).owner()
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    while StateFolder(bench.state).owner() is not None:
+        pass
+    assert (bench.state / "kubeconfig").exists()
+    started = bench.up()
+    assert started.returncode == 0, started.stderr
+    assert StateFolder(bench.state).owner() != pid
+
+
+def test_a_port_in_use_is_named(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        failed = bench.tonnage("up", "--scenario", str(bench.scenario), "--port", port)
+    assert failed.returncode in (2, 3)
+    assert port in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not bench.state.exists()
+
+
+def test_a_background_process_that_cannot_start_says_why(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        failed = bench.up("--port", port)
+    assert failed.returncode in (2, 3)
+    assert port in failed.stderr
+    assert "the cluster ended before it was up" in failed.stderr
+    assert not bench.state.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_foreground_cluster_ends_in_order(bench: Bench, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tonnage", "up", "--scenario", str(bench.scenario)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=bench.environment,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("export KUBECONFIG=")
+    process.send_signal(number)
+    assert process.wait() == 0
+    process.stdout.close()
+    assert not bench.state.exists()
+    assert list(bench.runtime.iterdir()) == []
+
+
+def test_a_lab_without_a_terminal_ends_with_the_labs_status(bench: Bench) -> None:
+    folder = bench.state.parent / "lab"
+    folder.mkdir()
+    steps = "[{run: kubectl get nodes, expect: {lines: 99}}]"
+    (folder / "lab.yaml").write_text(f"name: x\ntitle: X\nscenario: inference\nsteps: {steps}\n")
+    ended = bench.tonnage("up", "--scenario", str(bench.scenario), "--lab", str(folder))
+    assert ended.returncode == 1
+    assert "✗ prints 99 lines" in ended.stdout
+    assert not bench.state.exists()
+
+
+def test_a_lab_runs_on_the_cluster_that_is_up(bench: Bench) -> None:
+    assert bench.up().returncode == 0
+    folder = bench.state.parent / "lab"
+    folder.mkdir()
+    steps = "[{run: kubectl get node t4-0 -o name, expect: {equals: node/t4-0}}]"
+    (folder / "lab.yaml").write_text(f"name: x\ntitle: X\nscenario: small\nsteps: {steps}\n")
+    ended = bench.tonnage("lab", "run", str(folder), "-o", "json")
+    assert ended.returncode == 0, ended.stdout
+    assert json.loads(ended.stdout)["passed"] is True
+    assert "Starting" not in ended.stderr
+
+
+def test_the_version_of_the_server_is_told(bench: Bench) -> None:
+    assert bench.up().returncode == 0
+    said = bench.tonnage("version", "-o", "json", "--kubeconfig", str(bench.state / "kubeconfig"))
+    assert json.loads(said.stdout)["server"].startswith("v1.35.")

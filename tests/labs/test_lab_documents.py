@@ -1,0 +1,113 @@
+"""The labs and scenarios that ship, without running them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tonnage.cli.library import (
+    DEFAULT_LAB,
+    DEFAULT_SCENARIO,
+    lab_names,
+    load_lab,
+    load_scenario,
+    scenario_names,
+)
+from tonnage.documents.lab import manifest_files, parse_lab
+from tonnage.model.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", lab_names())
+def test_a_lab_is_whole(name: str) -> None:
+    found = load_lab(name)
+    assert found.lab.name == name
+    assert found.lab.covers
+    assert found.lab.scenario in scenario_names()
+    assert found.lab.cleanup
+    used = {file for step in found.lab.steps for file in manifest_files(step.command)}
+    present = {path.name for path in found.folder.iterdir()} - {"lab.yaml"}
+    assert used == present
+
+
+@pytest.mark.parametrize("name", lab_names())
+def test_the_manifests_of_a_lab_are_objects_with_names_of_their_own(name: str) -> None:
+    folder = load_lab(name).folder
+    for path in folder.glob("*.yaml"):
+        documents = [document for document in yaml.safe_load_all(path.read_text()) if document]
+        assert documents, path
+        names = Counter((d["kind"], d["metadata"]["name"]) for d in documents if "kind" in d)
+        assert all(count == 1 for count in names.values()), path
+
+
+def test_the_four_first_labs_cover_their_cases() -> None:
+    covered = {name: set(load_lab(name).lab.covers) for name in lab_names()}
+    assert covered["inference-sharing"] >= {"SHR-2", "SCH-9"}
+    assert covered["time-slicing"] >= {"SHR-1"}
+    assert covered["pending-pod"] >= {"SCH-1", "SCH-2", "SCH-4"}
+    assert covered["admission"] >= {"ADM-1", "ADM-2", "ADM-3"}
+    assert DEFAULT_LAB in covered
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_a_scenario_can_be_used(name: str) -> None:
+    scenario = load_scenario(name)
+    assert scenario.name == name
+    assert scenario.description
+
+
+def test_the_default_fleet_is_what_the_figures_are_measured_with() -> None:
+    scenario = load_scenario(DEFAULT_SCENARIO)
+    assert scenario.nodes == 8
+    assert {group.gpu.count for group in scenario.groups if group.gpu} >= {1, 4}
+
+
+def test_the_how_to_shows_a_lab_that_can_be_read() -> None:
+    page = (ROOT / "docs" / "how-to" / "write-a-lab.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    lab = parse_lab(example, source="write-a-lab.md", files={"pod.yaml"})
+    assert lab.steps[0].command.assigns == "NODE"
+
+
+def test_an_own_lab_is_found_by_folder_and_by_file(tmp_path: Path) -> None:
+    text = "name: own\ntitle: Own\nscenario: inference\nsteps: [{run: kubectl get -f a.yaml}]\n"
+    (tmp_path / "lab.yaml").write_text(text)
+    (tmp_path / "a.yaml").write_text("{}")
+    assert load_lab(str(tmp_path)).lab == load_lab(str(tmp_path / "lab.yaml")).lab
+    assert load_lab(str(tmp_path)).folder == tmp_path.resolve()
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        pytest.param(b"\xff\xfe", "no UTF-8 text", id="bytes"),
+        pytest.param(b"a: b: c", "no valid YAML", id="broken YAML"),
+        pytest.param(b"x" * (5 << 20), "file too large", id="five megabytes"),
+    ],
+)
+def test_an_unreadable_lab_is_an_error_with_a_place(tmp_path: Path, content: bytes, found: str) -> None:
+    (tmp_path / "lab.yaml").write_bytes(content)
+    with pytest.raises(ConfigError, match=found) as caught:
+        load_lab(str(tmp_path))
+    assert str(tmp_path) in caught.value.problems[0].where
+
+
+def test_labs_are_listed_for_people_and_for_scripts() -> None:
+    for arguments in ([], ["-o", "json"]):
+        process = subprocess.run(
+            [sys.executable, "-m", "tonnage", "lab", "list", *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in lab_names():
+            assert name in process.stdout
+    assert [row["name"] for row in json.loads(process.stdout)] == list(lab_names())

@@ -1,0 +1,38 @@
+"""Every lab that ships, on the embedded cluster, with both kubectl versions; covers the cases they name."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.library import lab_names
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("tonnage.twin.cluster") is None,
+    reason="the embedded cluster is not assembled yet",
+)
+
+
+@pytest.mark.parametrize("version", ["1.35", "1.37"])
+@pytest.mark.parametrize("name", lab_names())
+def test_a_lab_passes(name: str, version: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "tonnage", "lab", "run", name, "-o", "json"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TONNAGE_KUBECTL": str(kubectl_binary(version))},
+        check=False,
+    )
+    assert process.stdout, process.stderr
+    report = json.loads(process.stdout)
+    failed = [
+        step for step in (*report["steps"], *report["cleanup"]) if not step["passed"] and not step["skipped"]
+    ]
+    assert failed == []
+    assert (process.returncode, report["passed"]) == (0, True)
