@@ -97,6 +97,9 @@ class Pods:
                 entry.worker.update(pod)
             else:
                 fresh.append(pod)
+        for pod in fresh:  # before any new pod gets an address
+            if pod.status.pod_ip and not pod.spec.host_network:
+                self._node.addresses.keep(pod.metadata.uid, pod.status.pod_ip)
         for pod in sorted(fresh, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name)):
             self._begin(pod)
 

@@ -157,8 +157,6 @@ class PodWorker:
                 slot.last = mine[-2] if len(mine) > 1 else None
         if any(slot.current is not None for slot in self.progress.main):
             self.progress.initialized = True
-        if self.pod.status.pod_ip and not self.pod.spec.host_network:
-            self._node.addresses.keep(self.pod.metadata.uid, self.pod.status.pod_ip)
 
     def _open_sandbox(self) -> None:
         if self.pod.spec.host_network:
@@ -218,7 +216,6 @@ class PodWorker:
         now = clock.monotonic()
         wait_s = backoff.remaining(now - ago_s, now)
         slot.last, slot.current = ended, None
-        slot.restarts = ended.config.attempt + 1
         if wait_s > 0:
             meta = self.pod.metadata
             pod = f"{meta.name}_{meta.namespace}({meta.uid})"
@@ -236,6 +233,7 @@ class PodWorker:
             self._publish()
             await clock.sleep(wait_s)
         backoff.raise_at(clock.monotonic())
+        slot.restarts = ended.config.attempt + 1
 
     async def _start(self, slot: Slot) -> None:
         slot.current = await self._node.starter.start(self.pod, slot, self.progress.pod_ip, self._publish)
