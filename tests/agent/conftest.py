@@ -1,0 +1,161 @@
+"""A node's surroundings for the agent's loops: a small API server in memory, and time that flies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject
+from tonnage.wire.kinds import CONFIG_MAP, EVENT, NODE, NODE_GPU_STATUS, Kind
+
+PATIENCE_S = 20.0
+
+
+class FastClock:
+    """Time that passes twenty times as fast."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic() * 20
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 20)
+
+
+class Cluster:
+    """A KubernetesApi in memory, as far as the agent uses one. `changed` is set after every write."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str, str], JsonObject] = {}
+        self.watchers: list[tuple[str, str, asyncio.Queue[tuple[ChangeType, JsonObject]]]] = []
+        self.version = 0
+        self.reachable = True
+        self.changed = asyncio.Event()
+
+    def put(self, kind: Kind[Any], name: str, namespace: str = "", /, **content: Any) -> None:
+        """Write an object, as somebody else does."""
+        self.version += 1
+        key = (kind.plural, namespace, name)
+        old = self.objects.get(key, {})
+        before: Any = old.get("metadata", {})
+        meta = {**before, "name": name, "namespace": namespace, **content.pop("metadata", {})}
+        meta["resourceVersion"] = str(self.version)
+        obj: JsonObject = {**old, **content, "metadata": meta}
+        self.objects[key] = obj
+        self._tell(kind.plural, name, ChangeType.MODIFIED if old else ChangeType.ADDED, obj)
+
+    def remove(self, kind: Kind[Any], name: str, namespace: str = "") -> None:
+        obj = self.objects.pop((kind.plural, namespace, name))
+        self._tell(kind.plural, name, ChangeType.DELETED, obj)
+
+    def label(self, node: str, value: str | None) -> None:
+        labels: dict[str, str] = {} if value is None else {"nvidia.com/device-plugin.config": value}
+        self.put(NODE, node, metadata={"labels": labels})
+
+    def configs(self, **data: str) -> None:
+        self.put(CONFIG_MAP, "device-plugin-config", "tonnage-system", data=dict(data))
+
+    def events(self) -> list[tuple[str, str]]:
+        """(reason, message) of every Event."""
+        return [
+            (str(o["reason"]), str(o["message"])) for k, o in self.objects.items() if k[0] == EVENT.plural
+        ]
+
+    def status(self, node: str) -> Any:
+        """The node's published status, empty if there is none."""
+        return self.objects.get((NODE_GPU_STATUS.plural, "", node), {}).get("status") or {}
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Return once the condition holds; it is looked at after every write."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    def _tell(self, plural: str, name: str, change: ChangeType, obj: JsonObject) -> None:
+        for kind, wanted, queue in self.watchers:
+            if kind == plural and wanted in ("", name):
+                queue.put_nowait((change, obj))
+        self.changed.set()
+
+    def _check(self) -> None:
+        if not self.reachable:
+            raise ClusterError
+
+    async def list(
+        self, kind: Kind[Any], *, namespace: str | None = None, field_selector: str = "", **_: str
+    ) -> Listing[Any]:
+        self._check()
+        name = field_selector.removeprefix("metadata.name=")
+        found = [
+            msgspec.convert(obj, kind.type)
+            for (plural, space, own), obj in self.objects.items()
+            if plural == kind.plural and name in ("", own) and namespace in (None, space)
+        ]
+        return Listing(found, str(self.version))
+
+    async def watch(
+        self, kind: Kind[Any], *, field_selector: str = "", **_: Any
+    ) -> AsyncIterator[Change[Any]]:
+        self._check()
+        queue: asyncio.Queue[tuple[ChangeType, JsonObject]] = asyncio.Queue()
+        self.watchers.append((kind.plural, field_selector.removeprefix("metadata.name="), queue))
+        while True:
+            change, obj = await queue.get()
+            yield Change(change, msgspec.convert(obj, kind.type))
+
+    async def create(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
+        self._check()
+        self.put(
+            kind,
+            body["metadata"]["name"],
+            namespace or "",
+            **{k: v for k, v in body.items() if k != "metadata"},
+        )
+        return None
+
+    async def patch(
+        self,
+        kind: Kind[Any],
+        name: str,
+        patch: Any,
+        *,
+        namespace: str | None = None,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+    ) -> Any:
+        self._check()
+        assert patch_type is PatchType.MERGE
+        if (kind.plural, namespace or "", name) not in self.objects:
+            raise ApiError(404, "NotFound", f'{kind.plural} "{name}" not found')
+        self.put(kind, name, namespace or "", **patch)
+        return None
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def clock() -> FastClock:
+    return FastClock()
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> Path:
+    """A file with two devices."""
+    file = tmp_path / "hardware.yaml"
+    file.write_text("devices:\n- {uuid: GPU-0, model: T4, numa: 0}\n- {uuid: GPU-1, model: T4}\n")
+    return file

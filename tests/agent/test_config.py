@@ -1,0 +1,210 @@
+"""Which configuration a node runs, and that a bad one changes nothing but is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.agent.config import CHECKPOINT, Choice, ConfigInForce, NodeConfig, choose
+from tonnage.agent.events import NodeEvents
+from tonnage.agent.world import World
+from tonnage.model.errors import HardwareError, Problem
+from tonnage.wire.kinds import CONFIG_MAP
+
+MAP = "tonnage-system/device-plugin-config"
+BAD = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"
+
+
+def replicas(count: int) -> str:
+    return (
+        f"version: v1\nsharing: {{timeSlicing: {{resources: [{{name: nvidia.com/gpu, replicas: {count}}}]}}}}"
+    )
+
+
+FILE = Choice("x", "f")
+
+
+@pytest.mark.parametrize(
+    ("label", "data", "file", "source"),
+    [
+        pytest.param("a", {"a": "1", "default": "2"}, FILE, f"{MAP}[a]", id="the label's key"),
+        pytest.param("", {"a": "1", "default": "2"}, FILE, f"{MAP}[default]", id="no label: key default"),
+        pytest.param(None, {"a": "1"}, FILE, "f", id="no default: the file"),
+        pytest.param(None, None, FILE, "f", id="no ConfigMap: the file"),
+        pytest.param(None, None, None, "built-in", id="nothing: built in"),
+    ],
+)
+def test_the_choice(label: str | None, data: dict[str, str] | None, file: Choice | None, source: str) -> None:
+    chosen = choose(label, data, file, config_map=MAP)
+    assert isinstance(chosen, Choice)
+    assert chosen.source == source
+
+
+@pytest.mark.parametrize(
+    ("data", "why", "remedy"),
+    [
+        pytest.param({"a": "", "b": ""}, "has no such key", "its keys: a, b", id="no such key"),
+        pytest.param(None, "does not exist", "create ConfigMap", id="no ConfigMap"),
+    ],
+)
+def test_a_label_without_configuration_is_a_problem(
+    data: dict[str, str] | None, why: str, remedy: str
+) -> None:
+    problem = choose("c", data, FILE, config_map=MAP)
+    assert isinstance(problem, Problem)
+    assert why in problem.why
+    assert remedy in problem.remedy
+
+
+class Told(FolderCheckpoints):
+    """Says when something was saved."""
+
+    def __init__(self, folder: Path, saved: asyncio.Event) -> None:
+        super().__init__(folder)
+        self.saved = saved
+
+    async def save(self, name: str, payload: bytes) -> None:
+        await super().save(name, payload)
+        self.saved.set()
+
+
+class Watched:
+    """A running NodeConfig whose changes can be awaited."""
+
+    def __init__(self, folder: Path, cluster: Any, clock: Any, file: Path | None) -> None:
+        self.changed = asyncio.Event()
+        self.events = NodeEvents("node-1", cluster, clock)
+        self.saved = asyncio.Event()
+        self.checkpoints = Told(folder, self.saved)
+        world = World("node-1", cluster, clock, self.checkpoints, self.events)
+        self.loop = NodeConfig(world, config_map=MAP, file=file, on_change=self.changed.set)
+
+    async def until(self, condition: Any) -> ConfigInForce:
+        async with asyncio.timeout(20):
+            while self.loop.current is None or not condition(self.loop.current):
+                self.changed.clear()
+                await self.changed.wait()
+            return self.loop.current
+
+
+@asynccontextmanager
+async def running(folder: Path, cluster: Any, clock: Any, file: Path | None = None) -> AsyncIterator[Watched]:
+    watched = Watched(folder, cluster, clock, file)
+    tasks = [asyncio.create_task(watched.loop.run()), asyncio.create_task(watched.events.run())]
+    try:
+        yield watched
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def shared(current: ConfigInForce) -> int:
+    return current.config.shared[0].replicas if current.config.shared else 1
+
+
+async def test_shr_3_each_label_has_its_configuration_and_content_counts(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(default=replicas(2), inference=replicas(4), development=replicas(8))
+    cluster.label("node-1", "inference")
+    async with running(tmp_path, cluster, clock) as config:
+        assert (await config.until(lambda c: shared(c) == 4)).choice.key == "inference"
+        cluster.label("node-1", "development")
+        await config.until(lambda c: shared(c) == 8)
+        cluster.label("node-1", None)
+        await config.until(lambda c: shared(c) == 2)
+        cluster.configs(default=replicas(3))
+        await config.until(lambda c: shared(c) == 3)
+
+
+async def test_shr_3_a_wrong_label_keeps_the_last_good_one_and_says_so(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(inference=replicas(4))
+    cluster.label("node-1", "inference")
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 4)
+        cluster.label("node-1", "inferense")
+        current = await config.until(lambda c: c.error)
+        assert shared(current) == 4
+        assert "no device-plugin configuration 'inferense'" in current.error
+        await cluster.until(lambda: any(r == "DevicePluginConfigRefused" for r, _ in cluster.events()))
+        cluster.label("node-1", "inference")
+        assert shared(await config.until(lambda c: not c.error)) == 4
+
+
+async def test_shr_3_one_replica_is_refused_with_line_and_remedy(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(default=replicas(4))
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 4)
+        cluster.configs(default=BAD)
+        current = await config.until(lambda c: c.error)
+        assert shared(current) == 4
+        assert f"{MAP}[default]:2:" in current.error
+        assert "leave the sharing section out" in current.error
+        cluster.remove(CONFIG_MAP, "device-plugin-config", "tonnage-system")
+        assert shared(await config.until(lambda c: not c.error)) == 1  # asks for nothing any more: built in
+
+
+async def test_what_ran_last_runs_first_while_the_cluster_is_silent(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(default=replicas(4))
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 4)
+        async with asyncio.timeout(20):
+            await config.saved.wait()
+    cluster.reachable = False
+    cluster.configs(default=replicas(6))
+    async with running(tmp_path, cluster, clock) as config:
+        assert shared(await config.until(lambda c: True)) == 4
+        cluster.reachable = True
+        await config.until(lambda c: shared(c) == 6)
+
+
+async def test_never_run_and_badly_configured_it_offers_devices_and_says_so(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(default=replicas(2))
+    cluster.label("node-1", "typo")
+    async with running(tmp_path, cluster, clock) as config:
+        current = await config.until(lambda c: c.error)
+        assert shared(current) == 2
+
+
+async def test_a_file_is_followed(tmp_path: Path, clock: Any) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(replicas(2))
+    async with running(tmp_path / "state", None, clock, file) as config:
+        await config.until(lambda c: shared(c) == 2)
+        file.write_text(replicas(5))
+        await config.until(lambda c: shared(c) == 5)
+        file.unlink()
+        current = await config.until(lambda c: c.error)
+        assert shared(current) == 5
+        assert "cannot be read" in current.error
+
+
+async def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path, clock: Any) -> None:
+    (tmp_path / CHECKPOINT).write_bytes(b"tonnage-checkpoint v1 " + b"0" * 64 + b"\n{}")
+    async with running(tmp_path, None, clock) as config:
+        assert shared(await config.until(lambda c: True)) == 1
+    assert (tmp_path / f"{CHECKPOINT}.damaged").exists()
+
+
+async def test_a_disk_that_refuses_stops_nothing(tmp_path: Path, clock: Any) -> None:
+    blocked = tmp_path / "state"
+    blocked.write_text("a file where a folder should be")
+    async with running(blocked, None, clock) as config:
+        assert shared(await config.until(lambda c: True)) == 1
+        with pytest.raises(HardwareError):
+            await config.checkpoints.save("x", b"")
