@@ -1,0 +1,75 @@
+"""Checkpoints survive crashes, tell damage from absence, and name what the file system refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tonnage.adapters.checkpoints import FolderCheckpoints, file_problem, write_atomic
+from tonnage.model.errors import HardwareError
+
+
+async def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
+    store = FolderCheckpoints(tmp_path / "made" / "when-needed")
+    assert await store.load("x") is None
+    await store.save("x", b"one")
+    await store.save("x", b"two\n\0")
+    assert await store.load("x") == b"two\n\0"
+    assert [file.name for file in store_files(tmp_path)] == ["x"]
+
+
+def store_files(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file()]
+
+
+async def test_only_the_owner_may_read(tmp_path: Path) -> None:
+    await FolderCheckpoints(tmp_path).save("x", b"")
+    assert os.stat(tmp_path / "x").st_mode & 0o777 == 0o600  # noqa: PTH116
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"payload", id="no header"),
+        pytest.param(b"tonnage-checkpoint v1 " + b"0" * 64 + b"\npayload", id="another sum"),
+        pytest.param(b"tonnage-checkpoint v9 " + b"0" * 64 + b"\n", id="another version"),
+    ],
+)
+async def test_damage_is_an_error_once_and_the_file_is_kept(tmp_path: Path, content: bytes) -> None:
+    write_atomic(tmp_path / "x", content)
+    store = FolderCheckpoints(tmp_path)
+    with pytest.raises(HardwareError, match="x is damaged"):
+        await store.load("x")
+    assert await store.load("x") is None
+    assert [file.read_bytes() for file in store_files(tmp_path)] == [content]
+
+
+async def test_a_crash_while_writing_leaves_the_old_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"old")
+
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(HardwareError, match="free space on this file system"):
+        await store.save("x", b"new")
+    monkeypatch.undo()
+    assert await store.load("x") == b"old"
+    assert len(store_files(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [(errno.EACCES, "permission"), (errno.EROFS, "writable"), (errno.EDQUOT, "quota"), (errno.EIO, "")],
+)
+def test_refusals_of_the_file_system_have_remedies(code: int, remedy: str) -> None:
+    problem = file_problem("cannot be written", Path("/x/y"), OSError(code, "text"))
+    assert problem.where == "/x/y"
+    assert remedy in problem.remedy
