@@ -2,7 +2,7 @@
 
 The envelope is `k8s\\0`, then a `runtime.Unknown`: type meta (1), raw message (2), encoding (3), type (4).
 
-Source: k8s.io/apimachinery (runtime/serializer/protobuf, generated.proto of its types), the protobuf wire format.
+Source: k8s.io/apimachinery (runtime/serializer/protobuf, generated.proto), the protobuf wire format.
 """
 
 from __future__ import annotations

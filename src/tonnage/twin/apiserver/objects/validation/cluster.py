@@ -18,7 +18,14 @@ from tonnage.twin.apiserver.objects.problems import (
     too_long,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.fields import Found, one_of, taints, unchanged
+from tonnage.twin.apiserver.objects.validation.containers import port_or_name
+from tonnage.twin.apiserver.objects.validation.fields import (
+    Found,
+    one_of,
+    standard_finalizer,
+    taints,
+    unchanged,
+)
 from tonnage.twin.apiserver.objects.validation.resources import (
     amount,
     container_resource_name,
@@ -41,6 +48,7 @@ _SCOPES: Final = (
     "VolumeAttributesClass",
 )
 _LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
+_SHOWN_LARGER: Final = (("min", "defaultRequest"), ("default", "max"))
 _IMMUTABLE_DATA: Final = "field is immutable when `immutable` is set"
 _SECRET_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -84,11 +92,8 @@ def node_update(new: JsonObject, old: JsonObject) -> Found:
 def namespace(obj: JsonObject) -> Found:
     """A Namespace's finalizers."""
     for name in texts(obj, "spec", "finalizers"):
-        wrong = names.qualified_name(name)
-        yield from complaints("spec.finalizers", name, wrong)
-        if not wrong and "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
-            words = "name is neither a standard finalizer name nor is it fully qualified"
-            yield invalid("spec.finalizers", name, words)
+        yield from complaints("spec.finalizers", name, names.qualified_name(name))
+        yield from standard_finalizer(name, "spec.finalizers")
 
 
 def namespace_status_update(new: JsonObject, old: JsonObject) -> Found:
@@ -112,7 +117,7 @@ def config_map(obj: JsonObject) -> Found:
         yield from complaints(f"binaryData[{key}]", key, names.config_key(key))
     size = sum(len(str(value).encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
     if size > LARGEST_DATA:
-        yield too_long("", LARGEST_DATA)
+        yield too_long("[]", LARGEST_DATA)  # So the server names the object itself.
 
 
 def _decoded_size(value: object) -> int:
@@ -225,7 +230,7 @@ def _limit(limit: JsonObject, kind: str, path: str) -> Found:
         for name in sorted(low.keys() & high.keys()):
             smaller, larger = str(low[name]), str(high[name])
             if parse_quantity(smaller) > parse_quantity(larger):
-                shown = larger if where == "default" and lower == "default" else smaller
+                shown = larger if (lower, upper) in _SHOWN_LARGER else smaller
                 yield invalid(f"{path}.{where}[{name}]", shown, words.format(smaller, larger))
 
 
@@ -316,4 +321,5 @@ def _service_ports(ports: list[JsonObject]) -> Found:
                 yield duplicate(f"{path}.name", name)
             seen.add(name)
         yield from complaints(f"{path}.port", number(port, "port"), names.port_number(number(port, "port")))
+        yield from port_or_name(port.get("targetPort"), f"{path}.targetPort")
         yield from one_of(text(port, "protocol"), ("SCTP", "TCP", "UDP"), f"{path}.protocol")

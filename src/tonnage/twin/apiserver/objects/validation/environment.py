@@ -24,7 +24,14 @@ _FIELD_PATHS: Final = (
     "status.podIP",
     "status.podIPs",
 )
-_KNOWN_LABELS: Final = (*_FIELD_PATHS, "metadata.annotations", "metadata.labels", "spec.restartPolicy")
+_KNOWN_LABELS: Final = (
+    *_FIELD_PATHS,
+    "metadata.annotations",
+    "metadata.labels",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "status.phase",
+)
 _RESOURCE_PATHS: Final = tuple(
     f"{side}.{name}" for side in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
 )

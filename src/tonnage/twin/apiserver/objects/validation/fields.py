@@ -77,11 +77,18 @@ def label_selector(selector: JsonObject, path: str) -> Found:
             yield from complaints(f"{where}.values[{position}]", value, names.label_value(str(value)))
 
 
+def is_readable(selector: JsonObject) -> bool:
+    """Whether the server can turn a selector into one that it can match."""
+    for item in mappings(selector, "matchExpressions"):
+        wanted = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
+        operator = text(item, "operator")
+        if operator not in wanted or bool(items(item, "values")) is not wanted[operator]:
+            return False
+    return True
+
+
 def selects(selector: JsonObject, template: JsonObject) -> bool:
-    """Whether a readable selector matches the labels of a pod template; an unreadable one says nothing."""
-    known = ("In", "NotIn", "Exists", "DoesNotExist")
-    if any(text(item, "operator") not in known for item in mappings(selector, "matchExpressions")):
-        return True
+    """Whether a readable selector matches the labels of a pod template."""
     found = {key: str(value) for key, value in mapping(template, "metadata", "labels").items()}
     return matches_labels(label_requirements(selector), found)
 
@@ -186,6 +193,12 @@ def each_name(found: list[str], path: str) -> Found:
     """Qualified names in a list; complaints name the list."""
     for name in found:
         yield from complaints(path, name, names.qualified_name(name))
+
+
+def standard_finalizer(name: str, path: str) -> Found:
+    """A finalizer of a built-in kind: without a domain it must be one of Kubernetes' own."""
+    if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
+        yield invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")
 
 
 def finalizers(obj: JsonObject, path: str) -> Found:

@@ -9,7 +9,14 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import flag, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, too_long
-from tonnage.twin.apiserver.objects.validation.fields import NEGATIVE, Found, finalizers, labels, unchanged
+from tonnage.twin.apiserver.objects.validation.fields import (
+    NEGATIVE,
+    Found,
+    finalizers,
+    labels,
+    standard_finalizer,
+    unchanged,
+)
 from tonnage.wire.schema import KindRow
 
 LARGEST_ANNOTATIONS: Final = 256 * 1024
@@ -49,6 +56,9 @@ def metadata_create(kind_row: KindRow, obj: JsonObject) -> Found:
         yield invalid("metadata.generation", generation, NEGATIVE)
     yield from _common(meta)
     yield from finalizers(meta, "metadata")
+    if kind_row.type:
+        for index, finalizer in enumerate(texts(meta, "finalizers")):
+            yield from standard_finalizer(finalizer, f"metadata.finalizers[{index}]")
 
 
 def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject) -> Found:
@@ -71,9 +81,8 @@ def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject) -> Foun
 
 def _namespace(kind_row: KindRow, namespace: str) -> Found:
     if not kind_row.namespaced:
-        if namespace:
-            yield forbidden("metadata.namespace", "not allowed on this type")
-    elif not namespace:
+        return  # The server clears it.
+    if not namespace:
         yield required("metadata.namespace")
     else:
         yield from complaints("metadata.namespace", namespace, names.dns_label(namespace))

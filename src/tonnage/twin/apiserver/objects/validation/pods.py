@@ -188,7 +188,7 @@ def _classes(spec: JsonObject, path: str) -> Found:
         yield from requirements({"limits": overhead}, f"{path}.overhead")
     if spec.get("os") is not None and (name := text(spec, "os", "name")) not in ("linux", "windows"):
         if name:
-            yield unsupported(f"{path}.os.name", name, ("linux", "windows"))
+            yield unsupported(f"{path}.os", name, ("linux", "windows"))
         else:
             yield required(f"{path}.os.name")
 

@@ -134,7 +134,7 @@ def _huge_page_amount(name: str, quantity: str, path: str) -> Found:
         yield invalid(path, quantity, str(error))
         return
     if page and parse_quantity(quantity) % page != 0:
-        yield invalid(path, quantity, f"{quantity} is not positive integer multiple of {size}")
+        yield invalid(path, quantity, f"{quantity} is not positive integer multiple of {name}")
 
 
 def _request_against_limit(name: str, quantity: str, limits: JsonObject, path: str) -> Found:

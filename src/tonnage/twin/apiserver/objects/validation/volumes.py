@@ -69,7 +69,9 @@ def good_volumes(found: list[JsonObject], path: str) -> frozenset[str]:
 
 
 def _source(volume: JsonObject, path: str) -> Found:
+    # The server looks for an emptyDir first, then in the order of the fields.
     given = [key for key, value in volume.items() if key != "name" and value is not None]
+    given.sort(key=lambda key: key != "emptyDir")
     if not given:
         yield required(path, "must specify a volume type")
     for key in given[1:]:

@@ -13,6 +13,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     at_most_100_percent,
     int_or_percent,
     is_empty_selector,
+    is_readable,
     label_selector,
     nonnegative,
     selects,
@@ -90,10 +91,19 @@ def _selected_template(spec: JsonObject, kind: str) -> Found:
         yield from label_selector(selector, "spec.selector")
         if is_empty_selector(selector):
             yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
-    if not is_empty_selector(selector) and not selects(selector, template):
-        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
+    if not is_readable(selector):
+        yield invalid("spec.selector", selector, "invalid label selector")
+        return
+    yield from _matched(spec)
     yield from pod_template(template, "spec.template")
     yield from _always_restarts(template)
+
+
+def _matched(spec: JsonObject) -> Found:
+    """A selector that matches the template; one that is missing matches nothing, an empty one everything."""
+    selector, template = mapping(spec, "selector"), mapping(spec, "template")
+    if spec.get("selector") is None or not selects(selector, template):
+        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
 
 
 def _always_restarts(template: JsonObject) -> Found:
@@ -110,10 +120,9 @@ def daemon_set(obj: JsonObject) -> Found:
     spec = mapping(obj, "spec")
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
     yield from label_selector(selector, "spec.selector")
-    missing = spec.get("selector") is None
-    if missing or not selects(selector, template):
-        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
-    if not missing and is_empty_selector(selector):
+    if is_readable(selector):
+        yield from _matched(spec)
+    if spec.get("selector") is not None and is_empty_selector(selector):
         yield invalid("spec.selector", selector, "empty selector is invalid for daemonset")
     yield from pod_template(template, "spec.template")
     policy = text(template, "spec", "restartPolicy")
@@ -156,9 +165,8 @@ def stateful_set(obj: JsonObject) -> Found:
         yield invalid("spec.podManagementPolicy", policy, words)
     strategy = text(spec, "updateStrategy", "type")
     if strategy not in ("RollingUpdate", "OnDelete"):
-        yield invalid(
-            "spec.updateStrategy", mapping(spec, "updateStrategy"), "must be 'RollingUpdate' or 'OnDelete'"
-        )
+        shown: JsonObject = {"Type": strategy, "RollingUpdate": None}
+        yield invalid("spec.updateStrategy", shown, "must be 'RollingUpdate' or 'OnDelete'")
     yield from nonnegative(spec, "replicas", "spec")
     yield from nonnegative(spec, "minReadySeconds", "spec")
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
@@ -168,8 +176,10 @@ def stateful_set(obj: JsonObject) -> Found:
         yield from label_selector(selector, "spec.selector")
         if is_empty_selector(selector):
             yield invalid("spec.selector", selector, "empty selector is invalid for statefulset")
-    if not is_empty_selector(selector) and not selects(selector, template):
-        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
+    if is_readable(selector):
+        yield from _matched(spec)
+    else:
+        yield invalid("spec.selector", selector, "")
     yield from pod_template(template, "spec.template")
     restart = text(template, "spec", "restartPolicy")
     if restart != "Always":
@@ -205,7 +215,7 @@ def job(obj: JsonObject) -> Found:
         yield required("spec.selector")
     else:
         yield from label_selector(selector, "spec.selector")
-        if not selects(selector, template):
+        if is_readable(selector) and not selects(selector, template):
             yield invalid(
                 "spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH
             )
@@ -293,7 +303,9 @@ def disruption_budget(obj: JsonObject) -> Found:
         yield from int_or_percent(spec.get(key), f"spec.{key}")
         yield from at_most_100_percent(spec.get(key), f"spec.{key}")
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+        keys = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+        shown: JsonObject = {key[0].upper() + key[1:]: spec.get(key) for key in keys}
+        yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     yield from label_selector(mapping(spec, "selector"), "spec.selector")
     policy = text(spec, "unhealthyPodEvictionPolicy")
     if policy and policy not in _EVICTIONS:
