@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from tonnage.adapters.reading_gpu import gpu_status_from
 from tonnage.adapters.reading_parts import (
@@ -22,6 +22,7 @@ from tonnage.adapters.reading_parts import (
 )
 from tonnage.model.cluster import (
     Container,
+    ContainerWait,
     DisruptionBudget,
     HostPort,
     Labels,
@@ -85,7 +86,9 @@ def pod_from(pod: w.Pod) -> Pod:
         pod_requests=pod_requests,
         node_selector=spec.node_selector,
         affinity=affinity_of(spec.affinity, meta.labels),
-        tolerations=tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations),
+        tolerations=tuple(
+            Toleration(t.key, t.operator, t.value, t.effect, t.toleration_seconds) for t in spec.tolerations
+        ),
         spread=spread_of(spec.topology_spread_constraints, meta.labels),
         host_ports=_host_ports(spec),
         gates=tuple(str(gate.get("name", "")) for gate in spec.scheduling_gates),
@@ -310,7 +313,19 @@ def _pod_status(pod: w.Pod) -> PodStatus:
         unschedulable_message=scheduled.message if scheduled and scheduled.status == "False" else "",
         terminating=pod.metadata.deletion_timestamp is not None,
         preempted=disrupted is not None and disrupted.reason == "PreemptionByScheduler",
+        waiting=_waits([*status.init_container_statuses, *status.container_statuses]),
     )
+
+
+def _waits(statuses: Iterable[dict[str, Any]]) -> tuple[ContainerWait, ...]:
+    found: list[ContainerWait] = []
+    for status in statuses:
+        state = status.get("state")
+        waiting = state.get("waiting") if isinstance(state, dict) else None
+        if isinstance(waiting, dict):
+            reason, message = str(waiting.get("reason", "")), str(waiting.get("message", ""))
+            found.append(ContainerWait(str(status.get("name", "")), reason, message))
+    return tuple(found)
 
 
 def _tagged(image: str) -> str:

@@ -14,10 +14,8 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
     resources = tuple(_objects(body.get("resources")))
     return GpuStatus(
         node=status.metadata.name,
-        mode=_text(body.get("mode")),
-        devices=tuple(_device(d) for d in _objects(body.get("devices"))),
-        holders=tuple(_holder(h) for h in _objects(body.get("holders"))),
-        problems=_texts(body.get("problems")),
+        devices=tuple(_device(device) for device in _objects(body.get("devices"))),
+        problems=(*_refused_config(body.get("config")), *_texts(body.get("problems"))),
         replicas={_text(r.get("name")): _whole(r.get("replicas")) or 1 for r in resources},
         single_requests=frozenset(
             _text(r.get("name")) for r in resources if r.get("failRequestsGreaterThanOne") is True
@@ -25,17 +23,25 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
     )
 
 
+def _refused_config(config: object) -> Iterator[str]:
+    if isinstance(config, dict) and _text(config.get("error")):
+        key = _text(config.get("key"))
+        asked = f"configuration {key!r}" if key else "configuration"
+        yield f"{asked} refused, {_text(config.get('source')) or 'the last good one'} kept: {config['error']}"
+
+
 def _device(device: Mapping[str, object]) -> GpuDevice:
     return GpuDevice(
-        id=_text(device.get("uuid")),
+        uuid=_text(device.get("uuid")),
         product=_text(device.get("product")),
         index=_whole(device.get("index")),
         resource=_text(device.get("resource")),
+        replicas=_whole(device.get("replicas")) or 1,
         memory_mib=_whole(device.get("memoryMiB")) or 0,
         used_mib=_whole(device.get("memoryUsedMiB")),
-        utilisation=_whole(device.get("utilizationPercent")),
-        health=_text(device.get("health")),
-        health_reason=_text(device.get("reason")),
+        healthy=device.get("health") != "Unhealthy",
+        reason=_text(device.get("reason")),
+        holders=tuple(_holder(holder) for holder in _objects(device.get("holders"))),
     )
 
 
@@ -45,7 +51,7 @@ def _holder(holder: Mapping[str, object]) -> DeviceHolder:
         pod=_text(holder.get("pod")),
         container=_text(holder.get("container")),
         resource=_text(holder.get("resource")),
-        device_ids=_texts(holder.get("deviceIDs")),
+        ids=_texts(holder.get("ids")),
     )
 
 

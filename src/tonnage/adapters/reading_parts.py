@@ -86,9 +86,9 @@ def selector_of(value: object) -> LabelSelector | None:
         Requirement(str(key), "In", (str(text),))
         for key, text in sorted(labels.items() if isinstance(labels, dict) else ())
     ]
-    for item in expressions if isinstance(expressions, list) else ():
+    for item in _list(expressions):
         if isinstance(item, dict):
-            values = tuple(str(v) for v in item.get("values") or ())
+            values = tuple(str(v) for v in _list(item.get("values")))
             found.append(Requirement(str(item.get("key", "")), str(item.get("operator", "")), values))
     return LabelSelector(tuple(found))
 
@@ -133,7 +133,7 @@ def _node_term(term: w.NodeSelectorTerm) -> NodeSelectorTerm:
 def _required_terms(part: dict[str, Any], labels: Mapping[str, str]) -> tuple[PodTerm, ...]:
     return tuple(
         _pod_term(term, labels)
-        for term in part.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for term in _list(part.get("requiredDuringSchedulingIgnoredDuringExecution"))
         if isinstance(term, dict)
     )
 
@@ -143,7 +143,7 @@ def _preferred_terms(
 ) -> tuple[WeightedPodTerm, ...]:
     return tuple(
         WeightedPodTerm(sign * _whole(item.get("weight"), 0), _pod_term(item["podAffinityTerm"], labels))
-        for item in part.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        for item in _list(part.get("preferredDuringSchedulingIgnoredDuringExecution"))
         if isinstance(item, dict) and isinstance(item.get("podAffinityTerm"), dict)
     )
 
@@ -152,7 +152,7 @@ def _pod_term(term: dict[str, Any], labels: Mapping[str, str]) -> PodTerm:
     return PodTerm(
         topology_key=str(term.get("topologyKey", "")),
         selector=_with_keys(selector_of(term.get("labelSelector")), term, labels),
-        namespaces=tuple(str(name) for name in term.get("namespaces") or ()),
+        namespaces=tuple(str(name) for name in _list(term.get("namespaces"))),
         namespace_selector=selector_of(term.get("namespaceSelector")),
     )
 
@@ -166,11 +166,15 @@ def _with_keys(
     added = tuple(
         Requirement(str(key), operator, (labels[key],))
         for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-        for key in term.get(name) or ()
-        if key in labels
+        for key in _list(term.get(name))
+        if isinstance(key, str) and key in labels
     )
     return LabelSelector(selector.requirements + added) if added else selector
 
 
 def _whole(value: object, otherwise: int) -> int:
     return value if isinstance(value, int) else otherwise
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -102,6 +102,7 @@ class Toleration:
     operator: str = ""
     value: str = ""
     effect: str = ""
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,15 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerWait:
+    """A container that has not started, or not again: kubelet's reason and message."""
+
+    container: str
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PodStatus:
     """What the cluster says about a pod. Never an input of a decision on where the pod fits."""
 
@@ -174,6 +184,7 @@ class PodStatus:
     terminating: bool = False
     preempted: bool = False
     """Terminating because a pod of higher priority took its place."""
+    waiting: tuple[ContainerWait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +237,20 @@ class Pod:
     def finished(self) -> bool:
         """Succeeded or Failed: it holds nothing any more."""
         return self.status.phase in ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A document that makes pods: the pod it makes, and where the pod's fields stand in it.
+
+    `kind` is as the API server names it in refusals (`Pod`, `Deployment.apps`); `prefix` is put before a
+    pod's field paths (`spec.template.`).
+    """
+
+    kind: str
+    name: str
+    pod: Pod
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

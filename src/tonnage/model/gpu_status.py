@@ -1,4 +1,4 @@
-"""What a node's agent publishes beyond core objects, as the thinking rooms read it (`NodeGPUStatus`)."""
+"""What a node's agent publishes beyond core objects (`NodeGPUStatus`), as the thinking rooms read it."""
 
 from __future__ import annotations
 
@@ -8,42 +8,40 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class DeviceHolder:
-    """A container that holds devices: their ids (or replica ids) under a resource name."""
+    """A container that holds a device: the ids (or replica ids) that it got under a resource name."""
 
     namespace: str
     pod: str
     container: str
     resource: str
-    device_ids: tuple[str, ...]
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GpuDevice:
-    """One device as the node's agent reports it. `memory_mib` 0 and `used_mib` None when unknown."""
+    """One device as its node's agent reports it. `used_mib` None: not known; `replicas` 1: exclusive."""
 
-    id: str
+    uuid: str
     product: str = ""
     index: int | None = None
     resource: str = ""
+    replicas: int = 1
     memory_mib: int = 0
     used_mib: int | None = None
-    utilisation: int | None = None
-    health: str = ""
-    health_reason: str = ""
+    healthy: bool = True
+    reason: str = ""
+    holders: tuple[DeviceHolder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GpuStatus:
-    """What a node's agent publishes beyond core objects (`NodeGPUStatus`)."""
+    """A node's devices and how they are offered."""
 
     node: str
-    mode: str = ""
-    """`exclusive`, `time-sliced`, … as the agent says."""
     devices: tuple[GpuDevice, ...] = ()
-    holders: tuple[DeviceHolder, ...] = ()
     problems: tuple[str, ...] = ()
-    """What the agent complains about, such as a configuration that it refuses."""
+    """What the agent complains about, a configuration that it refuses among them."""
     replicas: Mapping[str, int] = field(default_factory=dict)
-    """Replicas of one device by resource name, where it is shared."""
+    """Replicas of one device by resource name; 1 is exclusive."""
     single_requests: frozenset[str] = frozenset()
     """Resources of which a container may ask one at most (`failRequestsGreaterThanOne`)."""

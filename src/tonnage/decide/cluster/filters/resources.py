@@ -36,8 +36,8 @@ def prepare(pod: Pod, _view: View) -> Check | None:
                 texts.append(f"Insufficient {name}")
         if not texts:
             return None
-        lasting = any(reason.lasting for reason in reasons)
-        return Refusal(NAME, tuple(texts), unresolvable=lasting, reasons=tuple(reasons))
+        unresolvable = any(amount > view.node.allocatable.get(name, 0) for name, amount in ordered)
+        return Refusal(NAME, tuple(texts), unresolvable=unresolvable, reasons=tuple(reasons))
 
     return check
 
@@ -76,12 +76,14 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         remedy = f"see which nodes offer it: kubectl get nodes -o custom-columns with {name}"
     elif amount > allocatable:
         code = Code.TOO_LARGE
-        message = f"asks {_told(name, amount)}, the whole node has {_told(name, allocatable)} allocatable"
+        message = (
+            f"asks {_told(name, amount)} {name}, the whole node has {_told(name, allocatable)} allocatable"
+        )
         remedy = f"ask for less {name}, or use larger nodes"
     else:
         code = Code.INSUFFICIENT
         message = (
-            f"asks {_told(name, amount)}, {_told(name, allocatable - used)} free "
+            f"asks {_told(name, amount)} {name}, {_told(name, allocatable - used)} free "
             f"({_told(name, used)} of {_told(name, allocatable)} used)"
         )
         remedy = "wait for a pod there to end, or free one"
@@ -93,7 +95,7 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         facts,
         remedy,
         NAME,
-        lasting=amount > allocatable,
+        lasting=amount > max(allocatable, view.node.capacity.get(name, 0)),
     )
 
 
@@ -101,11 +103,11 @@ def _told(name: str, amount: int) -> str:
     """An amount as people write it.
 
     >>> _told("cpu", 1500), _told("memory", 3 * 1024**3), _told("nvidia.com/gpu", 2)
-    ('1500m cpu', '3Gi memory', '2 nvidia.com/gpu')
+    ('1500m', '3Gi', '2')
     """
     if name == CPU:
-        return f"{amount // 1000} cpu" if amount % 1000 == 0 else f"{amount}m cpu"
+        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
     for suffix, size in (("Gi", 1024**3), ("Mi", 1024**2)):
-        if name in (MEMORY, EPHEMERAL) and amount >= size:
-            return f"{amount / size:.4g}{suffix} {name}"
-    return f"{amount} {name}"
+        if name in (MEMORY, EPHEMERAL) and abs(amount) >= size:
+            return f"{amount / size:.4g}{suffix}"
+    return f"{amount}"

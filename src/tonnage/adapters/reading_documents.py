@@ -1,0 +1,153 @@
+"""Kubernetes objects out of parsed JSON or YAML: a cluster in a `kind: List`, manifests of pods. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from tonnage.adapters.reading import pod_from, snapshot_from, with_priority
+from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonValue
+from tonnage.wire import kinds
+from tonnage.wire import objects as w
+from tonnage.wire.kinds import Kind
+
+_KINDS: Final[tuple[Kind[Any], ...]] = (
+    kinds.POD,
+    kinds.NODE,
+    kinds.NAMESPACE,
+    kinds.PRIORITY_CLASS,
+    kinds.DISRUPTION_BUDGET,
+    kinds.REPLICA_SET,
+    kinds.SERVICE,
+    kinds.RESOURCE_QUOTA,
+    kinds.NODE_GPU_STATUS,
+)
+_READ: Final = {(kind.api_version, kind.kind): kind for kind in _KINDS}
+_TEMPLATES: Final = {
+    "Deployment": "Deployment.apps",
+    "ReplicaSet": "ReplicaSet.apps",
+    "StatefulSet": "StatefulSet.apps",
+    "DaemonSet": "DaemonSet.apps",
+    "Job": "Job.batch",
+}
+"""Kinds whose `spec.template` is a pod, with the name that the API server gives them in refusals."""
+_DEEPEST_LIST: Final = 4
+
+
+def snapshot_from_documents(
+    documents: Iterable[JsonValue], *, server_version: str = "", now: datetime | None = None
+) -> Snapshot:
+    """A cluster out of objects and lists of objects; kinds that bear on nothing here are passed over.
+
+    Raises:
+        ConfigError: objects that cannot be read, each with its place: `[2].items[7].spec.nodeName`.
+    """
+    objects: list[w.Object] = []
+    problems: list[Problem] = []
+    found = False
+    for where, item in _items(documents, "", 0):
+        found = True
+        kind = _READ.get((str(item.get("apiVersion", "")), str(item.get("kind", ""))))
+        if kind is None:
+            continue
+        try:
+            objects.append(msgspec.convert(item, kind.type))
+        except msgspec.ValidationError as error:
+            problems.append(_problem(where, str(error)))
+    if not found:
+        problems.append(
+            Problem("no Kubernetes object in it", remedy="give a List: kubectl get nodes,pods -A -o yaml")
+        )
+    if problems:
+        raise ConfigError(*problems)
+    return snapshot_from(objects, server_version=server_version, now=now)
+
+
+def manifests_from_documents(
+    documents: Iterable[JsonValue], *, namespace: str = "default", classes: Iterable[PriorityClass] = ()
+) -> tuple[Manifest, ...]:
+    """The pods that documents make: Pods, and the templates of workloads. `classes` resolve priorities.
+
+    Raises:
+        ConfigError: objects that cannot be read, each with its place; or nothing that makes a pod.
+    """
+    found: list[Manifest] = []
+    problems: list[Problem] = []
+    known = tuple(classes)
+    for where, item in _items(documents, "", 0):
+        try:
+            manifest = _manifest(item, namespace)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(where, str(error)))
+            continue
+        if manifest is not None:
+            found.append(replace(manifest, pod=with_priority(manifest.pod, known)))
+    if not found and not problems:
+        kinds_read = ", ".join(["Pod", *_TEMPLATES])
+        problems.append(Problem("nothing in it makes a pod", remedy=f"kinds that do: {kinds_read}"))
+    if problems:
+        raise ConfigError(*problems)
+    return tuple(found)
+
+
+def _manifest(item: dict[str, JsonValue], namespace: str) -> Manifest | None:
+    kind = item.get("kind")
+    if kind == "Pod":
+        pod = pod_from(_in_namespace(msgspec.convert(item, w.Pod), namespace))
+        return Manifest("Pod", pod.name, pod)
+    if not isinstance(kind, str) or kind not in _TEMPLATES:
+        return None
+    spec = item.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    outer = msgspec.convert({"metadata": item.get("metadata") or {}}, w.Object)
+    inner = msgspec.convert(template if isinstance(template, dict) else {}, w.Pod)
+    inner.metadata.name = outer.metadata.name
+    inner.metadata.namespace = outer.metadata.namespace
+    pod = pod_from(_in_namespace(inner, namespace))
+    owner = Owner(kind, outer.metadata.name)
+    return Manifest(_TEMPLATES[kind], outer.metadata.name, replace(pod, owner=owner), "spec.template.")
+
+
+def _in_namespace(pod: w.Pod, namespace: str) -> w.Pod:
+    pod.metadata.namespace = pod.metadata.namespace or namespace
+    return pod
+
+
+def _items(
+    documents: Iterable[JsonValue], where: str, depth: int
+) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+    """Single objects with their place; lists (`List`, `PodList`) are opened."""
+    for index, document in enumerate(documents):
+        place = f"{where}[{index}]"
+        if not isinstance(document, dict):
+            continue
+        items = document.get("items")
+        if (
+            isinstance(items, list)
+            and str(document.get("kind", "")).endswith("List")
+            and depth < _DEEPEST_LIST
+        ):
+            yield from _items(_with_kind(document, items), f"{place}.items", depth + 1)
+        elif document.get("kind"):
+            yield place, document
+
+
+def _with_kind(outer: dict[str, JsonValue], items: list[JsonValue]) -> Iterator[JsonValue]:
+    """Items of a typed list (`PodList`) may leave their kind out."""
+    kind = str(outer.get("kind", "")).removesuffix("List")
+    for item in items:
+        if kind and isinstance(item, dict) and not item.get("kind"):
+            yield {**item, "kind": kind, "apiVersion": outer.get("apiVersion", "")}
+        else:
+            yield item
+
+
+def _problem(where: str, error: str) -> Problem:
+    what, _, path = error.partition(" - at `$")
+    return Problem(what, where=where + path.rstrip("`"))

@@ -1,0 +1,62 @@
+"""What a rule is given: the pod, the cluster, and what the engine decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tonnage.decide.cluster.requests import is_extended, pod_requests
+from tonnage.decide.cluster.scheduling import Decision
+from tonnage.decide.cluster.view import View
+from tonnage.model.cluster import Manifest, Pod
+from tonnage.model.verdict import NodeVerdict, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A pod that waits, the view that it was judged on, and the judgement. `nodes` are in name order."""
+
+    pod: Pod
+    view: View
+    decision: Decision
+    nodes: tuple[NodeVerdict, ...]
+
+
+class Rule(Protocol):
+    """A rule is a module with one function. It looks at objects alone, never at Events or conditions."""
+
+    def findings(self, case: Case, /) -> Iterable[Reason]:
+        """Reasons that concern the pod as a whole, or nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What the API server says about one field of a manifest, and what Tonnage says about it."""
+
+    path: str
+    text: str
+    reason: Reason
+
+
+class ManifestRule(Protocol):
+    """A rule about a manifest alone, as the API server's validation sees it."""
+
+    def errors(self, manifest: Manifest, /) -> Iterable[FieldError]:
+        """The errors in the order in which the API server lists them."""
+        ...
+
+
+def device_needs(pod: Pod) -> dict[str, int]:
+    """The extended resources that a pod asks for, by name.
+
+    >>> device_needs(Pod("p"))
+    {}
+    """
+    return {name: n for name, n in sorted(pod_requests(pod).items()) if is_extended(name) and n > 0}
+
+
+def offered(view: View, resource: str) -> tuple[str, ...]:
+    """Names of the nodes with any of a resource allocatable."""
+    return tuple(name for name, node in view.nodes.items() if node.node.allocatable.get(resource, 0) > 0)

@@ -1,0 +1,232 @@
+"""Changes to a manifest or to the cluster that would answer a reason, as values to try on the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from tonnage.decide.cluster.matching import failing_requirements, requirement_holds
+from tonnage.decide.cluster.requests import pod_requests
+from tonnage.decide.cluster.view import NodeView, View
+from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.rules.renamed_resource import is_same_device
+from tonnage.model.cluster import Container, Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
+from tonnage.model.verdict import Code, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change. `cost` orders: words of the manifest before changes of the cluster, those before waiting.
+
+    Two edits with the same `key` are the same. `on_pod` and `on_view` return the changed pod and cluster.
+    """
+
+    key: str
+    action: str
+    cost: int
+    waits_for: str = ""
+    """What must end, and where, when the change is but time."""
+    on_pod: Callable[[Pod], Pod] = lambda pod: pod
+    on_view: Callable[[View], View] = lambda view: view
+
+
+def edits_for(pod: Pod, node: NodeView, reasons: tuple[Reason, ...]) -> tuple[Edit, ...] | None:
+    """The edits that together would answer every reason of a node; None when some reason has no answer."""
+    edits: list[Edit] = []
+    for reason in reasons:
+        edit = _edit(pod, node, reason)
+        if edit is None:
+            return None
+        if edit.key not in {known.key for known in edits}:
+            edits.append(edit)
+    return tuple(edits)
+
+
+def _edit(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
+    match reason.code:
+        case Code.TAINT if reason.lasting:
+            facts = reason.facts
+            return tolerate(Taint(str(facts["key"]), str(facts["value"]), str(facts["effect"])))
+        case Code.NODE_AFFINITY:
+            return widen(pod, node.node)
+        case Code.CORDONED:
+            return uncordon(node)
+        case Code.NOT_ADVERTISED:
+            return rename(pod, node.node, str(reason.facts["resource"]))
+        case Code.TOO_LARGE:
+            return shrink(pod, str(reason.facts["resource"]), _fact(reason, "free"))
+        case Code.INSUFFICIENT | Code.TOO_MANY_PODS:
+            return wait_for(pod, node, reason)
+        case _:
+            return None
+
+
+def tolerate(taint: Taint) -> Edit:
+    """Tolerate one taint, by its value where it has one."""
+    operator = "Equal" if taint.value else "Exists"
+    toleration = Toleration(taint.key, operator, taint.value, taint.effect)
+
+    def on_pod(pod: Pod) -> Pod:
+        return replace(pod, tolerations=(*pod.tolerations, toleration))
+
+    return Edit(f"tolerate {taint}", f"tolerate the taint {taint}", 1, on_pod=on_pod)
+
+
+def widen(pod: Pod, node: Node) -> Edit | None:
+    """Let nodeSelector and required affinity take the node's values too, where the node has the labels."""
+    wanted = {key: value for key, value in pod.node_selector.items() if node.labels.get(key) != value}
+    terms = [failing_requirements(term, node) for term in pod.affinity.node or ()]
+    failing = min(terms, key=len) if terms and all(terms) else ()
+    changes = sorted(wanted.items())
+    if any(key not in node.labels for key in wanted) or not all(_can_widen(r, node) for r in failing):
+        return None
+    if not changes and not failing:
+        return None
+    told = [f"{key}: {value} or {node.labels[key]}" for key, value in changes]
+    told += [f"{r.key}: {' or '.join([*r.values, node.labels[r.key]])}" for r in failing]
+
+    def on_pod(other: Pod) -> Pod:
+        return _widened(other, node, wanted, failing)
+
+    return Edit(f"widen {'; '.join(told)}", f"accept {'; '.join(told)}", 2, on_pod=on_pod)
+
+
+def uncordon(node: NodeView) -> Edit:
+    """Open a cordoned node."""
+
+    def on_view(view: View) -> View:
+        current = view.nodes[node.name]
+        return view.with_node(replace(current, node=replace(current.node, unschedulable=False)))
+
+    return Edit(
+        f"uncordon {node.name}", f"uncordon {node.name}: kubectl uncordon {node.name}", 20, on_view=on_view
+    )
+
+
+def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
+    """Ask for the same device by the name under which the node offers it."""
+    names = (
+        name for name, amount in node.allocatable.items() if amount > 0 and is_same_device(name, resource)
+    )
+    name = next(names, None)
+    if name is None:
+        return None
+
+    def on_pod(other: Pod) -> Pod:
+        return _with_amounts(
+            other, lambda amounts: {name if n == resource else n: a for n, a in amounts.items()}
+        )
+
+    return Edit(f"rename {resource} {name}", f"ask for {name} instead of {resource}", 3, on_pod=on_pod)
+
+
+def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
+    """Ask for fewer devices: as many as are free, in a pod whose one container asks for them."""
+    asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
+    if most < 1 or len(asking) != 1 or resource not in device_needs(pod):
+        return None
+
+    def on_pod(other: Pod) -> Pod:
+        return _with_amounts(
+            other, lambda amounts: {n: most if n == resource else a for n, a in amounts.items()}
+        )
+
+    return Edit(
+        f"shrink {resource} {most}",
+        f"ask for {most} {resource}",
+        5 + asking[0].requests[resource] - most,
+        on_pod=on_pod,
+    )
+
+
+def wait_for(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
+    """Wait until enough pods on the node end: the fewest that free what is short, the largest first."""
+    resource = str(reason.facts.get("resource", ""))
+    ending = tuple(_enough(pod, node, resource, reason))
+    if not ending:
+        return None
+    names = ", ".join(f"{p.namespace}/{p.name}" for p in ending)
+    others = _alternatives(node, resource, ending)
+    told = (
+        f"wait for {names} on {node.name} to end, or end it"
+        if not others
+        else (f"wait for one of {', '.join(others)} on {node.name} to end, or end one")
+    )
+
+    def on_view(view: View) -> View:
+        return view.with_node(view.nodes[node.name].without(ending))
+
+    return Edit(
+        f"wait {node.name} {names}", told, 30 + len(ending), f"{names} on {node.name}", on_view=on_view
+    )
+
+
+def _fact(reason: Reason, name: str) -> int:
+    value = reason.facts.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _enough(pod: Pod, node: NodeView, resource: str, reason: Reason) -> Iterator[Pod]:
+    """Pods to end, those that need the least company first."""
+    short = _fact(reason, "requested") - _fact(reason, "free") if resource else 1
+    amounts = sorted(((_amount(p, resource), p) for p in node.pods), key=lambda pair: (-pair[0], pair[1].key))
+    exact = [(amount, p) for amount, p in amounts if amount >= short > 0]
+    if exact:
+        yield min(exact, key=lambda pair: (pair[0], pair[1].priority, pair[1].key))[1]
+        return
+    for amount, holder in amounts:
+        if short <= 0:
+            return
+        if amount > 0:
+            short -= amount
+            yield holder
+
+
+def _alternatives(node: NodeView, resource: str, ending: tuple[Pod, ...]) -> tuple[str, ...]:
+    """All pods that hold as much as the one that would have to end."""
+    if len(ending) != 1 or not resource:
+        return ()
+    amount = _amount(ending[0], resource)
+    same = sorted(f"{p.namespace}/{p.name}" for p in node.pods if _amount(p, resource) == amount)
+    return tuple(same) if 1 < len(same) <= 8 else ()
+
+
+def _amount(pod: Pod, resource: str) -> int:
+    return pod_requests(pod).get(resource, 0) if resource else 1
+
+
+def _can_widen(requirement: Requirement, node: Node) -> bool:
+    return requirement.operator == "In" and requirement.key in node.labels
+
+
+def _widened(pod: Pod, node: Node, wanted: dict[str, str], failing: tuple[Requirement, ...]) -> Pod:
+    keys = {requirement.key for requirement in failing}
+
+    def wider(requirement: Requirement) -> Requirement:
+        if requirement.key not in keys or requirement_holds(requirement, node.labels):
+            return requirement
+        return replace(requirement, values=(*requirement.values, node.labels[requirement.key]))
+
+    added = tuple(Requirement(key, "In", (value, node.labels[key])) for key, value in sorted(wanted.items()))
+    terms = pod.affinity.node
+    if terms is not None:
+        terms = tuple(
+            replace(term, expressions=(*(wider(r) for r in term.expressions), *added)) for term in terms
+        )
+    elif added:
+        terms = (NodeSelectorTerm(added),)
+    selector = {key: value for key, value in pod.node_selector.items() if key not in wanted}
+    return replace(pod, node_selector=selector, affinity=replace(pod.affinity, node=terms))
+
+
+def _with_amounts(pod: Pod, change: Callable[[dict[str, int]], dict[str, int]]) -> Pod:
+    def changed(container: Container) -> Container:
+        return replace(
+            container, requests=change(dict(container.requests)), limits=change(dict(container.limits))
+        )
+
+    return replace(
+        pod,
+        containers=tuple(changed(c) for c in pod.containers),
+        init_containers=tuple(changed(c) for c in pod.init_containers),
+    )

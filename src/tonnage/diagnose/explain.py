@@ -1,0 +1,177 @@
+"""Why a pod is where it is, or would be: layer by layer, computed from the objects alone.
+
+Events and conditions are never read: the answer is the same with all of them deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tonnage.decide.cluster.scheduling import TOTAL, Decision, schedule_on
+from tonnage.decide.cluster.view import View, view_of
+from tonnage.diagnose.admission import explain_refused
+from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.nodes import node_verdicts
+from tonnage.diagnose.placed import explain_placed
+from tonnage.diagnose.remedies import remedies_for
+from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
+from tonnage.diagnose.wording import summary
+from tonnage.model.cluster import Manifest, Pod, Snapshot
+from tonnage.model.verdict import (
+    Code,
+    Explanation,
+    Layer,
+    Placement,
+    Reason,
+    Remedy,
+    Subject,
+    Verdict,
+)
+
+_DEFAULT_SCHEDULER = "default-scheduler"
+_MOST_TIES = 4
+
+
+def explain(pod: Pod, snapshot: Snapshot, *, version: str = "") -> Explanation:
+    """The explanation of a pod of the cluster.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    subject = Subject("Pod", pod.namespace, pod.name)
+    if pod.node_name or pod.finished:
+        return explain_placed(pod, subject, snapshot)
+    return _explain_waiting(pod, subject, view_of(snapshot, version=version))
+
+
+def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
+    """The explanation of what would become of a manifest: first the API server's validation, then the rest.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    kind = manifest.kind.split(".")[0]
+    subject = Subject(kind, manifest.pod.namespace, manifest.name)
+    errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
+    if errors:
+        return explain_refused(manifest, subject, errors, view_of(snapshot, version=version))
+    return _explain_waiting(manifest.pod, subject, view_of(snapshot, version=version))
+
+
+def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
+    """A pod of the snapshot, or None."""
+    return next((pod for pod in snapshot.pods if pod.key == (namespace, name)), None)
+
+
+def _explain_waiting(pod: Pod, subject: Subject, view: View) -> Explanation:
+    decision = schedule_on(pod, view, thorough=True)
+    nodes = node_verdicts(decision, view) if not decision.gates and not decision.conflict else ()
+    case = Case(pod, view, decision, nodes)
+    reasons = (*_pod_reasons(case), *(reason for rule in RULES for reason in rule.findings(case)))
+    verdict = _verdict(case, reasons)
+    layer = None if verdict is Verdict.FITS else _layer(case, reasons)
+    remedies = remedies_for(case) if decision.chosen is None and nodes and not decision.unmodelled else ()
+    return Explanation(
+        subject=subject,
+        verdict=verdict,
+        layer=layer,
+        phase=pod.status.phase,
+        needs=device_needs(pod),
+        message=_message(case, verdict, reasons),
+        upstream_message=decision.message,
+        nodes=nodes,
+        placement=_placement(pod, decision),
+        reasons=reasons,
+        remedies=_with_last_words(remedies, reasons, verdict),
+    )
+
+
+def _pod_reasons(case: Case) -> Iterable[Reason]:
+    """Reasons that lie in the pod and the cluster as a whole."""
+    pod, decision = case.pod, case.decision
+    subject = f"Pod {pod.namespace}/{pod.name}"
+    if pod.scheduler_name != _DEFAULT_SCHEDULER:
+        told = f"placed by {pod.scheduler_name}; what follows is what the default scheduler would do"
+        remedy = f"ask {pod.scheduler_name}"
+        yield Reason(Code.OTHER_SCHEDULER, Layer.SCHEDULER, subject, told, {}, remedy, "spec.schedulerName")
+    if decision.gates:
+        told = f"held back by scheduling gates: {', '.join(decision.gates)}"
+        remedy = "whoever set the gate (a queue, a quota) takes it away when its time has come"
+        yield Reason(
+            Code.GATED, Layer.SCHEDULER, subject, told, {"gates": [*decision.gates]}, remedy,
+            "spec.schedulingGates", lasting=False,
+        )  # fmt: skip
+    elif not case.view.nodes:
+        yield Reason(
+            Code.NO_NODES, Layer.SCHEDULER, "Cluster", "there are no nodes", {}, "add a node", "Nodes"
+        )
+    if decision.conflict:
+        told = "the affinity terms pin the pod to different nodes at once"
+        yield Reason(
+            Code.PINNED_NOWHERE, Layer.SCHEDULER, subject, told, {}, "correct matchFields", "NodeAffinity"
+        )
+    for feature in decision.unmodelled:
+        told = f"not decided here: {feature}"
+        yield Reason(Code.NOT_MODELLED, Layer.SCHEDULER, subject, told, {"feature": feature}, "", "")
+    if decision.nominated is not None:
+        victims = [f"{v.namespace}/{v.name}" for v in decision.victims]
+        told = f"{decision.nominated} is cleared for it: {', '.join(victims)} of lower priority must go"
+        yield Reason(
+            Code.PREEMPTION, Layer.SCHEDULER, f"Node {decision.nominated}", told,
+            {"victims": [*victims]}, "wait until they have ended", "DefaultPreemption", lasting=False,
+        )  # fmt: skip
+
+
+def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
+    decision = case.decision
+    codes = {reason.code for reason in reasons}
+    if decision.unmodelled or Code.OTHER_SCHEDULER in codes:
+        return Verdict.UNKNOWN
+    refused = (r.facts["nodes"] for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE)
+    if any(isinstance(nodes, list) and decision.chosen in nodes for nodes in refused):
+        return Verdict.NEVER
+    if decision.chosen is not None:
+        chosen = next(node for node in case.nodes if node.node == decision.chosen)
+        return chosen.verdict
+    if decision.gates or decision.nominated is not None:
+        return Verdict.NOT_NOW
+    found = {node.verdict for node in case.nodes}
+    return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in found), Verdict.NEVER)
+
+
+def _layer(case: Case, reasons: tuple[Reason, ...]) -> Layer:
+    """The layer to look at: below the scheduler, when it only passes on what the nodes do not offer."""
+    below = (Code.RESOURCE_RENAMED, Code.NOT_ADVERTISED, Code.SHARED_REQUEST_TOO_LARGE)
+    return next((reason.layer for reason in reasons if reason.code in below), Layer.SCHEDULER)
+
+
+def _placement(pod: Pod, decision: Decision) -> Placement:
+    victims = tuple(
+        v.name if v.namespace == pod.namespace else f"{v.namespace}/{v.name}" for v in decision.victims
+    )
+    return Placement(decision.chosen, decision.scores, decision.nominated, victims)
+
+
+def _message(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
+    decision = case.decision
+    if verdict is Verdict.FITS:
+        return f"fits {_places(decision)}"
+    whole = [r.message for r in reasons if r.code not in (Code.PRODUCT_UNDECIDED, Code.GPU_CONFIG_REFUSED)]
+    return "; ".join(whole[:2]) if whole else summary(case.nodes)
+
+
+def _places(decision: Decision) -> str:
+    """The chosen node, those that score the same (any of them may be taken), and how many more would do."""
+    totals = {name: row[TOTAL] for name, row in decision.scores.items()}
+    best = sorted(name for name, total in totals.items() if total == max(totals.values()))
+    told = " or ".join(best[:_MOST_TIES]) + (" or …" if len(best) > _MOST_TIES else "")
+    others = len(decision.feasible) - max(1, len(best))
+    more = f"; {others} more would do" if others else ""
+    return (f"{told} (equal scores)" if len(best) > 1 else str(decision.chosen)) + more
+
+
+def _with_last_words(
+    remedies: tuple[Remedy, ...], reasons: tuple[Reason, ...], verdict: Verdict
+) -> tuple[Remedy, ...]:
+    """When nothing that can be tried helps, what the reasons themselves advise."""
+    if remedies or verdict is Verdict.FITS:
+        return remedies
+    return tuple(Remedy(reason.remedy, reason.message) for reason in reasons if reason.remedy)

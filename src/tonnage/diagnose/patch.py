@@ -1,0 +1,83 @@
+"""The strategic merge patch that makes one pod's manifest another's, in the fields that edits change."""
+
+from __future__ import annotations
+
+from tonnage.model.cluster import Container, NodeSelectorTerm, Pod, Requirement, Toleration
+from tonnage.model.json import JsonObject, JsonValue
+
+
+def patch_of(before: Pod, after: Pod) -> JsonObject:
+    """A patch of a Pod (or of a pod template): lists that Kubernetes does not merge stand in it whole."""
+    spec: JsonObject = {}
+    if before.tolerations != after.tolerations:
+        spec["tolerations"] = [_toleration(t) for t in after.tolerations]
+    gone = [key for key in before.node_selector if key not in after.node_selector]
+    if gone:
+        spec["nodeSelector"] = dict.fromkeys(gone)
+    if before.affinity.node != after.affinity.node:
+        spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": _terms(after)}}}
+    for name, old, new in (
+        ("containers", before.containers, after.containers),
+        ("initContainers", before.init_containers, after.init_containers),
+    ):
+        changed = [_container(a, b) for a, b in zip(old, new, strict=True) if a != b]
+        if changed:
+            spec[name] = [*changed]
+    return {"spec": spec} if spec else {}
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _toleration(toleration: Toleration) -> JsonObject:
+    body: JsonObject = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    if toleration.seconds is not None:
+        body["tolerationSeconds"] = toleration.seconds
+    return {key: value for key, value in body.items() if value != ""}
+
+
+def _terms(pod: Pod) -> list[JsonValue]:
+    return [_term(term) for term in pod.affinity.node or ()]
+
+
+def _term(term: NodeSelectorTerm) -> JsonObject:
+    body: JsonObject = {}
+    if term.expressions:
+        body["matchExpressions"] = [_requirement(r) for r in term.expressions]
+    if term.fields:
+        body["matchFields"] = [_requirement(r) for r in term.fields]
+    return body
+
+
+def _requirement(requirement: Requirement) -> JsonObject:
+    body: JsonObject = {"key": requirement.key, "operator": requirement.operator}
+    if requirement.values:
+        body["values"] = [*requirement.values]
+    return body
+
+
+def _container(before: Container, after: Container) -> JsonObject:
+    limits = _changes(before, after, "limits")
+    requests = _changes(before, after, "requests")
+    resources: JsonObject = {}
+    if limits:
+        resources["limits"] = limits
+    if requests:
+        resources["requests"] = requests
+    return {"name": after.name, "resources": resources}
+
+
+def _changes(before: Container, after: Container, section: str) -> JsonObject:
+    """Only whole amounts of devices are ever changed. Requests that follow from limits stay out."""
+    old, new = (c.limits if section == "limits" else c.requests for c in (before, after))
+    if section == "requests":
+        old = {name: n for name, n in old.items() if name in before.requested}
+        new = {name: n for name, n in new.items() if name not in after.limits or name in before.requested}
+    changes: JsonObject = {name: str(n) for name, n in new.items() if old.get(name) != n}
+    changes |= {name: None for name in old if name not in new}
+    return changes

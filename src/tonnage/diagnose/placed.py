@@ -1,0 +1,124 @@
+"""Pods that the scheduler is done with: running, ended, or refused by the layers below it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.diagnose.case import device_needs
+from tonnage.model.cluster import ContainerWait, Pod, Snapshot
+from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Subject, Verdict
+
+_STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
+_APPLICATION: Final = frozenset({"CrashLoopBackOff"})
+_PLUGIN_WORDS: Final = (
+    "invalid allocation request",
+    "maximum request size",
+    "GetPreferredAllocation",
+    "Allocate failed due to rpc error",
+)
+"""Words of kubelet's refusals that quote the device plugin."""
+_HARDWARE_WORDS: Final = ("no longer healthy", "no healthy devices present")
+
+
+def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanation:
+    """The explanation of a pod that has a node, or has ended."""
+    reason = _trouble(pod)
+    placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot))
+    return Explanation(
+        subject=subject,
+        verdict=_verdict(pod, reason),
+        layer=reason.layer if reason else None,
+        phase=pod.status.phase,
+        needs=device_needs(pod),
+        message=reason.message if reason else _told(pod, placement),
+        upstream_message=pod.status.message,
+        placement=placement,
+        reasons=(reason,) if reason else (),
+    )
+
+
+def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
+    """Ids of the devices that the node's agent says the pod holds, by resource."""
+    status = snapshot.gpu.get(pod.node_name)
+    found: dict[str, tuple[str, ...]] = {}
+    for device in status.devices if status is not None else ():
+        for holder in device.holders:
+            if (holder.namespace, holder.pod) == pod.key:
+                found[holder.resource] = (*found.get(holder.resource, ()), *holder.ids)
+    return found
+
+
+def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
+    if reason is None:
+        return Verdict.FITS
+    return Verdict.NEVER if pod.status.phase == "Failed" else Verdict.NOT_NOW
+
+
+def _told(pod: Pod, placement: Placement) -> str:
+    node = pod.node_name or "no node"
+    if pod.status.phase == "Succeeded":
+        return f"ended well on {node}"
+    if pod.status.terminating:
+        return f"on {node}, being deleted"
+    devices = "; ".join(f"{name}: {', '.join(ids)}" for name, ids in sorted(placement.devices.items()))
+    state = "runs on" if pod.status.phase == "Running" else "is assigned to"
+    return f"{state} {node}{f' with {devices}' if devices else ''}"
+
+
+def _trouble(pod: Pod) -> Reason | None:
+    """What the layers below the scheduler say in the pod's own status."""
+    if pod.status.phase == "Failed":
+        return _failed(pod)
+    stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
+    return _stuck(pod, stuck) if stuck is not None else None
+
+
+def _failed(pod: Pod) -> Reason:
+    reason, message = pod.status.reason, pod.status.message
+    layer, code = Layer.KUBELET, Code.KUBELET_REJECTED
+    remedy = "delete the pod (its controller makes a new one); kubelet never takes it back"
+    if reason == "TopologyAffinityError":
+        code = Code.TOPOLOGY_AFFINITY
+        remedy = (
+            "ask for fewer devices or CPUs, or relax the node's topology manager policy, then delete the pod"
+        )
+    elif reason.startswith("OutOf"):
+        code = Code.NODE_OUT_OF_RESOURCE
+        remedy = "do not name the node by hand, and run one scheduler per node; then delete the pod"
+    elif reason == "UnexpectedAdmissionError" and any(word in message for word in _PLUGIN_WORDS):
+        layer = Layer.PLUGIN
+        remedy = "do what the plugin's words say (ask for one of a shared resource), then delete the pod"
+    elif reason == "UnexpectedAdmissionError" and any(word in message for word in _HARDWARE_WORDS):
+        layer = Layer.HARDWARE
+        remedy = "see the node's device health; delete the pod so that it lands on healthy devices"
+    elif not reason:
+        layer, code = Layer.APPLICATION, Code.CONTAINER_FAILED
+        remedy = f"kubectl logs -n {pod.namespace} {pod.name} --previous"
+    told = f"failed on {pod.node_name or 'its node'}"
+    detail = ": ".join(part for part in (reason, message) if part)
+    return Reason(
+        code,
+        layer,
+        f"Pod {pod.namespace}/{pod.name}",
+        f"{told}: {detail}" if detail else f"{told}: its containers ended with an error",
+        {"reason": reason},
+        remedy,
+        "Pod status.reason and status.message",
+    )
+
+
+def _stuck(pod: Pod, wait: ContainerWait) -> Reason:
+    layer = Layer.APPLICATION if wait.reason in _APPLICATION else Layer.RUNTIME
+    return Reason(
+        Code.CONTAINER_WAITING,
+        layer,
+        f"Container {wait.container}",
+        f"on {pod.node_name}, container {wait.container} waits: {wait.reason}"
+        + (f": {wait.message}" if wait.message else ""),
+        {"reason": wait.reason},
+        f"kubectl logs -n {pod.namespace} {pod.name} -c {wait.container} --previous"
+        if layer is Layer.APPLICATION
+        else f"kubectl describe pod -n {pod.namespace} {pod.name}, and the node's container runtime",
+        "Pod status.containerStatuses",
+        lasting=False,
+    )

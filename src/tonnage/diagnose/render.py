@@ -1,0 +1,121 @@
+"""Explanations as text for a tired engineer: the answer first, then why, node by node, then what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from tonnage.diagnose.status import FleetRow
+from tonnage.diagnose.wording import phrase
+from tonnage.model.verdict import Explanation, NodeVerdict, Reason, Remedy, Verdict
+
+_HEADLINES = {
+    Verdict.FITS: "it has a place",
+    Verdict.NOT_NOW: "something must end, be freed or be repaired first",
+    Verdict.NEVER: "the manifest or the cluster must be changed",
+    Verdict.UNKNOWN: "something is missing for an answer",
+}
+_MOST_NAMES = 6
+_FLEET_COLUMNS = (
+    "NODE", "RESOURCE", "PRODUCT", "MODE", "ADVERTISED", "ALLOCATABLE", "ALLOCATED", "USED", "HEALTH",
+)  # fmt: skip
+
+
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """The whole answer, nodes with the same reasons together."""
+    lines = [*_head(explanation)]
+    for title, part in (
+        ("Why", _reasons(explanation.reasons)),
+        ("Nodes", _nodes(explanation.nodes) if not _placed(explanation) else ()),
+        ("Scores", _scores(explanation) if _placed(explanation) else ()),
+        ("What to do", _remedies(explanation.remedies)),
+        ("In Kubernetes' words", (explanation.upstream_message,) if explanation.upstream_message else ()),
+    ):
+        found = list(part)
+        if found:
+            lines += ["", f"{title}:", *(f"  {line}" for line in found)]
+    return lines
+
+
+def _placed(explanation: Explanation) -> bool:
+    return explanation.placement.node is not None
+
+
+def _head(explanation: Explanation) -> Iterator[str]:
+    layer = f" (layer: {explanation.layer})" if explanation.layer else ""
+    yield f"{explanation.subject}: {explanation.verdict}, {_HEADLINES[explanation.verdict]}{layer}"
+    yield f"  {explanation.message}"
+    if explanation.needs:
+        yield f"  needs {', '.join(f'{n} {name}' for name, n in explanation.needs.items())}"
+    placement = explanation.placement
+    if placement.nominated is not None:
+        yield f"  {placement.nominated} is being cleared; evicted: {', '.join(placement.victims)}"
+
+
+def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
+    for reason in reasons:
+        yield f"[{reason.layer}] {reason.message}  ({reason.code})"
+
+
+def _nodes(nodes: tuple[NodeVerdict, ...]) -> Iterator[str]:
+    """Groups of nodes that are refused alike, the largest last so that the odd ones are seen first."""
+    groups: dict[tuple[Verdict, tuple[tuple[str, bool], ...]], list[NodeVerdict]] = {}
+    for node in nodes:
+        alike = tuple((phrase(reason), reason.hidden) for reason in node.reasons)
+        groups.setdefault((node.verdict, alike), []).append(node)
+    for (verdict, _), members in sorted(groups.items(), key=lambda g: (len(g[1]), g[1][0].node)):
+        names = ", ".join(member.node for member in members[:_MOST_NAMES])
+        more = f" and {len(members) - _MOST_NAMES} more" if len(members) > _MOST_NAMES else ""
+        yield f"{names}{more}: {verdict}"
+        for reason in members[0].reasons:
+            example = f" (so on {members[0].node})" if len(members) > 1 and _differs(members, reason) else ""
+            behind = "also " if reason.hidden else ""
+            yield f"  - {behind}{reason.message}{example}"
+
+
+def _differs(members: list[NodeVerdict], reason: Reason) -> bool:
+    told = {r.message for member in members for r in member.reasons if r.code is reason.code}
+    return len(told) > len([r for r in members[0].reasons if r.code is reason.code])
+
+
+def _scores(explanation: Explanation) -> Iterator[str]:
+    scores = explanation.placement.scores
+    for name in sorted(scores, key=lambda n: (-scores[n]["total"], n)):
+        row = ", ".join(f"{plugin} {value}" for plugin, value in scores[name].items() if plugin != "total")
+        yield f"{name}: {scores[name]['total']}  ({row})"
+
+
+def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
+    for number, remedy in enumerate(remedies, 1):
+        yield f"{number}. {remedy.action}"
+        yield f"   -> {remedy.effect}"
+        if remedy.patch:
+            yield f"   patch: {json.dumps(remedy.patch, separators=(', ', ': '))}"
+
+
+def fleet_lines(rows: Iterable[FleetRow], *, wide: bool = False) -> list[str]:
+    """The fleet as a table; `wide` adds who holds what."""
+    table = [_fleet_row(row, wide=wide) for row in rows]
+    if not table:
+        return ["no node offers a device"]
+    header = [*_FLEET_COLUMNS, *(["HOLDERS"] if wide else [])]
+    widths = [max(len(line[i]) for line in [header, *table]) for i in range(len(header))]
+    return [
+        "  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() for line in [header, *table]
+    ]
+
+
+def _fleet_row(row: FleetRow, *, wide: bool) -> list[str]:
+    cells = [
+        row.node,
+        row.resource or "-",
+        row.product or "-",
+        row.mode,
+        "-" if row.advertised is None else str(row.advertised),
+        f"{row.allocatable}/{row.capacity}",
+        str(row.allocated),
+        "-" if row.used_mib is None else f"{row.used_mib}/{row.memory_mib} MiB",
+        row.health,
+    ]
+    held = ", ".join(f"{pod} ({amount})" for pod, amount in row.holders)
+    return [*cells, held or "-"] if wide else cells

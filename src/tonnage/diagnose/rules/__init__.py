@@ -1,0 +1,1 @@
+"""Rules, one file each, in the order of `order`: what they find becomes reasons of an explanation."""

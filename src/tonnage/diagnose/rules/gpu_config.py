@@ -1,0 +1,26 @@
+"""A node whose agent refuses its configuration goes on with the old one: say so beside the refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.diagnose.case import Case, device_needs
+from tonnage.model.verdict import Code, Layer, Reason
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """A reason for every node whose agent complains, when the pod needs a device and does not fit."""
+    if case.decision.chosen is not None or not device_needs(case.pod):
+        return
+    for name in case.view.nodes:
+        status = case.view.snapshot.gpu.get(name)
+        for problem in status.problems if status is not None else ():
+            yield Reason(
+                Code.GPU_CONFIG_REFUSED,
+                Layer.PLUGIN,
+                f"Node {name}",
+                f"the node's agent reports: {problem}",
+                {"problem": problem},
+                "correct the device-plugin configuration that the node is given",
+                "NodeGPUStatus",
+            )

@@ -1,0 +1,81 @@
+"""SCH-3: a device that no node offers is no matter of capacity; the layer below the scheduler is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.decide.cluster.view import View
+from tonnage.diagnose.case import Case, device_needs, offered
+from tonnage.model.cluster import Node
+from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, Reason
+
+_PRESENT: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
+"""Labels that say a GPU sits in the node, set by the operator and by node feature discovery."""
+_DRIVER: Final = ("nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver-version.major")
+"""Labels that GPU feature discovery can set only with a working driver."""
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """A reason for every device resource that the pod needs and no node offers."""
+    for name in device_needs(case.pod):
+        if not offered(case.view, name):
+            yield _reason(name, case.view)
+
+
+def layer_of(node: Node, status: GpuStatus | None) -> Layer | None:
+    """The layer to look at on a node that should offer devices; None when nothing says it has any."""
+    if status is not None and status.devices and not any(device.healthy for device in status.devices):
+        return Layer.HARDWARE
+    present = any(node.labels.get(label) == "true" for label in _PRESENT)
+    if status is not None and status.devices:
+        return Layer.PLUGIN
+    if not present:
+        return None
+    return Layer.PLUGIN if any(label in node.labels for label in _DRIVER) else Layer.DRIVER
+
+
+def _reason(resource: str, view: View) -> Reason:
+    lost = [n for n, v in view.nodes.items() if v.node.capacity.get(resource, 0) > 0]
+    layers = {
+        name: layer
+        for name, node in view.nodes.items()
+        if (layer := layer_of(node.node, view.snapshot.gpu.get(name))) is not None
+    }
+    layer = next(
+        (found for found in (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE) if found in layers.values()), None
+    )
+    facts: dict[str, JsonValue] = {
+        "resource": resource,
+        "nodes_with_gpu": [*sorted(layers)],
+        "nodes_with_capacity": [*lost],
+    }
+    if lost:
+        told = (
+            f"nodes with capacity but nothing allocatable: {', '.join(lost)} "
+            "(devices unhealthy, or the plugin is gone)"
+        )
+    elif layers:
+        told = f"nodes that have a GPU by their labels, but offer none: {', '.join(sorted(layers))}"
+    else:
+        told = "no node is known to have such a device"
+    return Reason(
+        Code.NOT_ADVERTISED,
+        layer or Layer.PLUGIN,
+        f"Resource {resource}",
+        f"no node advertises {resource}; {told}",
+        facts,
+        _REMEDIES[layer],
+        "Node status.allocatable and labels",
+        lasting=not lost,
+    )
+
+
+_REMEDIES: Final = {
+    Layer.PLUGIN: "look at the device plugin's pod on those nodes: is it there and ready, what does it log",
+    Layer.DRIVER: "a GPU is there but no driver answers: look at the driver's pod or package on those nodes",
+    Layer.HARDWARE: "every device is reported unhealthy: read the health reasons in the nodes' NodeGPUStatus",
+    None: "add nodes with such devices, or install the device plugin on those that have them",
+}

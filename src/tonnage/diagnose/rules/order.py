@@ -1,0 +1,24 @@
+"""The rules in the order in which their findings are told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.diagnose.case import ManifestRule, Rule
+from tonnage.diagnose.rules import (
+    gpu_config,
+    not_advertised,
+    product_undecided,
+    quantities,
+    renamed_resource,
+    single_request,
+)
+
+MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (quantities,)
+RULES: Final[tuple[Rule, ...]] = (
+    renamed_resource,
+    not_advertised,
+    gpu_config,
+    single_request,
+    product_undecided,
+)

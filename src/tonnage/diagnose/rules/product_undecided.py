@@ -1,0 +1,42 @@
+"""SCH-5: several GPU products would do, and the pod does not say which: warn, and show what decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.decide.cluster.scheduling import TOTAL
+from tonnage.diagnose.case import Case, device_needs
+from tonnage.model.verdict import Code, Layer, Reason
+
+PRODUCT: Final = "nvidia.com/gpu.product"
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """One warning when the feasible nodes differ in product."""
+    if not device_needs(case.pod):
+        return
+    products: dict[str, list[str]] = {}
+    for name in case.decision.feasible:
+        product = case.view.nodes[name].node.labels.get(PRODUCT)
+        if product:
+            products.setdefault(product, []).append(name)
+    if len(products) < 2:
+        return
+    told = ", ".join(f"{product} ({', '.join(nodes)})" for product, nodes in sorted(products.items()))
+    totals = {name: row[TOTAL] for name, row in case.decision.scores.items()}
+    ranking = ", ".join(f"{n} {totals[n]}" for n in sorted(totals, key=lambda n: (-totals[n], n))[:5])
+    yield Reason(
+        Code.PRODUCT_UNDECIDED,
+        Layer.SCHEDULER,
+        f"Pod {case.pod.namespace}/{case.pod.name}",
+        f"either product may be chosen: {told}; the default scores decide, and they look at CPU and memory "
+        f"left, not at GPUs ({ranking}; equal scores: any of them)",
+        {
+            "products": {product: [*nodes] for product, nodes in sorted(products.items())},
+            "totals": {**totals},
+        },
+        f"if it matters, require {PRODUCT} by node affinity",
+        "NodeResourcesFit (LeastAllocated on cpu and memory)",
+        lasting=False,
+    )

@@ -1,0 +1,55 @@
+"""SHR-2, SCH-7: the device is there under another name: shared (`.shared`), or cut into MIG profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.decide.cluster.requests import is_extended
+from tonnage.decide.cluster.view import View
+from tonnage.diagnose.case import Case, device_needs, offered
+from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.verdict import Code, Layer, Reason
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """A reason for every needed resource that nodes offer under a related name only."""
+    for name in device_needs(case.pod):
+        related = related_names(name, case.view)
+        if related and not offered(case.view, name):
+            told = "; ".join(f"{other} on {', '.join(nodes)}" for other, nodes in related.items())
+            yield Reason(
+                Code.RESOURCE_RENAMED,
+                Layer.PLUGIN,
+                f"Resource {name}",
+                f"{name} is asked, nodes advertise {told}",
+                {"resource": name, "advertised": {other: [*nodes] for other, nodes in related.items()}},
+                "ask for the name that is advertised, or change the node's sharing or MIG configuration",
+                "Node status.allocatable",
+            )
+
+
+def related_names(resource: str, view: View) -> dict[str, tuple[str, ...]]:
+    """Resources of the same vendor that stand for the same kind of device, and the nodes that offer them."""
+    vendor = resource.split("/", maxsplit=1)[0]
+    names = sorted(
+        {
+            name
+            for node in view.nodes.values()
+            for name in node.node.allocatable
+            if is_extended(name) and name != resource and name.split("/")[0] == vendor
+        }
+    )
+    return {name: nodes for name in names if _is_kin(name, resource) and (nodes := offered(view, name))}
+
+
+def is_same_device(one: str, other: str) -> bool:
+    """Whether two names differ only by sharing.
+
+    >>> is_same_device("nvidia.com/gpu", "nvidia.com/gpu.shared")
+    True
+    """
+    return one != other and one.removesuffix(SHARED_SUFFIX) == other.removesuffix(SHARED_SUFFIX)
+
+
+def _is_kin(one: str, other: str) -> bool:
+    return is_same_device(one, other) or "mig-" in one or "mig-" in other

@@ -1,0 +1,32 @@
+"""ADM-5, KUB-4: two of a shared resource of which a container may have one: kubelet would refuse the pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.diagnose.case import Case
+from tonnage.model.verdict import Code, Layer, Reason
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """A reason for each container that asks more than one where the node's sharing allows one."""
+    strict: dict[str, list[str]] = {}
+    for name in case.view.nodes:
+        status = case.view.snapshot.gpu.get(name)
+        for resource in sorted(status.single_requests) if status is not None else ():
+            strict.setdefault(resource, []).append(name)
+    for container in (*case.pod.init_containers, *case.pod.containers):
+        for resource, nodes in strict.items():
+            asked = container.requests.get(resource, 0)
+            if asked > 1:
+                yield Reason(
+                    Code.SHARED_REQUEST_TOO_LARGE,
+                    Layer.PLUGIN,
+                    f"Container {container.name}",
+                    f"asks {asked} {resource}, of which a container may have one "
+                    f"(failRequestsGreaterThanOne on {', '.join(nodes)}); kubelet would fail the pod "
+                    "with UnexpectedAdmissionError",
+                    {"resource": resource, "requested": asked, "nodes": [*nodes]},
+                    f"ask for one {resource}: more replicas of one device give no more compute",
+                    "NodeGPUStatus, device-plugin configuration",
+                )

@@ -1,0 +1,575 @@
+"""Explanations over whole clusters, built as the API server would give them; each test names its case."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
+from tonnage.decide.cluster.scheduling import schedule
+from tonnage.diagnose.explain import explain, explain_manifest, find_pod
+from tonnage.diagnose.render import explanation_lines
+from tonnage.model.cluster import Snapshot
+from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+
+Body = dict[str, Any]
+A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+PRODUCT = "nvidia.com/gpu.product"
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+
+def node(name: str, product: str = "", *, devices: Body | None = None, taints: Any = (), **spec: Any) -> Body:
+    amounts = {"cpu": "96", "memory": "1Ti", "pods": "110", **(devices or {})}
+    labels = {"kubernetes.io/hostname": name}
+    if product:
+        labels |= {"nvidia.com/gpu.present": "true", PRODUCT: product, "nvidia.com/cuda.driver.major": "550"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": list(taints), **spec},
+        "status": {"allocatable": dict(amounts), "capacity": dict(amounts)},
+    }
+
+
+def pod(name: str, needs: Body | None = None, *, on: str = "", **spec: Any) -> Body:
+    limits = {GPU: "1"} if needs is None else needs
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}"},
+        "spec": {
+            "containers": [{"name": "main", "image": "cuda", "resources": {"limits": limits}}],
+            **({"nodeName": on} if on else {}),
+            **spec,
+        },
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+def requiring(*products: str) -> Body:
+    expression = {"key": PRODUCT, "operator": "In", "values": list(products)}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def cluster(*objects: Body) -> Snapshot:
+    return snapshot_from_documents([{"kind": "List", "items": list(objects)}], server_version="1.35")
+
+
+def explained(name: str, *objects: Body, version: str = "") -> Explanation:
+    snapshot = cluster(*objects)
+    found = find_pod(snapshot, "ml", name)
+    assert found is not None
+    return explain(found, snapshot, version=version)
+
+
+def explained_manifest(manifest: Body, *objects: Body) -> Explanation:
+    snapshot = cluster(*objects)
+    [made] = manifests_from_documents([manifest], classes=snapshot.priority_classes)
+    return explain_manifest(made, snapshot)
+
+
+def patched(manifest: Body, patch: Body) -> Body:
+    """A strategic merge patch applied as the API server would, as far as remedies use it."""
+
+    def merge(into: Body, part: Body) -> None:
+        for key, value in part.items():
+            if value is None:
+                into.pop(key, None)
+            elif key in ("containers", "initContainers"):
+                for item in value:
+                    merge(next(c for c in into[key] if c["name"] == item["name"]), item)
+            elif isinstance(value, dict) and isinstance(into.get(key), dict):
+                merge(into[key], value)
+            else:
+                into[key] = copy.deepcopy(value)
+
+    result = copy.deepcopy(manifest)
+    merge(result, patch)
+    return result
+
+
+def places(manifest: Body, *objects: Body) -> str | None:
+    [made] = manifests_from_documents([manifest])
+    return schedule(made.pod, cluster(*objects)).chosen
+
+
+def assert_remedy_works(explanation: Explanation, manifest: Body, *objects: Body) -> None:
+    remedy = next(r for r in explanation.remedies if r.patch)
+    assert places(patched(manifest, remedy.patch), *objects) is not None
+
+
+def reasons_of(explanation: Explanation, name: str) -> list[Code]:
+    [found] = [n for n in explanation.nodes if n.node == name]
+    return [reason.code for reason in found.reasons]
+
+
+# ---- admission ----
+
+
+def test_adm_1_half_a_gpu_is_refused_at_admission() -> None:
+    """ADM-1: `nvidia.com/gpu: 0.5`."""
+    manifest = pod("half", {GPU: 0.5})
+    explanation = explained_manifest(manifest, node("a", A100, devices={SHARED: "4"}))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    assert explanation.upstream_message == (
+        'Pod "half" is invalid: [spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "500m": '
+        "must be an integer, spec.containers[0].resources.requests[nvidia.com/gpu]: "
+        'Invalid value: "500m": must be an integer]'
+    )
+    [remedy] = explanation.remedies
+    for word in ("shared resource", "MIG profile", "ResourceClaim"):
+        assert word in remedy.action
+    assert SHARED in remedy.effect
+
+
+def test_adm_2_a_request_without_a_limit_is_refused_at_admission() -> None:
+    """ADM-2: `nvidia.com/gpu` under requests only."""
+    manifest = pod("p", {})
+    manifest["spec"]["containers"][0]["resources"] = {"requests": {GPU: 1}}
+    explanation = explained_manifest(manifest, node("a", A100, devices={GPU: "8"}))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    assert explanation.upstream_message == (
+        'Pod "p" is invalid: spec.containers[0].resources.limits: Required value: '
+        "Limit must be set for non overcommitable resources"
+    )
+    assert explanation.reasons[0].code is Code.LIMIT_MISSING
+
+
+def test_adm_3_unequal_request_and_limit_are_refused_at_admission() -> None:
+    """ADM-3: request 1, limit 2."""
+    manifest = pod("p", {GPU: 2})
+    manifest["spec"]["containers"][0]["resources"]["requests"] = {GPU: 1}
+    explanation = explained_manifest(manifest, node("a", A100, devices={GPU: "8"}))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    assert explanation.upstream_message == (
+        'Pod "p" is invalid: spec.containers[0].resources.requests: Invalid value: "1": '
+        "must be equal to nvidia.com/gpu limit of 2"
+    )
+
+
+def test_every_error_of_a_workloads_template_is_told_at_once() -> None:
+    bad = pod("p", {GPU: "1500m"})
+    bad["spec"]["initContainers"] = [{"name": "init", "resources": {"requests": {GPU: "1"}}}]
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "serve"},
+        "spec": {"template": {"spec": bad["spec"]}},
+    }
+    explanation = explained_manifest(deployment, node("a"))
+    assert explanation.upstream_message.startswith('Deployment.apps "serve" is invalid: [spec.template.spec.')
+    assert (
+        "spec.template.spec.initContainers[0].resources.limits: Required value"
+        in explanation.upstream_message
+    )
+    assert {r.code for r in explanation.reasons} == {Code.NOT_AN_INTEGER, Code.LIMIT_MISSING}
+
+
+def test_cpu_may_be_fractional_and_requests_below_limits() -> None:
+    manifest = pod("p", {"cpu": "1500m", GPU: 1})
+    manifest["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "0.5", "memory": "1.5Gi"}
+    assert explained_manifest(manifest, node("a", devices={GPU: "1"})).verdict is Verdict.FITS
+
+
+# ---- scheduler ----
+
+
+def test_sch_1_an_untolerated_taint_is_named_and_the_toleration_offered() -> None:
+    """SCH-1: a tainted GPU node with a free GPU."""
+    nodes = (node("gpu-a", A100, devices={GPU: "8"}, taints=[TAINT]), node("cpu-a"))
+    explanation = explained("train", *nodes, pod("train"))
+    assert explanation.verdict is Verdict.NEVER
+    assert explanation.layer is Layer.SCHEDULER
+    assert explanation.upstream_message == (
+        "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s). "
+        "no new claims to deallocate, preemption: 0/2 nodes are available: "
+        "2 Preemption is not helpful for scheduling."
+    )
+    reason = next(n for n in explanation.nodes if n.node == "gpu-a").reasons[0]
+    assert reason.code is Code.TAINT
+    assert reason.facts == {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    first = explanation.remedies[0]
+    assert first.effect == "fits gpu-a"
+    assert first.patch == {"spec": {"tolerations": [{**TAINT, "operator": "Equal"}]}}
+    assert_remedy_works(explanation, pod("train"), *nodes)
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        ("1.33", "untolerated taint {nvidia.com/gpu: present}. preemption:"),
+        ("1.34.1", "untolerated taint {nvidia.com/gpu: present}. no new claims to deallocate, preemption:"),
+        ("1.34.2", "untolerated taint(s). no new claims to deallocate, preemption:"),
+        ("1.36", "untolerated taint(s). no new claims to deallocate, preemption:"),
+    ],
+)
+def test_the_text_is_that_of_the_release(version: str, text: str) -> None:
+    tainted = node("a", A100, devices={GPU: "8"}, taints=[TAINT])
+    assert text in explained("p", tainted, pod("p"), version=version).upstream_message
+
+
+def six_nodes() -> tuple[Body, ...]:
+    """SCH-2: one tainted A100 node with room, five H100 nodes of which four are full and one is cordoned."""
+    full = [node(f"h100-{i}", H100, devices={GPU: "1"}) for i in range(4)]
+    holders = [pod(f"busy-{i}", on=f"h100-{i}") for i in range(4)]
+    tainted = node("a100-0", A100, devices={GPU: "8"}, taints=[TAINT])
+    return (tainted, node("cpu-0"), *full, *holders)
+
+
+def test_sch_2_both_causes_are_shown_and_one_fix_alone_is_said_to_fail() -> None:
+    """SCH-2: the taint hides the affinity; correcting only the toleration still fails."""
+    wanted = pod("train", affinity=requiring(H100))
+    explanation = explained("train", *six_nodes(), wanted)
+    assert explanation.verdict is Verdict.NOT_NOW
+    assert reasons_of(explanation, "a100-0") == [Code.TAINT, Code.NODE_AFFINITY]
+    tainted = next(n for n in explanation.nodes if n.node == "a100-0")
+    assert [reason.hidden for reason in tainted.reasons] == [False, True]
+    assert all(reasons_of(explanation, f"h100-{i}") == [Code.INSUFFICIENT] for i in range(4))
+
+    tolerated = pod("train", affinity=requiring(H100), tolerations=[{"key": GPU, "operator": "Exists"}])
+    assert explained("train", *six_nodes(), tolerated).verdict is Verdict.NOT_NOW
+
+    both = explanation.remedies[0]
+    assert both.effect == "fits a100-0 (all of it is needed: no part alone is enough)"
+    corrected = patched(wanted, both.patch)
+    assert corrected["spec"]["affinity"] == requiring(H100, A100)
+    assert places(corrected, *six_nodes()) == "a100-0"
+
+
+def test_sch_3_a_node_without_the_plugin_is_no_matter_of_capacity() -> None:
+    """SCH-3: GPUs by the labels, nothing advertised: the layer below the scheduler is named."""
+    explanation = explained("p", node("a", A100), pod("p"))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.PLUGIN)
+    assert "no node advertises nvidia.com/gpu" in explanation.message
+    assert explanation.nodes[0].reasons[0].layer is Layer.PLUGIN
+    assert "Insufficient nvidia.com/gpu" in explanation.upstream_message
+
+
+def test_sch_3_without_driver_labels_the_driver_is_named() -> None:
+    bare = node("a", A100)
+    del bare["metadata"]["labels"]["nvidia.com/cuda.driver.major"]
+    assert explained("p", bare, pod("p")).layer is Layer.DRIVER
+
+
+def test_sch_3_capacity_without_allocatable_may_come_back() -> None:
+    lost = node("a", A100, devices={GPU: "4"})
+    lost["status"]["allocatable"][GPU] = "0"
+    explanation = explained("p", lost, pod("p"))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NOT_NOW, Layer.PLUGIN)
+    assert "capacity but nothing allocatable: a" in explanation.message
+
+
+def test_sch_4_the_patch_that_widens_the_affinity_is_offered() -> None:
+    """SCH-4: A100 demanded, only H100 free."""
+    nodes = (node("h100-0", H100, devices={GPU: "8"}), node("cpu-0"))
+    wanted = pod("train", affinity=requiring(A100))
+    explanation = explained("train", *nodes, wanted)
+    assert explanation.verdict is Verdict.NEVER
+    reason = explanation.nodes[1].reasons[0]
+    assert reason.code is Code.NODE_AFFINITY
+    assert A100 in reason.message
+    assert H100 in reason.message
+    assert explanation.remedies[0].effect == "fits h100-0"
+    assert patched(wanted, explanation.remedies[0].patch)["spec"]["affinity"] == requiring(A100, H100)
+
+
+def test_sch_4_a_node_selector_becomes_an_affinity_that_takes_both() -> None:
+    nodes = (node("h100-0", H100, devices={GPU: "8"}),)
+    wanted = pod("train", nodeSelector={PRODUCT: A100})
+    explanation = explained("train", *nodes, wanted)
+    corrected = patched(wanted, explanation.remedies[0].patch)
+    assert corrected["spec"]["nodeSelector"] == {}
+    assert corrected["spec"]["affinity"] == requiring(A100, H100)
+    assert places(corrected, *nodes) == "h100-0"
+
+
+def test_sch_5_two_products_that_would_do_are_a_warning() -> None:
+    """SCH-5: no affinity, A100 and H100 both free."""
+    nodes = (node("a", A100, devices={GPU: "8"}), node("h", H100, devices={GPU: "8"}))
+    explanation = explained("p", *nodes, pod("p"))
+    assert explanation.verdict is Verdict.FITS
+    assert explanation.layer is None
+    [warning] = explanation.reasons
+    assert warning.code is Code.PRODUCT_UNDECIDED
+    assert A100 in warning.message
+    assert H100 in warning.message
+    assert set(explanation.placement.scores) == {"a", "h"}
+    assert explained("p", *nodes, pod("p", affinity=requiring(A100))).reasons == ()
+
+
+def fifth() -> tuple[Body, ...]:
+    """SCH-9: one GPU of four replicas, all held."""
+    holders = [pod(f"serve-{i}", {SHARED: "1"}, on="t4-0") for i in range(4)]
+    return (node("t4-0", "Tesla-T4", devices={SHARED: "4"}), *holders)
+
+
+def test_sch_9_the_four_holders_are_named() -> None:
+    """SCH-9: the fifth pod on one GPU with four replicas."""
+    explanation = explained("serve-4", *fifth(), pod("serve-4", {SHARED: "1"}))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
+    assert "1 Insufficient nvidia.com/gpu.shared" in explanation.upstream_message
+    assert explanation.needs == {SHARED: 1}
+    facts = explanation.nodes[0].reasons[0].facts
+    assert facts["holders"] == [{"pod": f"ml/serve-{i}", "amount": 1} for i in range(4)]
+    assert (facts["requested"], facts["free"], facts["allocatable"]) == (1, 0, 4)
+    [remedy] = explanation.remedies
+    assert remedy.action.startswith("wait for one of ml/serve-0, ml/serve-1, ml/serve-2, ml/serve-3")
+    assert remedy.effect == "fits t4-0"
+
+
+def test_sch_10_victims_are_shown_before_they_are_evicted() -> None:
+    """SCH-10: a high-priority pod meets a full pool."""
+    low = pod("batch", on="a", priority=0)
+    explanation = explained("train", node("a", A100, devices={GPU: "1"}), low, pod("train", priority=1000))
+    assert explanation.verdict is Verdict.NOT_NOW
+    assert explanation.placement.nominated == "a"
+    assert explanation.placement.victims == ("batch",)
+    assert explanation.upstream_message == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    assert explanation.reasons[0].code is Code.PREEMPTION
+
+
+def test_sch_10_a_priority_class_that_would_help_is_offered_with_its_victims() -> None:
+    high = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "gpu-high"},
+        "value": 1000,
+    }
+    full = (node("a", A100, devices={GPU: "1"}), pod("batch", on="a"))
+    explanation = explained("train", high, *full, pod("train"))
+    remedy = explanation.remedies[-1]
+    assert remedy.patch == {"spec": {"priorityClassName": "gpu-high"}}
+    assert remedy.effect == "fits a after evicting ml/batch"
+    manifest = pod("train", priorityClassName="gpu-high")
+    assert explained_manifest(manifest, high, *full).placement.nominated == "a"
+
+
+def test_a_renamed_resource_is_found_under_its_new_name() -> None:
+    """SHR-2: `nvidia.com/gpu` asked, nodes advertise `nvidia.com/gpu.shared`."""
+    nodes = (node("t4-0", "Tesla-T4", devices={SHARED: "4"}),)
+    explanation = explained("p", *nodes, pod("p"))
+    assert explanation.layer is Layer.PLUGIN
+    assert explanation.reasons[0].code is Code.RESOURCE_RENAMED
+    assert "nvidia.com/gpu.shared on t4-0" in explanation.message
+    corrected = patched(pod("p"), explanation.remedies[0].patch)
+    assert corrected["spec"]["containers"][0]["resources"]["limits"] == {SHARED: "1"}
+    assert places(corrected, *nodes) == "t4-0"
+
+
+def test_sch_7_a_partitioned_node_is_told_by_its_profiles() -> None:
+    """SCH-7: a whole-GPU pod after the node went all-1g.10gb."""
+    nodes = (node("a", A100, devices={"nvidia.com/mig-1g.10gb": "7", GPU: "0"}),)
+    explanation = explained("p", *nodes, pod("p"))
+    assert explanation.reasons[0].code is Code.RESOURCE_RENAMED
+    assert "nvidia.com/mig-1g.10gb on a" in explanation.message
+
+
+def test_a_request_larger_than_any_node_is_shrunk_to_what_is_free() -> None:
+    nodes = (node("a", A100, devices={GPU: "8"}),)
+    explanation = explained("p", *nodes, pod("p", {GPU: "9"}))
+    assert reasons_of(explanation, "a") == [Code.TOO_LARGE]
+    assert explanation.verdict is Verdict.NEVER
+    assert explanation.remedies[0].action == "ask for 8 nvidia.com/gpu"
+    assert_remedy_works(explanation, pod("p", {GPU: "9"}), *nodes)
+
+
+def test_a_cordoned_node_is_not_now_and_the_uncordon_is_tried() -> None:
+    explanation = explained("p", node("a", A100, devices={GPU: "8"}, unschedulable=True), pod("p"))
+    assert explanation.verdict is Verdict.NOT_NOW
+    assert explanation.remedies[0].action == "uncordon a: kubectl uncordon a"
+    assert explanation.remedies[0].effect == "fits a"
+
+
+def test_a_remedy_that_would_not_help_is_not_offered() -> None:
+    """Tolerating the taint of a full node helps nobody."""
+    full = (node("a", A100, devices={GPU: "1"}, taints=[TAINT]), pod("busy", on="a"))
+    explanation = explained("p", *full, pod("p"))
+    assert all("and wait for" in r.action for r in explanation.remedies)
+
+
+# ---- other layers ----
+
+
+def status_of(name: str, **status: Any) -> Body:
+    return {
+        "apiVersion": "tonnage.dev/v1alpha1",
+        "kind": "NodeGPUStatus",
+        "metadata": {"name": name},
+        "status": status,
+    }
+
+
+def test_a_running_pod_is_shown_with_its_devices() -> None:
+    holder = {"resource": GPU, "ids": ["GPU-1"], "namespace": "ml", "pod": "p", "container": "main"}
+    devices = [{"uuid": "GPU-1", "product": A100, "health": "Healthy", "holders": [holder]}]
+    explanation = explained(
+        "p", node("a", A100, devices={GPU: "1"}), pod("p", on="a"), status_of("a", devices=devices)
+    )
+    assert (explanation.verdict, explanation.phase) == (Verdict.FITS, "Running")
+    assert explanation.placement.node == "a"
+    assert explanation.placement.devices == {GPU: ("GPU-1",)}
+    assert explanation.message == "runs on a with nvidia.com/gpu: GPU-1"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "layer", "code"),
+    [
+        (
+            "UnexpectedAdmissionError",
+            "Allocate failed due to rpc error: maximum request size for shared resources is 1",
+            Layer.PLUGIN,
+            Code.KUBELET_REJECTED,
+        ),
+        (
+            "UnexpectedAdmissionError",
+            "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices",
+            Layer.HARDWARE,
+            Code.KUBELET_REJECTED,
+        ),
+        ("OutOfnvidia.com/gpu", "Node didn't have enough resource", Layer.KUBELET, Code.NODE_OUT_OF_RESOURCE),
+        ("TopologyAffinityError", "Resources cannot be allocated", Layer.KUBELET, Code.TOPOLOGY_AFFINITY),
+    ],
+)
+def test_kub_3_kub_4_kubelets_refusal_is_told_by_layer(
+    reason: str, message: str, layer: Layer, code: Code
+) -> None:
+    failed = pod("p", on="a")
+    failed["status"] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
+    explanation = explained("p", node("a", A100, devices={GPU: "1"}), failed)
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, layer)
+    assert explanation.reasons[0].code is code
+    assert explanation.upstream_message == f"Pod was rejected: {message}"
+
+
+def test_adm_5_two_shared_replicas_are_refused_before_kubelet_does() -> None:
+    """ADM-5: more than one where `failRequestsGreaterThanOne` holds."""
+    resources = [{"name": SHARED, "replicas": 4, "failRequestsGreaterThanOne": True}]
+    shared = (node("t4-0", "Tesla-T4", devices={SHARED: "4"}), status_of("t4-0", resources=resources))
+    explanation = explained("p", *shared, pod("p", {SHARED: "2"}))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.PLUGIN)
+    assert "failRequestsGreaterThanOne" in explanation.message
+    assert explained("p", *shared, pod("p", {SHARED: "1"})).verdict is Verdict.FITS
+
+
+def test_a_refused_configuration_is_told_beside_the_refusal() -> None:
+    config = {"source": "built-in", "key": "timeslice-4", "error": "replicas: at least 2"}
+    explanation = explained(
+        "p", node("a", A100, devices={GPU: "0"}), pod("p", {SHARED: "1"}), status_of("a", config=config)
+    )
+    told = [r.message for r in explanation.reasons if r.code is Code.GPU_CONFIG_REFUSED]
+    assert told == [
+        "the node's agent reports: configuration 'timeslice-4' refused, built-in kept: replicas: at least 2"
+    ]
+
+
+def test_a_container_that_cannot_start_is_a_matter_of_the_runtime() -> None:
+    """RUN-1: assigned, stuck, CDI name unknown."""
+    stuck = pod("p", on="a")
+    wait = {
+        "reason": "CreateContainerError",
+        "message": "CDI device injection failed: unresolvable CDI devices",
+    }
+    stuck["status"] = {
+        "phase": "Pending",
+        "containerStatuses": [{"name": "main", "state": {"waiting": wait}}],
+    }
+    explanation = explained("p", node("a", A100, devices={GPU: "1"}), stuck)
+    assert (explanation.verdict, explanation.layer) == (Verdict.NOT_NOW, Layer.RUNTIME)
+    assert "unresolvable CDI devices" in explanation.message
+
+
+def test_gates_claims_and_other_schedulers_are_named_not_guessed() -> None:
+    room = node("a", A100, devices={GPU: "8"})
+    gated = explained("p", room, pod("p", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]))
+    assert (gated.verdict, gated.reasons[0].code) == (Verdict.NOT_NOW, Code.GATED)
+    claims = explained("p", room, pod("p", resourceClaims=[{"name": "gpu"}]))
+    assert (claims.verdict, claims.reasons[0].code) == (Verdict.UNKNOWN, Code.NOT_MODELLED)
+    assert claims.upstream_message == ""
+    foreign = explained("p", room, pod("p", schedulerName="kai-scheduler"))
+    assert (foreign.verdict, foreign.reasons[0].code) == (Verdict.UNKNOWN, Code.OTHER_SCHEDULER)
+    assert explained("p", pod("p")).reasons[0].code is Code.NO_NODES
+
+
+def test_what_cannot_be_read_is_unknown_and_named() -> None:
+    broken = node("a", A100, devices={GPU: "eight"})
+    explanation = explained("p", broken, pod("p", {"cpu": "1"}))
+    assert explanation.verdict is Verdict.UNKNOWN
+    assert (
+        "status.allocatable[nvidia.com/gpu]: 'eight' is no quantity"
+        in explanation.nodes[0].reasons[0].message
+    )
+    unread = explained("p", node("a", A100, devices={GPU: "8"}), pod("p", {GPU: "one"}))
+    assert unread.verdict is Verdict.UNKNOWN
+    assert "spec.containers[0].resources.limits[nvidia.com/gpu]" in unread.message
+
+
+# ---- the answer as a whole ----
+
+
+def event(about: str) -> Body:
+    involved = {"kind": "Pod", "namespace": "ml", "name": about}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{about}.1", "namespace": "ml"},
+        "involvedObject": involved,
+        "reason": "FailedScheduling",
+        "message": "0/1 nodes are available: 1 node(s) lied.",
+    }
+
+
+SITUATIONS: dict[str, Callable[[], tuple[Body, ...]]] = {
+    "SCH-1": lambda: (node("a", A100, devices={GPU: "8"}, taints=[TAINT]), pod("p")),
+    "SCH-2": lambda: (*six_nodes(), pod("p", affinity=requiring(H100))),
+    "SCH-3": lambda: (node("a", A100), pod("p")),
+    "SCH-5": lambda: (node("a", A100, devices={GPU: "8"}), node("h", H100, devices={GPU: "8"}), pod("p")),
+    "SCH-9": lambda: (*fifth(), pod("p", {SHARED: "1"})),
+    "SCH-10": lambda: (node("a", A100, devices={GPU: "1"}), pod("b", on="a"), pod("p", priority=9)),
+}
+
+
+@pytest.mark.parametrize("case", SITUATIONS)
+def test_events_and_conditions_change_nothing(case: str) -> None:
+    objects = SITUATIONS[case]()
+    bare = explained("p", *objects).to_json()
+    for obj in objects:
+        ready = {"type": "Ready", "status": "True", "message": "kubelet is posting ready status"}
+        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "nonsense"}
+        obj["status"]["conditions"] = [ready if obj["kind"] == "Node" else said]
+    assert explained("p", *objects, event("p")).to_json() == bare
+
+
+@pytest.mark.parametrize("case", SITUATIONS)
+def test_the_json_has_every_key_of_the_contract(case: str) -> None:
+    body = explained("p", *SITUATIONS[case]()).to_json()
+    assert list(body) == [
+        "subject", "verdict", "layer", "phase", "needs", "message", "upstream_message", "nodes", "placement",
+        "reasons", "remedies",
+    ]  # fmt: skip
+    assert body["subject"] == {"kind": "Pod", "namespace": "ml", "name": "p"}
+    placement: Any = body["placement"]
+    assert {"node", "scores", "nominated", "victims"} <= set(placement)
+    nodes: Any = body["nodes"]
+    for entry in nodes:
+        assert list(entry) == ["node", "verdict", "reasons"]
+        for reason in entry["reasons"]:
+            assert {"code", "layer", "facts", "message", "remedy", "source"} <= set(reason)
+    remedies: Any = body["remedies"]
+    assert all(list(remedy) == ["action", "effect", "patch"] for remedy in remedies)
+
+
+def test_text_groups_nodes_that_share_their_reasons() -> None:
+    lines = explanation_lines(explained("train", *six_nodes(), pod("train", affinity=requiring(H100))))
+    assert lines[0] == (
+        "Pod ml/train: NOT_NOW, something must end, be freed or be repaired first (layer: scheduler)"
+    )
+    assert any(line.strip().startswith("h100-0, h100-1, h100-2, h100-3: NOT_NOW") for line in lines)
+    assert any("also wants nvidia.com/gpu.product" in line for line in lines)
+    assert lines[-2] == "In Kubernetes' words:"
+    assert max(map(len, lines)) < 400
