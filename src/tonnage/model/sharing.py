@@ -1,0 +1,150 @@
+"""How a node's devices are offered, who holds them, and what a container gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tonnage.model.names import ResourceName
+
+
+class DeviceListStrategy(StrEnum):
+    """How a container is told its devices; strategies may be combined."""
+
+    ENVVAR = "envvar"
+    VOLUME_MOUNTS = "volume-mounts"
+    CDI_ANNOTATIONS = "cdi-annotations"
+    CDI_CRI = "cdi-cri"
+
+
+class DeviceIdStrategy(StrEnum):
+    """Whether a container is told uuids or indices."""
+
+    UUID = "uuid"
+    INDEX = "index"
+
+
+class SharedPolicy(StrEnum):
+    """Preferred replicas: of the device with the fewest taken, or with the most."""
+
+    DISTRIBUTED = "distributed"
+    PACKED = "packed"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedResource:
+    """Replace devices of `name` by `replicas` each, offered as `offered_as`.
+
+    `devices` selects: None all; an int the first that many; a tuple of indices and uuids, as text.
+    """
+
+    name: ResourceName
+    offered_as: ResourceName
+    replicas: int
+    devices: int | tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfig:
+    """What the device-plugin configuration decides; the default is every device exclusive."""
+
+    shared: tuple[SharedResource, ...] = ()
+    fail_requests_greater_than_one: bool = False
+    device_list: tuple[DeviceListStrategy, ...] = (DeviceListStrategy.ENVVAR,)
+    device_id: DeviceIdStrategy = DeviceIdStrategy.UUID
+    shared_policy: SharedPolicy = SharedPolicy.DISTRIBUTED
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One thing that a container can be given: a device, or a replica of it, under its id."""
+
+    id: str
+    uuid: str
+    healthy: bool = True
+    reason: str = ""
+    numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedResource:
+    """A resource and its slots in device order. `replicas` is 1 for exclusive devices."""
+
+    name: ResourceName
+    slots: tuple[Slot, ...]
+    replicas: int = 1
+    single_request: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether several containers may get the same device."""
+        return self.replicas > 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """How a node's devices are offered under a configuration; every device is in one resource at most."""
+
+    resources: tuple[PlannedResource, ...] = ()
+    index_of: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def resource(self, name: str) -> PlannedResource | None:
+        """The resource of that name, or None."""
+        return next((resource for resource in self.resources if resource.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """What kubelet is told about one resource: its slots with their health as others hold them now."""
+
+    resource: ResourceName
+    slots: tuple[Slot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Devices that a container has. `pod` may be a uid, or empty when only the allocation is known."""
+
+    resource: str
+    ids: tuple[str, ...]
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Devices given to one container: the ids that kubelet chose and the devices behind them, in order."""
+
+    resource: ResourceName
+    ids: tuple[str, ...]
+    uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request cannot be answered: a stable code, and the text that kubelet shows."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A host path in a container."""
+
+    host_path: str
+    container_path: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """What a container gets with its devices."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    cdi_devices: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
