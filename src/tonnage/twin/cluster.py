@@ -109,11 +109,11 @@ class Cluster:
             await self.api.create(kind, body, namespace=namespace)
 
     async def stop(self) -> None:
-        """End containers, nodes and servers, in this order. Nothing of it runs afterwards."""
-        await asyncio.gather(*(node.runtime.shutdown() for node in self.nodes.values()))
+        """End loops, containers and servers, in this order. Nothing of it runs afterwards."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(node.runtime.shutdown() for node in self.nodes.values()))
         if self._kubelets is not None:
             await self._kubelets.close()
         await self.server.stop()

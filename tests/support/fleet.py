@@ -1,0 +1,99 @@
+"""A whole twin with its real agents, in this process, and a kubectl beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonnage.adapters.ports import KubernetesApi
+from tonnage.cli.kubectl import kubectl_binary
+from tonnage.twin.cluster import Cluster, TwinNode
+from tonnage.wire.kinds import NODE, POD
+from tonnage.wire.objects import Pod
+
+PATIENCE_S = 30.0
+SCENARIO = """
+name: faults
+groups:
+- {name: t4, nodes: 1, gpu: {model: T4, count: 2}}
+- {name: cpu, nodes: 1}
+configs:
+  default: {version: v1}
+  shared:
+    version: v1
+    sharing:
+      timeSlicing:
+        renameByDefault: true
+        failRequestsGreaterThanOne: true
+        resources: [{name: nvidia.com/gpu, replicas: 4}]
+"""
+
+
+@dataclass
+class Fleet:
+    """A running cluster and the questions that tests ask of it."""
+
+    cluster: Cluster
+    kubeconfig: Path
+
+    @property
+    def api(self) -> KubernetesApi:
+        return self.cluster.api
+
+    @property
+    def gpu_node(self) -> TwinNode:
+        return self.cluster.nodes["t4-0"]
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Return once `holds`; the test fails when that takes too long."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not await holds():  # noqa: ASYNC110 - the answer is the cluster's, not an event here
+                await asyncio.sleep(0.02)
+
+    async def allocatable(self, resource: str = "nvidia.com/gpu", node: str = "t4-0") -> int:
+        status = (await self.api.get(NODE, node)).status
+        return int(status.allocatable.get(resource, -1))
+
+    async def capacity(self, resource: str = "nvidia.com/gpu", node: str = "t4-0") -> int:
+        return int((await self.api.get(NODE, node)).status.capacity.get(resource, -1))
+
+    async def pod(self, name: str) -> Pod:
+        return await self.api.get(POD, name, "default")
+
+    async def run_pod(self, name: str, resource: str = "nvidia.com/gpu", count: int = 1) -> None:
+        container = {
+            "name": "c",
+            "image": "busybox:1.37",
+            "command": ["sleep", "infinity"],
+            "resources": {"limits": {resource: str(count)}},
+        }
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+        await self.api.create(POD, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+
+    async def until_phase(self, name: str, phase: str) -> Pod:
+        await self.until(lambda: self._has_phase(name, phase))
+        return await self.pod(name)
+
+    async def _has_phase(self, name: str, phase: str) -> bool:
+        return (await self.pod(name)).status.phase == phase
+
+    async def kubectl(self, *arguments: str) -> str:
+        """Standard output of the real kubectl; fails the test when kubectl fails."""
+        process = await asyncio.create_subprocess_exec(
+            str(kubectl_binary("1.35")),
+            *arguments,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, error = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+        assert process.returncode == 0, error.decode()
+        return out.decode()
+
+    async def uuids_in(self, pod: str) -> set[str]:
+        """What `nvidia-smi` inside the pod says."""
+        query = ("nvidia-smi", "--query-gpu=gpu_uuid", "--format=csv,noheader")
+        return set((await self.kubectl("exec", pod, "--", *query)).split())
