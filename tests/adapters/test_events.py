@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.events import EventRecorder, reference_to
+from tonnage.adapters.ports import KubernetesApi
+from tonnage.model.errors import ClusterError, Problem
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.clock import VirtualClock
+from tonnage.wire.kinds import EVENT, NODE, POD
+from tonnage.wire.objects import Event, Pod
+
+
+class World:
+    """An API, a clock that stands still, and a pod to tell about."""
+
+    def __init__(self, clock: VirtualClock, api: KubernetesApi, pod: Pod) -> None:
+        self.clock = clock
+        self.api = api
+        self.pod = pod
+        self.recorder = EventRecorder(api, clock, "kubelet", "a100-0")
+
+    async def events(self) -> list[Event]:
+        return (await self.api.list(EVENT)).items
+
+
+@pytest.fixture
+async def world() -> World:
+    clock = VirtualClock()
+    api: KubernetesApi = ApiServer(clock, random=Random(1)).local()
+    body: dict[str, Any] = {
+        "metadata": {"name": "train"},
+        "spec": {"containers": [{"name": "main", "image": "cuda"}]},
+    }
+    return World(clock, api, await api.create(POD, body, namespace="default"))
+
+
+async def test_an_event_says_who_says_what_about_whom(world: World) -> None:
+    await world.recorder.emit(world.pod, "Warning", "FailedScheduling", "0/1 nodes are available")
+    [event] = await world.events()
+    involved = event.involved_object
+    assert (involved.kind, involved.namespace, involved.name) == ("Pod", "default", "train")
+    assert involved.uid == world.pod.metadata.uid
+    assert (event.type, event.reason, event.message) == (
+        "Warning",
+        "FailedScheduling",
+        "0/1 nodes are available",
+    )
+    assert (event.count, event.source) == (1, {"component": "kubelet", "host": "a100-0"})
+    assert event.first_timestamp == event.last_timestamp == "2026-01-01T00:00:00Z"
+    assert event.metadata.namespace == "default"
+    name, _, suffix = event.metadata.name.rpartition(".")
+    assert name == "train"
+    assert int(suffix, 16) > 0
+
+
+async def test_the_same_again_is_counted_and_anything_else_is_another_event(world: World) -> None:
+    for _ in range(3):
+        await world.recorder.emit(world.pod, "Normal", "Pulled", "image present")
+        await world.clock.advance(60)
+    await world.recorder.emit(world.pod, "Normal", "Pulled", "another image present")
+    await world.recorder.emit(
+        reference_to(world.pod, "spec.containers{main}"), "Normal", "Pulled", "image present"
+    )
+    counts = sorted((event.count, event.last_timestamp) for event in await world.events())
+    assert counts == [
+        (1, "2026-01-01T00:03:00Z"),
+        (1, "2026-01-01T00:03:00Z"),
+        (3, "2026-01-01T00:02:00Z"),
+    ]
+
+
+async def test_an_event_that_was_deleted_meanwhile_is_written_anew(world: World) -> None:
+    await world.recorder.emit(world.pod, "Normal", "Pulled", "image present")
+    [event] = await world.events()
+    await world.api.delete(EVENT, event.metadata.name, namespace="default")
+    await world.recorder.emit(world.pod, "Normal", "Pulled", "image present")
+    [again] = await world.events()
+    assert again.count == 1
+    assert again.metadata.name != event.metadata.name
+
+
+async def test_events_about_cluster_scoped_objects_lie_in_the_default_namespace(world: World) -> None:
+    node = await world.api.create(NODE, {"metadata": {"name": "a100-0"}})
+    await world.recorder.emit(node, "Normal", "NodeReady", "ready")
+    [event] = await world.events()
+    assert (event.metadata.namespace, event.involved_object.namespace) == ("default", "")
+
+
+async def test_recorders_at_one_moment_do_not_meet_in_a_name(world: World) -> None:
+    others = [
+        EventRecorder(world.api, world.clock, "scheduler"),
+        EventRecorder(world.api, world.clock, "kubelet", "a100-0"),
+    ]
+    for recorder in (world.recorder, *others):
+        await recorder.emit(world.pod, "Normal", "Pulled", "image present")
+    assert len(await world.events()) == 3
+
+
+async def test_what_is_remembered_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tonnage.adapters.events._REMEMBERED", 2)
+    for number in (1, 2, 3, 1):
+        await world.recorder.emit(world.pod, "Normal", "Pulled", f"image {number}")
+    assert sorted(event.count for event in await world.events()) == [1, 1, 1, 1]
+    await world.recorder.emit(world.pod, "Normal", "Pulled", "image 1")
+    assert sorted(event.count for event in await world.events()) == [1, 1, 1, 2]
+
+
+async def test_an_endless_message_is_cut(world: World) -> None:
+    await world.recorder.emit(world.pod, "Normal", "Pulled", "x" * 5000)
+    [event] = await world.events()
+    assert len(event.message) == 1024
+
+
+async def test_a_failing_write_breaks_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_arguments: object, **_options: object) -> None:
+        raise ClusterError(Problem("connection refused"))
+
+    monkeypatch.setattr(world.api, "create", refuse)
+    await world.recorder.emit(world.pod, "Normal", "Pulled", "image present")
+    assert "event not written" in caplog.text
+    monkeypatch.undo()
+    await world.recorder.emit(world.pod, "Normal", "Pulled", "image present")
+    assert len(await world.events()) == 1
