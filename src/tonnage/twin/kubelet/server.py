@@ -37,6 +37,7 @@ from tonnage.twin.pki import KeyPair
 
 _BACKLOG: Final = 128
 _REQUEST_BYTES: Final = 64 << 10
+_CLOSING_S: Final = 1.0
 
 
 class _KubeletProtocol(H11Protocol):
@@ -131,7 +132,9 @@ class KubeletServer:
             server.close()
         for connection in list(self._state.connections):
             cast("asyncio.Transport", cast(Any, connection).transport).abort()
-        tasks = list(self._state.tasks)
+        tasks = set(self._state.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSING_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
