@@ -1,0 +1,242 @@
+"""The server's face to strangers and to clients that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from tonnage.adapters.clock import SystemClock
+from tonnage.model.errors import ConfigError
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.pki import Authority
+from tonnage.wire.kinds import CONFIG_MAP
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nodes", "/version", "/healthz", "/openapi/v3", "/nonsense"])
+@pytest.mark.parametrize(
+    "token", [None, "wrong", "tok\u00e9n"], ids=["no token", "a wrong token", "no ASCII"]
+)
+async def test_everyone_without_the_token_gets_401(running: Any, path: str, token: str | None) -> None:
+    answer = await running.http("GET", path, token=token)
+    assert answer.code == 401
+    assert (answer.json["kind"], answer.json["reason"], answer.json["code"]) == (
+        "Status",
+        "Unauthorized",
+        401,
+    )
+
+
+async def test_a_body_of_100_mb_is_refused_before_it_is_read(running: Any) -> None:
+    reader, writer = await running.http.open()
+    head = f"POST {MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {running.http.token}\r\n"
+    writer.write(f"{head}content-length: 104857600\r\n\r\n".encode())
+    async with asyncio.timeout(30):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+    writer.close()
+
+
+async def test_a_body_without_end_is_refused_once_it_is_too_large(running: Any) -> None:
+    reader, writer = await running.http.open()
+    head = f"POST {MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {running.http.token}\r\n"
+    writer.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
+    chunk = b"40000\r\n" + b"x" * 0x40000 + b"\r\n"
+    sent = 0
+    first = asyncio.ensure_future(reader.readline())
+    async with asyncio.timeout(30):
+        try:
+            while not first.done() and sent < 400:
+                writer.write(chunk)
+                sent += 1
+                await writer.drain()
+                await asyncio.sleep(0)
+        except ConnectionError:
+            pass
+        assert (await first).startswith(b"HTTP/1.1 413 ")
+    assert sent < 400
+    writer.close()
+    assert (await running.http("GET", "/healthz")).out == "ok"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "code", "words"),
+    [
+        pytest.param(b"{", {}, 400, "json parse error", id="half a JSON object"),
+        pytest.param(b"[]", {}, 400, "not a JSON object", id="no object"),
+        pytest.param(b"[" * 100_000, {}, 400, "max depth", id="nested without end"),
+        pytest.param(
+            b"k8s\x00\xff",
+            {"content_type": "application/vnd.kubernetes.protobuf"},
+            400,
+            "",
+            id="bad protobuf",
+        ),
+        pytest.param(
+            b"a: &a [*a]", {"content_type": "application/yaml"}, 400, "YAML", id="YAML that contains itself"
+        ),
+        pytest.param(b"x", {"content_type": "text/plain"}, 415, "unknown format", id="plain text"),
+        pytest.param(
+            b'{"kind":"Secret","apiVersion":"v1"}',
+            {},
+            400,
+            "cannot be handled as a ConfigMap",
+            id="another kind",
+        ),
+        pytest.param(
+            b'{"metadata":{"name":"a","namespace":"b"}}', {}, 400, "does not match", id="another namespace"
+        ),
+        pytest.param(
+            b'{"metadata":{"name":"a","resourceVersion":"1"}}', {}, 400, "should not be set", id="a version"
+        ),
+        pytest.param(b'{"metadata":{"name":"A_"}}', {}, 422, "metadata.name: Invalid value", id="a bad name"),
+        pytest.param(b"{}", {}, 422, "name or generateName is required", id="no name"),
+        pytest.param(
+            b'{"metadata":{"name":7}}', {}, 400, "cannot unmarshal number into Go", id="a wrong type"
+        ),
+    ],
+)
+async def test_bad_bodies_are_refused_with_a_status(
+    running: Any, body: bytes, headers: dict[str, str], code: int, words: str
+) -> None:
+    answer = await running.http("POST", MAPS, body, **headers)
+    assert answer.code == answer.json["code"] == code
+    assert words in answer.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        pytest.param("GET", "/nonsense", 404, id="no such path"),
+        pytest.param("GET", "/apis/apps/v2/deployments", 404, id="no such version"),
+        pytest.param("GET", "/apis/nothing.example", 404, id="no such group"),
+        pytest.param("GET", "/api/v1/namespaces/default/nodes", 404, id="a namespace for a cluster's kind"),
+        pytest.param("GET", "/api/v1/namespaces/default/pods/x/nonsense", 404, id="no such subresource"),
+        pytest.param("PUT", MAPS, 405, id="PUT of a collection"),
+        pytest.param("POST", f"{MAPS}/x", 405, id="POST of an object"),
+        pytest.param("POST", "/apis", 405, id="POST of discovery"),
+        pytest.param("GET", f"{MAPS}?limit=x", 400, id="a limit that is no number"),
+        pytest.param("GET", f"{MAPS}?continue=x", 400, id="a made-up continue token"),
+        pytest.param("GET", f"{MAPS}?resourceVersion=x", 400, id="a made-up version"),
+        pytest.param("GET", f"{MAPS}?labelSelector=a%3D%3D%3D", 400, id="half a selector"),
+        pytest.param("DELETE", f"{MAPS}/x?propagationPolicy=x", 400, id="an unknown propagation"),
+        pytest.param("DELETE", "/api/v1/namespaces/default", 403, id="a namespace that must live"),
+        pytest.param("GET", f"{MAPS}?resourceVersion=999999&watch=1", 200, id="a watch from the future"),
+    ],
+)
+async def test_bad_requests_are_refused_with_a_status(
+    running: Any, method: str, path: str, code: int
+) -> None:
+    answer = await running.http(method, path)
+    assert answer.code == code
+    if code == 200:
+        assert '"code":410' in answer.out
+    else:
+        assert (answer.json["kind"], answer.json["code"]) == ("Status", code)
+
+
+async def test_unknown_fields_warn_are_refused_or_pass_as_asked(running: Any) -> None:
+    body = {"metadata": {"name": "a"}, "dato": {"x": "y"}}
+    warned = await running.http("POST", f"{MAPS}?dryRun=All", body)
+    assert (warned.code, warned.headers["warning"]) == (201, '299 - "unknown field \\"dato\\""')
+    strict = await running.http("POST", f"{MAPS}?fieldValidation=Strict", body)
+    assert strict.code == 400
+    assert 'strict decoding error: unknown field "dato"' in strict.json["message"]
+    ignored = await running.http("POST", f"{MAPS}?fieldValidation=Ignore", body)
+    assert (ignored.code, "warning" in ignored.headers) == (201, False)
+
+
+async def test_writes_with_a_stale_version_or_uid_conflict(running: Any) -> None:
+    await running.http("POST", MAPS, {"metadata": {"name": "a"}})
+    old = (await running.http("GET", f"{MAPS}/a")).json
+    assert (await running.http("PUT", f"{MAPS}/a", {**old, "data": {"x": "1"}})).code == 200
+    stale = await running.http("PUT", f"{MAPS}/a", {**old, "data": {"x": "2"}})
+    assert (stale.code, stale.json["reason"]) == (409, "Conflict")
+    preconditions = {"preconditions": {"uid": "another"}}
+    assert (await running.http("DELETE", f"{MAPS}/a", preconditions)).code == 409
+    again = await running.http("POST", MAPS, {"metadata": {"name": "a"}})
+    assert (again.code, again.json["reason"]) == (409, "AlreadyExists")
+    assert again.json["message"] == 'configmaps "a" already exists'
+
+
+async def test_an_update_that_changes_nothing_keeps_the_version(running: Any) -> None:
+    created = (await running.http("POST", MAPS, {"metadata": {"name": "a"}})).json
+    same = (await running.http("PUT", f"{MAPS}/a", created)).json
+    assert same["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+
+
+async def test_a_streaming_list_marks_where_the_present_ends(running: Any) -> None:
+    await running.http("POST", MAPS, {"metadata": {"name": "a"}})
+    query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
+    answer = await running.http("GET", f"{MAPS}?{query}&timeoutSeconds=1")
+    lines = [msgspec.json.decode(line) for line in answer.out.split("\r\n") if line.startswith("{")]
+    assert [line["type"] for line in lines][:2] == ["ADDED", "BOOKMARK"]
+    assert lines[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_clients_that_leave_or_stall_in_the_middle_leave_no_traceback(
+    running: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    for _ in range(3):
+        reader, writer = await running.http.open()
+        head = f"GET {MAPS}?watch=1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {running.http.token}\r\n\r\n"
+        writer.write(head.encode())
+        await reader.readline()
+        writer.transport.abort()
+    await running.api.create(CONFIG_MAP, {"metadata": {"name": "a"}}, namespace="default")
+    assert (await running.http("GET", f"{MAPS}/a")).code == 200
+    await running.server.stop()
+    assert caplog.records == []
+
+
+async def test_a_port_in_use_is_an_error_with_a_remedy(running: Any) -> None:
+    other = ApiServer(SystemClock())
+    with pytest.raises(ConfigError) as caught:
+        await other.start(running.authority, port=running.http.port)
+    (problem,) = caught.value.problems
+    assert problem.what == f"port {running.http.port} is in use"
+    assert "--port" in problem.remedy
+
+
+async def test_a_server_can_stop_and_start_again_with_its_objects() -> None:
+    server = ApiServer(SystemClock())
+    authority = Authority.generate(datetime.now(UTC))
+    first = await server.start(authority)
+    await server.local().create(CONFIG_MAP, {"metadata": {"name": "a"}}, namespace="default")
+    await server.stop()
+    second = await server.start(authority, token="known")
+    assert second.token == "known" != first.token
+    assert (await server.local().get(CONFIG_MAP, "a", "default")).metadata.name == "a"
+    await server.stop()
+
+
+def test_no_token_shows_in_a_representation(running: Any) -> None:
+    assert running.endpoint.token not in repr(running.endpoint)
+    assert running.endpoint.token in kubeconfig_text(running.endpoint)
+
+
+async def test_health_version_and_classic_discovery(running: Any) -> None:
+    assert (await running.http("GET", "/readyz?verbose")).out == "ok"
+    version = (await running.http("GET", "/version")).json
+    assert (version["major"], version["minor"], version["gitVersion"][:6]) == ("1", "35", "v1.35.")
+    groups = (await running.http("GET", "/apis")).json["groups"]
+    assert {"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}]}.items() <= next(
+        group for group in groups if group["name"] == "apps"
+    ).items()
+    names = {one["name"] for one in (await running.http("GET", "/api/v1")).json["resources"]}
+    assert {"pods", "pods/log", "pods/exec", "nodes/status"} <= names
+
+
+async def test_discovery_is_not_sent_again_while_it_stays_the_same(running: Any) -> None:
+    accept = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+    first = await running.http("GET", "/apis", **accept)
+    assert first.headers["content-type"] == accept["accept"]
+    again = await running.http("GET", "/apis", **accept, if_none_match=first.headers["etag"])
+    assert (again.code, again.out) == (304, "")

@@ -1,0 +1,246 @@
+"""The store against a simple model: every watcher, from every version, sees what history shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tonnage.adapters.ports import ChangeType
+from tonnage.model.errors import GoneError
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.listing import ListQuery, page
+from tonnage.twin.apiserver.resources import Registry
+from tonnage.twin.apiserver.store import StaleError, Store, TooOldError
+from tonnage.twin.apiserver.watching import Seen, WatchQuery, events
+from tonnage.twin.clock import VirtualClock
+from tonnage.wire.schema import load_schema
+
+PODS = ("", "pods")
+NODES = ("", "nodes")
+State = dict[str, int]
+"""Name to value."""
+
+
+@dataclass
+class History:
+    """A store, and beside it the plain truth: the state at every revision."""
+
+    store: Store
+    state: State = field(default_factory=dict)
+    states: dict[int, State] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.states[self.store.revision] = {}
+
+    def write(self, name: str, value: int | None) -> None:
+        """Set a pod's value; None deletes it."""
+        key = ("default", name)
+        read = self.store.get(PODS, key)
+        if value is None:
+            if read is None:
+                return
+            self.store.delete(PODS, key, read=read)
+            self.state = {other: kept for other, kept in self.state.items() if other != name}
+        else:
+            obj: JsonObject = {"metadata": {"name": name, "namespace": "default"}, "value": value}
+            if read is None:
+                self.store.create(PODS, key, obj)
+            else:
+                self.store.update(PODS, key, obj, read=read)
+            self.state = {**self.state, name: value}
+        self.states[self.store.revision] = self.state
+
+    def other(self) -> None:
+        """Something of another resource, which moves the revision on."""
+        self.store.create(NODES, ("", str(self.store.revision)), {"metadata": {}})
+        self.states[self.store.revision] = self.state
+
+
+def _even(obj: JsonObject) -> bool:
+    value = obj["value"]
+    return isinstance(value, int) and value % 2 == 0
+
+
+def _all(_obj: JsonObject) -> bool:
+    return True
+
+
+async def _replayed(
+    history: History, since: int, state: State, matches: Callable[[JsonObject], bool]
+) -> tuple[State, list[Seen]]:
+    """`state` as a watcher from `since` brings it up to date, checking that every event makes sense."""
+    state = dict(state)
+    query = WatchQuery(PODS, "", matches, since, bookmarks=True, timeout_s=0)
+    seen_all = []
+    last = since
+    async for seen in events(history.store, VirtualClock(), query):
+        seen_all.append(seen)
+        assert seen.revision >= last
+        last = seen.revision
+        if seen.stored is None:
+            continue
+        obj: Any = seen.stored.object
+        name = obj["metadata"]["name"]
+        assert obj["metadata"]["resourceVersion"] == str(seen.revision)
+        match seen.type:
+            case ChangeType.ADDED:
+                assert name not in state
+                state[name] = obj["value"]
+            case ChangeType.MODIFIED:
+                assert name in state
+                state[name] = obj["value"]
+            case ChangeType.DELETED:
+                del state[name]
+    return state, seen_all
+
+
+WRITES = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 3))),
+        st.none(),
+    ),
+    max_size=40,
+)
+
+
+def _run(writes: list[tuple[str, int | None] | None], log_length: int) -> History:
+    history = History(Store(log_length=log_length))
+    for write in writes:
+        if write is None:
+            history.other()
+        else:
+            history.write(*write)
+    return history
+
+
+@given(WRITES, st.sampled_from([2, 5, 100]), st.sampled_from([_all, _even]))
+@settings(deadline=None)
+def test_a_watch_from_any_version_ends_at_the_present_or_says_gone(
+    writes: Any, log_length: int, matches: Callable[[JsonObject], bool]
+) -> None:
+    history = _run(writes, log_length)
+
+    async def check() -> None:
+        gone = True
+        for since, before in sorted(history.states.items()):
+            start = {name: value for name, value in before.items() if matches({"value": value})}
+            now = {name: value for name, value in history.state.items() if matches({"value": value})}
+            try:
+                end, seen = await _replayed(history, since, start, matches)
+            except GoneError:
+                # Once a version is still known, all later ones are.
+                assert gone
+                continue
+            gone = False
+            assert end == now
+            assert seen[-1].type is ChangeType.BOOKMARK
+            assert seen[-1].revision == history.store.revision
+        assert not gone
+
+    asyncio.run(check())
+
+
+@given(WRITES, st.sampled_from([2, 100]), st.integers(1, 3))
+@settings(deadline=None)
+def test_pages_show_one_moment_whatever_happens_between_them(
+    writes: Any, log_length: int, limit: int
+) -> None:
+    half = len(writes) // 2
+    history = _run(writes[:half], log_length)
+    served = Registry(load_schema()).find("", "v1", "pods")
+    assert served is not None
+    wanted, token = dict(history.state), ""
+    found: dict[Any, Any] = {}
+    rest = iter(writes[half:])
+    while True:
+        try:
+            one = page(history.store, served, ListQuery(limit=limit, continue_token=token))
+        except GoneError:
+            assert log_length == 2
+            return
+        found |= {stored.object["metadata"]["name"]: stored.object["value"] for stored in one.items}  # type: ignore[index,call-overload]
+        token = one.continue_token
+        if not token:
+            break
+        for write in (next(rest, None), next(rest, None), next(rest, None)):
+            history.other() if write is None else history.write(*write)
+    assert found == wanted
+
+
+@given(WRITES)
+def test_any_version_that_the_log_covers_can_be_read_again(writes: Any) -> None:
+    history = _run(writes, 100)
+    for revision, state in history.states.items():
+        listed = history.store.list(PODS, at=revision)
+        assert {one.object["metadata"]["name"]: one.object["value"] for one in listed} == state  # type: ignore[index,call-overload]
+
+
+async def test_a_reader_that_falls_behind_the_log_is_cut_off() -> None:
+    history = History(Store(log_length=3))
+    stream = events(history.store, VirtualClock(), WatchQuery(PODS, "", _all, 1))
+    history.write("a", 0)
+    assert (await anext(stream)).type is ChangeType.ADDED
+    for value in range(20):
+        history.write("a", value)
+    with pytest.raises(GoneError, match=r"too old resource version: 2 \(\d+\)"):
+        await anext(stream)
+
+
+async def test_a_version_that_is_yet_to_come_is_gone_too() -> None:
+    history = History(Store())
+    with pytest.raises(TooOldError):
+        history.store.watch(PODS, history.store.revision + 1)
+
+
+async def test_waiting_watchers_wake_at_a_change_and_at_a_cut() -> None:
+    history = History(Store())
+    stream = events(history.store, VirtualClock(), WatchQuery(PODS, "", _all, 1))
+    first = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    history.write("a", 1)
+    assert (await first).type is ChangeType.ADDED
+    rest = asyncio.ensure_future(_collect(stream))
+    await asyncio.sleep(0)
+    history.store.cut_watches()
+    assert await rest == []
+
+
+async def _collect(stream: Any) -> list[Seen]:
+    return [seen async for seen in stream]
+
+
+async def test_bookmarks_come_with_time_and_carry_the_latest_version() -> None:
+    history, clock = History(Store()), VirtualClock()
+    stream = events(history.store, clock, WatchQuery(PODS, "", _all, 1, bookmarks=True))
+    coming = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    history.other()
+    await clock.advance(61)
+    seen = await coming
+    assert (seen.type, seen.revision) == (ChangeType.BOOKMARK, history.store.revision)
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+def test_writers_that_read_something_older_are_refused() -> None:
+    store = Store()
+    first = store.create(PODS, ("default", "a"), {"metadata": {}})
+    store.update(PODS, ("default", "a"), {"metadata": {}, "value": 1}, read=first)
+    with pytest.raises(StaleError):
+        store.update(PODS, ("default", "a"), {"metadata": {}}, read=first)
+    with pytest.raises(StaleError):
+        store.delete(PODS, ("default", "a"), read=first)
+    with pytest.raises(StaleError):
+        store.create(PODS, ("default", "a"), {"metadata": {}})
+
+
+def test_the_journal_sees_a_commit_before_anybody_else() -> None:
+    seen: list[tuple[int, int]] = []
+    store: Store = Store(journal=lambda commit: seen.append((commit.after.revision, store.revision)))
+    store.create(PODS, ("default", "a"), {"metadata": {}})
+    assert seen == [(2, 1)]
