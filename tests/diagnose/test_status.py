@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.diagnose.render import fleet_lines
 from tonnage.diagnose.status import FleetRow, fleet
 
 GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
@@ -75,13 +74,3 @@ def test_devices_that_nobody_advertises_have_a_row_and_cpu_nodes_none() -> None:
         node("a", {"cpu": "8"}), agent("a", {"uuid": "GPU-1", "resource": GPU}), node("b", {"cpu": "8"})
     )
     assert (row.resource, row.allocatable, row.health) == (GPU, 0, "not advertised")
-
-
-def test_the_table_has_a_line_for_each_row_and_wide_adds_holders() -> None:
-    found = rows(node("a", {GPU: "4"}), pod("p", "a", GPU, 2))
-    header, line = fleet_lines(found)
-    assert header.split() == ["NODE", "RESOURCE", "PRODUCT", "MODE", "ADVERTISED", "ALLOCATABLE", "ALLOCATED",
-                              "USED", "HEALTH"]  # fmt: skip
-    assert line.split() == ["a", GPU, "Tesla-T4", "exclusive", "-", "4/4", "2", "-", "healthy"]
-    assert fleet_lines(found, wide=True)[1].endswith("ml/p (2)")
-    assert fleet_lines([]) == ["no node offers a device"]

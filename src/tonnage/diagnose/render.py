@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from tonnage.diagnose.status import FleetRow
 from tonnage.diagnose.wording import phrase
 from tonnage.model.verdict import Explanation, NodeVerdict, Reason, Remedy, Verdict
 
@@ -16,9 +15,6 @@ _HEADLINES = {
     Verdict.UNKNOWN: "something is missing for an answer",
 }
 _MOST_NAMES = 6
-_FLEET_COLUMNS = (
-    "NODE", "RESOURCE", "PRODUCT", "MODE", "ADVERTISED", "ALLOCATABLE", "ALLOCATED", "USED", "HEALTH",
-)  # fmt: skip
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
@@ -91,31 +87,3 @@ def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
         yield f"   -> {remedy.effect}"
         if remedy.patch:
             yield f"   patch: {json.dumps(remedy.patch, separators=(', ', ': '))}"
-
-
-def fleet_lines(rows: Iterable[FleetRow], *, wide: bool = False) -> list[str]:
-    """The fleet as a table; `wide` adds who holds what."""
-    table = [_fleet_row(row, wide=wide) for row in rows]
-    if not table:
-        return ["no node offers a device"]
-    header = [*_FLEET_COLUMNS, *(["HOLDERS"] if wide else [])]
-    widths = [max(len(line[i]) for line in [header, *table]) for i in range(len(header))]
-    return [
-        "  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() for line in [header, *table]
-    ]
-
-
-def _fleet_row(row: FleetRow, *, wide: bool) -> list[str]:
-    cells = [
-        row.node,
-        row.resource or "-",
-        row.product or "-",
-        row.mode,
-        "-" if row.advertised is None else str(row.advertised),
-        f"{row.allocatable}/{row.capacity}",
-        str(row.allocated),
-        "-" if row.used_mib is None else f"{row.used_mib}/{row.memory_mib} MiB",
-        row.health,
-    ]
-    held = ", ".join(f"{pod} ({amount})" for pod, amount in row.holders)
-    return [*cells, held or "-"] if wide else cells
