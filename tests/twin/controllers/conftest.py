@@ -25,7 +25,8 @@ class Cluster:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
+        self.server = ApiServer(self.clock, random=Random(7))
+        self.api: KubernetesApi = self.server.local()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, loop: Coroutine[None, None, None]) -> None:
@@ -33,11 +34,13 @@ class Cluster:
         self._tasks.append(asyncio.create_task(loop))
 
     async def stop(self) -> None:
+        """End what was started."""
         for task in self._tasks:
             if task.done():
                 task.result()
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
 
     async def apply(self, kind: Kind[T], name: str, body: JsonObject, namespace: str = "default") -> T:
         """Create an object."""
