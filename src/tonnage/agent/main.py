@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tonnage.adapters.checkpoints import FolderCheckpoints, file_problem
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.node_lock import alone_on
 from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi
-from tonnage.model.errors import ConfigError, HardwareError, Problem, TonnageError
+from tonnage.model.errors import ConfigError, Problem, TonnageError
 from tonnage.model.names import is_subdomain
 
 
@@ -43,7 +40,7 @@ async def run_agent(options: AgentOptions, *, api: KubernetesApi | None, clock: 
     """
     _check(options)
     backend = _backend(options, clock)
-    with _alone(options.root / "var/lib/tonnage"):
+    async with alone_on(options.root / "var/lib/tonnage/agent.lock", clock):
         try:
             await _run(options, backend, api, clock)
         except BaseExceptionGroup as group:
@@ -115,30 +112,6 @@ def _backend(options: AgentOptions, clock: Clock) -> DeviceBackend:
     from tonnage.adapters.vendors.scenario import ScenarioBackend
 
     return ScenarioBackend(Path(options.devices.removeprefix("scenario:")), clock)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the state folder for this agent; a crash lets go of it."""
-    file = folder / "agent.lock"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise HardwareError(file_problem("cannot be opened", file, error)) from None
-    try:
-        _lock(handle, file)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int, file: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        remedy = "end it first, or use another --root"
-        raise HardwareError(Problem("another agent runs on this node", str(file), remedy=remedy)) from None
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
