@@ -102,10 +102,11 @@ def _pruned(value: JsonValue, schema: JsonObject | None, pruner: _Pruner, *, roo
             if whole and key in _META:
                 continue
             inner = _schema_of(schema, key)
-            if inner is None and not (preserve or _takes_any(schema)):
+            if inner is None and not (preserve or _takes_more(schema)):
                 pruner.drop(key)
                 del value[key]
-            elif inner is not None:
+            elif inner is not None or _takes_more(schema):
+                # What `additionalProperties: true` lets in keeps its scalars and loses what is nested in it.
                 pruner.path.append(key)
                 value[key] = _pruned(value[key], inner, pruner)
                 pruner.path.pop()
@@ -131,8 +132,8 @@ def _schema_of(schema: JsonObject | None, key: str) -> JsonObject | None:
     return extra if isinstance(extra, dict) else None
 
 
-def _takes_any(schema: JsonObject | None) -> bool:
-    return schema is not None and schema.get("additionalProperties") is True
+def _takes_more(schema: JsonObject | None) -> bool:
+    return schema is not None and schema.get("additionalProperties") is not None
 
 
 def with_defaults(kind_schema: JsonObject, obj: JsonObject) -> JsonObject:
@@ -150,11 +151,13 @@ def _defaulted(value: JsonValue, schema: JsonObject) -> JsonValue:
             barred = key in value and value[key] is None and not flag(described, "nullable")
             if described.get("default") is not None and (key not in value or barred):
                 value[key] = copy_json(described["default"])
-            elif barred:
-                del value[key]
-        for key in value:
+        for key in list(value):
             inner = _schema_of(schema, key)
-            if inner is not None:
+            if inner is None:
+                continue
+            if value[key] is None and not flag(inner, "nullable") and inner.get("default") is None:
+                del value[key]
+            else:
                 value[key] = _defaulted(_unless_null(value[key], inner), inner)
     elif isinstance(value, list):
         held = mapping(schema, "items")
@@ -178,15 +181,14 @@ def validate_custom(kind_schema: JsonObject, obj: JsonObject, *, rules: RuleChec
 def _value(value: JsonValue, schema: JsonObject, path: str, rules: RuleCheck | None) -> Iterator[FieldError]:
     if value is None and flag(schema, "nullable"):
         return
-    wrong = _wrong_type(value, schema, path)
-    if wrong is not None:
-        yield wrong
-        return
+    yield from _wrong_type(value, schema, path)
     yield from _enum(value, schema, path)
     match value:
+        case None:
+            return
         case str():
             yield from _string(value, schema, path)
-        case bool() | None:
+        case bool():
             pass
         case int() | float():
             yield from _number(value, schema, path)
@@ -218,17 +220,16 @@ def json_type(value: JsonValue) -> str:
             return "integer" if value.is_integer() else "number"
 
 
-def _wrong_type(value: JsonValue, schema: JsonObject, path: str) -> FieldError | None:
+def _wrong_type(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
     actual, wanted = json_type(value), text(schema, "type")
     if flag(schema, INT_OR_STRING):
         fits = actual in ("integer", "string")
         wanted = "integer,string"
     else:
         fits = not wanted or actual == wanted or (wanted == "number" and actual == "integer")
-    if fits:
-        return None
-    detail = f"{_named(path)} must be of type {wanted}: {quoted(actual)}"
-    return FieldError(Fault.TYPE_INVALID, path or "<nil>", actual, detail)
+    if not fits:
+        detail = f"{_named(path)} must be of type {wanted}: {quoted(actual)}"
+        yield FieldError(Fault.TYPE_INVALID, path or "<nil>", actual, detail)
 
 
 def _named(path: str) -> str:
@@ -247,12 +248,12 @@ _FORMATS: Final[dict[str, Callable[[str], object]]] = {"date-time": read_time, "
 
 def _string(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
     longest, shortest = schema.get("maxLength"), schema.get("minLength")
+    pattern, form = text(schema, "pattern"), text(schema, "format")
     if isinstance(longest, int) and len(value) > longest:
         yield too_long(path, longest)
-    if isinstance(shortest, int) and len(value) < shortest:
+    elif isinstance(shortest, int) and len(value) < shortest:
         yield invalid(path, value, f"{_named(path)} should be at least {shortest} chars long")
-    pattern, form = text(schema, "pattern"), text(schema, "format")
-    if pattern and not re.search(pattern, value):
+    elif pattern and not re.search(pattern, value):
         yield invalid(path, value, f"{_named(path)} should match '{pattern}'")
     if form in _FORMATS:
         try:
@@ -309,25 +310,30 @@ def _object(
         described = _schema_of(schema, key)
         if described is not None:
             yield from _value(inner, described, f"{path}.{key}" if path else key, rules)
+        elif schema.get("additionalProperties") is False:
+            yield invalid(path, key, f"{path}.{key} in body is a forbidden property")
 
 
 def _logic(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
     """allOf, anyOf, oneOf, not."""
 
-    def fits(inner: JsonObject) -> bool:
-        return next(_value(value, inner, path, None), None) is None
+    def faults(inner: JsonObject) -> list[FieldError]:
+        return list(_value(value, inner, path, None))
 
     name = quoted(path)
     for inner in mappings(schema, "allOf"):
-        yield from _value(value, inner, path, None)
+        yield from faults(inner)
     choices = mappings(schema, "anyOf")
-    if choices and not any(map(fits, choices)):
+    if choices and all(map(faults, choices)):
         yield invalid("<nil>", "", f"{name} must validate at least one schema (anyOf)")
+        yield from faults(choices[0])
     choices = mappings(schema, "oneOf")
-    if choices and (count := sum(map(fits, choices))) != 1:
+    count = sum(not faults(choice) for choice in choices)
+    if choices and count != 1:
         found = "Found none valid" if count == 0 else f"Found {count} valid alternatives"
         yield invalid("<nil>", "", f"{name} must validate one and only one schema (oneOf). {found}")
-    if schema.get("not") is not None and fits(mapping(schema, "not")):
+        yield from faults(choices[0]) if count == 0 else ()
+    if schema.get("not") is not None and not faults(mapping(schema, "not")):
         yield invalid("<nil>", "", f"{name} must not validate the schema (not)")
 
 
@@ -355,6 +361,7 @@ def _doubles(
         identity = element
         if keys is not None:
             if not isinstance(element, dict):
+                yield invalid(f"{path}[{index}]", element, "must be an object for an array of list-type map")
                 continue
             identity = {key: element[key] for key in keys if key in element}
         again = any(same_json(identity, one) for one in seen)

@@ -163,6 +163,8 @@ def _part(value: int | bytes, number: int) -> int | bytes:
 
 
 def _instant(seconds: int, nanos: int, word: str) -> JsonValue:
+    if not seconds and not nanos:
+        return None  # What a time that is not set looks like.
     try:
         moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from tonnage.model.errors import ApiError
@@ -140,26 +140,35 @@ class _Parser:
         return Requirement(key, operator, tuple(sorted(set(values))))
 
     def check(self, key: str, operator: str, values: tuple[str, ...]) -> None:
+        """Refuse values that no label has, and bounds that are no numbers."""
+        wrong: list[str] = []
         if operator in ("gt", "lt") and not re.fullmatch(r"[+-]?[0-9]{1,19}", values[0]):
             words = "for 'Gt', 'Lt' operators, the value must be an integer"
-            self.fail(f"values[0][{key}]: Invalid value: {quoted(values[0])}: {words}")
+            wrong.append(f"values[0]: Invalid value: {quoted(values[0])}: {words}")
         for index, value in enumerate(sorted(set(values))):
             if complaints := names.label_value(value):
-                self.fail(f"values[{index}][{key}]: Invalid value: {quoted(value)}: {'; '.join(complaints)}")
+                wrong.append(
+                    f"values[{index}][{key}]: Invalid value: {quoted(value)}: {'; '.join(complaints)}"
+                )
+        if wrong:
+            self.fail(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
 
     def listed(self) -> tuple[str, ...]:
         if (token := self.take()) != "(":
             self.fail(f"found '{token}' expected: '('")
+        first = self.peek()
+        if not first or (self.is_operator(first) and first not in (",", ")")):
+            self.fail(f"found '{first}', expected: ',', ')' or identifier")
         values: list[str] = []
         last = ","
         while (found := self.take()) != ")":
             if found == ",":
                 if last == ",":
                     values.append("")
-            elif not found or self.is_operator(found):
-                self.fail(f"found '{found}', expected: ',', or identifier")
             elif last != ",":
                 self.fail(f"found '{found}', expected: ',' or ')'")
+            elif not found or self.is_operator(found):
+                self.fail(f"found '{found}', expected: ',', or identifier")
             else:
                 values.append(found)
             last = found
@@ -272,25 +281,33 @@ def parse_fields(
     Raises:
         SelectorError: the syntax is wrong, or the kind has no such field label.
     """
+    if len(text) > LONGEST:
+        raise SelectorError(f"invalid selector: longer than {LONGEST} bytes")
     found = []
-    for term in _terms(text):
-        match = re.match(r"((?:[^=!\\]|\\.|!(?!=))*?)(!=|==|=)(.*)", term, re.DOTALL)
+    for term in sorted(re.findall(r"(?:[^,\\]|\\.|\\$)+", text, re.DOTALL)):
+        match = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-        path, operator, value = match[1], match[2], _unescaped(match[3], text, term)
-        found.append(FieldRequirement(_known_path(kind_row, path, selectable), value, operator != "!="))
-    return tuple(found)
+        found.append(FieldRequirement(match[1], _unescaped(match[3]), match[2] != "!="))
+    # A term without a name and a value demands nothing.
+    kept = [one for one in found if one.path or one.value]
+    return tuple(replace(one, path=_known_path(kind_row, one.path, selectable)) for one in kept)
 
 
-def _terms(text: str) -> list[str]:
-    """Comma separated terms; `\\,` does not separate."""
-    return [term for term in re.findall(r"(?:[^,\\]|\\.)+", text, re.DOTALL) if term]
-
-
-def _unescaped(value: str, text: str, term: str) -> str:
-    if re.search(r"(?<!\\)(?:\\\\)*[=,]", value) or re.search(r"\\(?![\\,=])", value):
-        raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-    return re.sub(r"\\([\\,=])", r"\1", value)
+def _unescaped(value: str) -> str:
+    """A value without its backslashes, which must stand before `\\`, `,` and `=`."""
+    result: list[str] = []
+    letters = iter(value)
+    for letter in letters:
+        if letter in ",=":
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(letter)}")
+        plain = letter
+        if letter == "\\":
+            plain = next(letters, "")
+            if plain not in ("\\", ",", "="):
+                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{plain}")
+        result.append(plain)
+    return "".join(result)
 
 
 def _known_path(kind_row: KindRow, path: str, selectable: Sequence[str]) -> str:

@@ -45,7 +45,8 @@ def _merge_object(schema: Schema, type_name: str, original: JsonObject, patch: J
         elif key != RETAIN:
             plain[key] = value
     for key, order in orders.items():
-        _merge_ordered(schema, type_name, result, key, (plain.pop(key, None), order))
+        given = _listed(plain.pop(key), "setElementOrder list") if key in plain else None
+        _merge_ordered(schema, type_name, result, key, (given, order))
     for key, value in plain.items():
         if value is None:
             result.pop(key, None)
@@ -63,7 +64,8 @@ def _directed(patch: JsonObject) -> JsonObject:
     """What `$patch` says of a whole object."""
     match patch[DIRECTIVE]:
         case "replace":
-            return {key: copy_json(value) for key, value in patch.items() if key != DIRECTIVE}
+            replaced = _fresh({key: value for key, value in patch.items() if key != DIRECTIVE})
+            return replaced if isinstance(replaced, dict) else {}
         case "delete":
             return {}
         case other:
@@ -185,17 +187,20 @@ def _with_additions(
 
 
 def _merge_ordered(
-    schema: Schema, type_name: str, result: JsonObject, key: str, given: tuple[JsonValue, list[JsonValue]]
+    schema: Schema,
+    type_name: str,
+    result: JsonObject,
+    key: str,
+    given: tuple[list[JsonValue] | None, list[JsonValue]],
 ) -> None:
     """Merge a list and put it into the order that `$setElementOrder` gives."""
-    value, order = given
+    patch, order = given
     row = _field(schema, type_name, key)
     if row is None:
         return
     current = result.get(key)
     if current is not None and not isinstance(current, list):
         raise PatchError("expected a slice, but received another kind", code=400)
-    patch = None if value is None else _listed(value, "setElementOrder list")
     if patch is not None:
         _check_order(patch, order, row.merge_key)
     if current is None and patch is None:
