@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tonnage.adapters.kubernetes.answers import lines
 from tonnage.adapters.kubernetes.client import connect
-from tonnage.adapters.kubernetes.http import _lines
 from tonnage.adapters.kubernetes.kubeconfig import target
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
@@ -256,8 +256,8 @@ async def test_lines_end_at_newlines_only_wherever_the_chunks_end() -> None:
             yield text[start : start + size]
 
     for size in (1, 2, 3, 7, 1000):
-        lines = [line async for line in _lines(chunks(size))]
-        assert lines == [b"one \xe2\x80\xa8 line", '{"a": "\x85"}'.encode(), b"last"]
+        found = [line async for line in lines(chunks(size))]
+        assert found == [b"one \xe2\x80\xa8 line", '{"a": "\x85"}'.encode(), b"last"]
 
 
 def test_the_door_costs_nothing_until_it_is_used() -> None:

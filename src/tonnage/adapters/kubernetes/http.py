@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 import httpx2
 import msgspec
 
+from tonnage.adapters.kubernetes.answers import (
+    EVENT,
+    STATUS,
+    Event,
+    Page,
+    Status,
+    decoded,
+    error_of,
+    lines,
+    refusal,
+)
 from tonnage.adapters.kubernetes.transport import REQUEST_S, unreachable
 from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
-from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
+from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
@@ -22,29 +33,7 @@ PAGE: Final = 500
 WATCH_S: Final = 240
 """After this the server ends a watch, which is then resumed."""
 _SILENCE_S: Final = WATCH_S + 30.0
-_LONGEST_LINE: Final = 64 << 20
 _MANAGER: Final = {"fieldManager": "tonnage"}
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct, Generic[T]):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[T] | None = None
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class _Status(msgspec.Struct):
-    code: int = 0
-    reason: str = ""
-    message: str = ""
 
 
 class HttpKubernetes:
@@ -62,7 +51,7 @@ class HttpKubernetes:
 
     async def get_raw(self, path: str) -> JsonValue:
         """Whatever the server has at a path, such as `/version`."""
-        return cast(JsonValue, _decoded(msgspec.json.Decoder(), await self._send("GET", path)))
+        return cast(JsonValue, decoded(msgspec.json.Decoder(), await self._send("GET", path)))
 
     async def list(
         self,
@@ -125,8 +114,8 @@ class HttpKubernetes:
             response = await self._client.send(request, stream=True)
             try:
                 if response.status_code >= 400:
-                    raise _refusal(response.status_code, await response.aread())
-                async for line in _lines(response.aiter_raw()):
+                    raise refusal(response.status_code, await response.aread())
+                async for line in lines(response.aiter_raw()):
                     yield self._read_change(kind, line)
             finally:
                 await response.aclose()
@@ -206,90 +195,29 @@ class HttpKubernetes:
         except httpx2.HTTPError as error:
             raise unreachable(error, self._client) from None
         if response.status_code >= 400:
-            raise _refusal(response.status_code, response.content)
+            raise refusal(response.status_code, response.content)
         return response.content
 
     def _read(self, kind: Kind[T], content: bytes) -> T:
         decoder = self._objects.get(kind.type)
         if decoder is None:
             decoder = self._objects[kind.type] = msgspec.json.Decoder(kind.type)
-        obj = cast(T, _decoded(decoder, content))
+        obj = cast(T, decoded(decoder, content))
         obj.api_version, obj.kind = obj.api_version or kind.api_version, obj.kind or kind.kind
         return obj
 
-    def _read_page(self, kind: Kind[T], content: bytes) -> _Page[T]:
+    def _read_page(self, kind: Kind[T], content: bytes) -> Page[T]:
         decoder = self._pages.get(kind.type)
         if decoder is None:
-            decoder = self._pages[kind.type] = msgspec.json.Decoder(_Page[kind.type])  # type: ignore[name-defined]
-        return cast(_Page[T], _decoded(decoder, content))
+            decoder = self._pages[kind.type] = msgspec.json.Decoder(Page[kind.type])  # type: ignore[name-defined]
+        return cast(Page[T], decoded(decoder, content))
 
     def _read_change(self, kind: Kind[T], line: bytes) -> Change[T]:
-        event: _Event = _decoded(_EVENT, line)
+        event: Event = decoded(EVENT, line)
         if event.type == "ERROR":
-            status: _Status = _decoded(_STATUS, bytes(event.object))
-            raise _error(status.code or 500, status)
+            status: Status = decoded(STATUS, bytes(event.object))
+            raise error_of(status.code or 500, status)
         return Change(ChangeType(event.type), self._read(kind, bytes(event.object)))
-
-
-_EVENT: Final = msgspec.json.Decoder(_Event)
-_STATUS: Final = msgspec.json.Decoder(_Status)
-
-
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Lines by newline alone: JSON text may hold other characters that a text decoder takes for line ends."""
-    rest = b""
-    async for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            if line.strip():
-                yield line
-        if len(rest) > _LONGEST_LINE:
-            raise ClusterError(Problem(f"a watch event is longer than {_LONGEST_LINE} bytes"))
-    if rest.strip():
-        yield rest
-
-
-def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
-    try:
-        return decoder.decode(content)
-    except msgspec.DecodeError as error:
-        raise ClusterError(
-            Problem(
-                "the API server's answer cannot be read",
-                why=str(error),
-                remedy="check that the kubeconfig's `server` is an API server and no proxy's login page",
-            )
-        ) from None
-
-
-def _refusal(code: int, content: bytes) -> ApiError:
-    try:
-        status = _STATUS.decode(content)
-    except msgspec.DecodeError:
-        status = _Status()
-    if not status.message:
-        text = content.decode(errors="replace").strip()[:1000]
-        status = _Status(code, _REASONS.get(code, "Unknown"), text or f"the server answered {code}")
-    return _error(code, status)
-
-
-def _error(code: int, status: _Status) -> ApiError:
-    if code == 410:
-        return GoneError(status.message or "too old resource version")
-    return ApiError(code, status.reason or _REASONS.get(code, "Unknown"), status.message)
-
-
-_REASONS: Final = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 
 
 def _path(kind: Kind[T], namespace: str | None, name: str | None = None, subresource: str = "") -> str:

@@ -16,7 +16,7 @@ def safe_encode(text: str) -> str:
     """Every character of `text` as one of the safe alphabet.
 
     >>> safe_encode("123")
-    '85d'
+    '567'
     """
     return "".join(SAFE_ALPHABET[ord(char) % len(SAFE_ALPHABET)] for char in text)
 

@@ -1,0 +1,108 @@
+"""What an API server answers: pages, watch events and refusals, decoded as far as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
+from tonnage.wire.objects import Object
+
+T = TypeVar("T", bound=Object)
+
+_LONGEST_LINE: Final = 64 << 20
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    """Where a list stands, and where its next page starts (empty: it was the last)."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class Page(msgspec.Struct, Generic[T]):
+    """A page of a list."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[T] | None = None
+
+
+class Event(msgspec.Struct):
+    """One line of a watch; what `object` is depends on the type."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Status(msgspec.Struct):
+    """The server's refusal."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+EVENT: Final = msgspec.json.Decoder(Event)
+STATUS: Final = msgspec.json.Decoder(Status)
+
+
+async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Lines by newline alone: JSON text may hold other characters that a text decoder takes for line ends."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+        if len(rest) > _LONGEST_LINE:
+            raise ClusterError(Problem(f"a watch event is longer than {_LONGEST_LINE} bytes"))
+    if rest.strip():
+        yield rest
+
+
+def decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
+    """What the decoder makes of an answer. Raises ClusterError when it is no such thing."""
+    try:
+        return decoder.decode(content)
+    except msgspec.DecodeError as error:
+        raise ClusterError(
+            Problem(
+                "the API server's answer cannot be read",
+                why=str(error),
+                remedy="check that the kubeconfig's `server` is an API server and no proxy's login page",
+            )
+        ) from None
+
+
+def refusal(code: int, content: bytes) -> ApiError:
+    """The error of an answer with an HTTP code of 400 or more, whether its body is a Status or not."""
+    try:
+        status = STATUS.decode(content)
+    except msgspec.DecodeError:
+        status = Status()
+    if not status.message:
+        text = content.decode(errors="replace").strip()[:1000]
+        status = Status(code, _REASONS.get(code, "Unknown"), text or f"the server answered {code}")
+    return error_of(code, status)
+
+
+def error_of(code: int, status: Status) -> ApiError:
+    """The error that a Status means."""
+    if code == 410:
+        return GoneError(status.message or "too old resource version")
+    return ApiError(code, status.reason or _REASONS.get(code, "Unknown"), status.message)
+
+
+_REASONS: Final = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
