@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.kubectl import kubectl_binary
+from tonnage.model.json import JsonObject
 from tonnage.twin.cluster import Cluster, TwinNode
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Pod
@@ -64,13 +65,13 @@ class Fleet:
         return await self.api.get(POD, name, "default")
 
     async def run_pod(self, name: str, resource: str = "nvidia.com/gpu", count: int = 1) -> None:
-        container = {
+        container: JsonObject = {
             "name": "c",
             "image": "busybox:1.37",
             "command": ["sleep", "infinity"],
             "resources": {"limits": {resource: str(count)}},
         }
-        spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+        spec: JsonObject = {"containers": [container], "terminationGracePeriodSeconds": 0}
         await self.api.create(POD, {"metadata": {"name": name}, "spec": spec}, namespace="default")
 
     async def until_phase(self, name: str, phase: str) -> Pod:
