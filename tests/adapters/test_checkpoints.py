@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,28 @@ async def test_a_crash_while_writing_leaves_the_old_content(
     monkeypatch.undo()
     assert await store.load("x") == b"old"
     assert len(store_files(tmp_path)) == 1
+
+
+async def test_a_cancelled_save_never_replaces_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderCheckpoints(tmp_path)
+    begun, go = threading.Event(), threading.Event()
+    sync = os.fsync
+
+    def slow(handle: int) -> None:
+        begun.set()
+        go.wait(20)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    first = asyncio.create_task(store.save("x", b"first"))
+    await asyncio.to_thread(begun.wait, 20)
+    first.cancel()
+    second = asyncio.create_task(store.save("x", b"second"))
+    go.set()
+    await second
+    assert await store.load("x") == b"second"
 
 
 @pytest.mark.parametrize(

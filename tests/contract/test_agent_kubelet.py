@@ -452,6 +452,20 @@ async def test_a_folder_without_permission_is_tried_again(
     await bench.kubelet.registered(GPU)
 
 
+async def test_what_cannot_be_written_down_is_not_given_out(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.devices(GPU)
+    blocker = bench.root / "var/lib/tonnage/allocations"
+    blocker.mkdir()  # the ledger cannot take its place: as a full disk, but for root too
+    (blocker / "x").touch()
+    with pytest.raises(grpc.aio.AioRpcError, match="allocations cannot be written"):
+        await bench.kubelet.allocate(GPU, "GPU-0")
+    (blocker / "x").unlink()
+    blocker.rmdir()
+    await bench.kubelet.allocate(GPU, "GPU-0")
+
+
 async def test_a_request_of_five_megabytes_is_refused_and_the_next_answered(bench: Bench) -> None:
     await bench.kubelet.start()
     bench.start()

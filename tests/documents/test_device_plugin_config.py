@@ -95,7 +95,7 @@ def test_plugin_flags_are_honoured() -> None:
             id="none",
         ),
         pytest.param(
-            sliced("    - {name: gpu, replicas: 999999}"), "f:5:", "must be <= 1024", "memory", id="huge"
+            sliced("    - {name: gpu, replicas: 999999}"), "f:5:", "must be <= 512", "memory", id="huge"
         ),
         pytest.param(
             sliced("    - {name: gpu, replicas: '4'}"), "f:5:", "valid integer", "", id="text for a number"

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import tempfile
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -30,17 +31,30 @@ _REMEDIES: Final = {
 
 
 class FolderCheckpoints:
-    """Checkpoints as files of one folder, which is made when first needed."""
+    """Checkpoints as files of one folder, which is made when first needed.
+
+    A save whose caller was cancelled goes on in its thread; it never replaces what was saved after it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._lock = threading.Lock()
+        self._asked = 0
+        self._written: dict[str, int] = {}
 
     async def load(self, name: str) -> bytes | None:
         return await asyncio.to_thread(_load, self._folder / name)
 
     async def save(self, name: str, payload: bytes) -> None:
         header = b"tonnage-checkpoint v1 " + hashlib.sha256(payload).hexdigest().encode() + b"\n"
-        await asyncio.to_thread(write_atomic, self._folder / name, header + payload)
+        self._asked += 1
+        await asyncio.to_thread(self._save, name, header + payload, self._asked)
+
+    def _save(self, name: str, content: bytes, order: int) -> None:
+        with self._lock:
+            if self._written.get(name, 0) < order:
+                write_atomic(self._folder / name, content)
+                self._written[name] = order
 
 
 def write_atomic(file: Path, content: bytes, *, mode: int = 0o600) -> None:

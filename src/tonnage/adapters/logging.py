@@ -8,13 +8,21 @@ from typing import IO
 
 
 class LineFormatter(logging.Formatter):
-    """`2025-01-31T12:00:00.000Z INFO message`; control characters are escaped, so a line stays a line."""
+    """`2025-01-31T12:00:00.000Z INFO message`; control characters are escaped, so a line stays a line.
+
+    An exception is its last line, and its whole traceback only when verbose.
+    """
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        super().__init__()
+        self._verbose = verbose
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         text = record.getMessage()
         if record.exc_info:
-            text += " " + self.formatException(record.exc_info)
+            trace = self.formatException(record.exc_info)
+            text += " " + (trace if self._verbose else trace.rpartition("\n")[2])
         escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
         return f"{at.replace('+00:00', 'Z')} {record.levelname} {escaped}"
 
@@ -22,7 +30,7 @@ class LineFormatter(logging.Formatter):
 def set_up_logging(stream: IO[str], *, verbose: bool = False) -> None:
     """Send the process's logs to the stream, warnings and more; information too when verbose."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(LineFormatter())
+    handler.setFormatter(LineFormatter(verbose=verbose))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO if verbose else logging.WARNING)

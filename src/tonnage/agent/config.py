@@ -170,15 +170,16 @@ class NodeConfig:
             wanted = problem
         found = self._parsed(wanted)
         if isinstance(found, ConfigInForce):
-            self._use(found)
+            new = found
         elif self.current is not None:
-            self._use(ConfigInForce(self.current.config, self.current.choice, found))
+            new = ConfigInForce(self.current.config, self.current.choice, found)
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
             fallback = self._parsed(choose(None, data(), text, config_map=self._config_map))
             if not isinstance(fallback, ConfigInForce):
                 fallback = ConfigInForce(PluginConfig(), Choice("", "built-in"))
-            self._use(ConfigInForce(fallback.config, fallback.choice, found))
-        await self._save()
+            new = ConfigInForce(fallback.config, fallback.choice, found)
+        await self._save(new.choice)  # first, so that a crash never comes back under other names
+        self._use(new)
 
     def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
         """What the choice says, or in words why it cannot be used."""
@@ -204,10 +205,8 @@ class NodeConfig:
             self._events.post("Normal", "DevicePluginConfigApplied", f"configuration {new.choice.source}")
         self._on_change()
 
-    async def _save(self) -> None:
+    async def _save(self, choice: Choice) -> None:
         """Keep what runs for the next start. A disk that refuses is tried again."""
-        assert self.current is not None
-        choice = self.current.choice
         if choice == self._saved:
             return
         payload = json.dumps({"source": choice.source, "key": choice.key, "text": choice.text})
@@ -231,7 +230,10 @@ def _parse(choice: Choice) -> PluginConfig:
 def _read(file: Path) -> Choice | Problem:
     try:
         with file.open("rb") as stream:
-            return Choice(stream.read(_LONGEST_TEXT + 1).decode("utf-8"), str(file))
+            raw = stream.read(_LONGEST_TEXT + 1)
+        if len(raw) > _LONGEST_TEXT:
+            return Problem("the configuration file is too large", str(file), "more than 1 MiB")
+        return Choice(raw.decode("utf-8"), str(file))
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return Problem("the configuration file cannot be read", str(file), why)

@@ -37,7 +37,7 @@ class Holders:
         self._order = 1
         self._identity = ""
         self._appeared = 0.0
-        self._complaint = ""
+        self._complaints: dict[str, str] = {}
         self._soon = asyncio.Event()
         self.known = False
         self.contested = False
@@ -88,13 +88,15 @@ class Holders:
             shown = None
             self._complain("kubelet silent", str(error))
         else:
-            self._complain("", "")
+            self._complain("kubelet silent", "")
         checkpoint: tuple[Hold, ...] = ()
         if shown is None or not settled:
             try:
                 checkpoint = await self._kubelet.checkpoint()
             except HardwareError as error:
                 self._complain("kubelet's checkpoint not readable", str(error))
+            else:
+                self._complain("kubelet's checkpoint not readable", "")
         async with self._lock:
             before = self.holds
             self._evidence = gather(self._evidence, shown, checkpoint, order=order, settled=settled)
@@ -116,11 +118,10 @@ class Holders:
         return bool(identity) and now - self._appeared >= _SETTLE_S
 
     def _complain(self, what: str, error: str) -> None:
-        """Log a complaint once, until it changes."""
-        if what != self._complaint:
-            self._complaint = what
-            if what:
-                _LOG.warning("%s: node=%s error=%s", what, self._node, error)
+        """Log a complaint once, until it changes or is over (an empty error)."""
+        if error and error != self._complaints.get(what):
+            _LOG.warning("%s: node=%s error=%s", what, self._node, error)
+        self._complaints[what] = error
 
     async def _save(self, ledger: Ledger) -> None:
         rows = [{"resource": entry.resource, "id": entry.id, "seen": entry.seen} for entry in ledger]

@@ -22,7 +22,7 @@ from tonnage.model.sharing import (
     SharedResource,
 )
 
-MAX_REPLICAS: Final = 1024
+MAX_REPLICAS: Final = 512
 """More could outgrow the 4 MiB that kubelet accepts in a message; no GPU serves so many anyway."""
 _MAX_ENTRIES: Final = 256
 
