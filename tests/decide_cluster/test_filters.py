@@ -192,8 +192,10 @@ def test_a_namespace_selector_reaches_into_other_namespaces() -> None:
     shy = pod("p", affinity=Affinity(anti=(everyone,)))
     other = pod("o", namespace="other", node_name="a")
     nodes = (node("a"),)
-    assert schedule(shy, Snapshot(nodes, (other,))).chosen == "a"
+    assert schedule(shy, Snapshot(nodes, (other,), namespaces={"other": {}})).chosen == "a"
     assert schedule(shy, Snapshot(nodes, (other,), namespaces={"other": {"team": "x"}})).chosen is None
+    unknown = schedule(shy, Snapshot(nodes, (other,)))
+    assert (unknown.chosen, bool(unknown.unmodelled)) == (None, True)
 
 
 def test_min_domains_counts_missing_domains_as_empty() -> None:

@@ -177,6 +177,58 @@ def test_cpu_may_be_fractional_and_requests_below_limits() -> None:
     assert explained_manifest(manifest, node("a", devices={GPU: "1"})).verdict is Verdict.FITS
 
 
+def quota(hard: Body, used: Body, **spec: Any) -> Body:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "gpu-quota", "namespace": "ml"},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": used},
+    }
+
+
+def test_adm_10_an_exhausted_quota_is_told_with_its_users() -> None:
+    """ADM-10: the pod would never exist."""
+    key = "requests.nvidia.com/gpu"
+    full = (
+        node("a", A100, devices={GPU: "16"}),
+        pod("big", {GPU: "6"}, on="a"),
+        quota({key: "8"}, {key: "6"}),
+    )
+    explanation = explained_manifest(pod("p", {GPU: "4"}), *full)
+    assert (explanation.verdict, explanation.layer) == (Verdict.NOT_NOW, Layer.QUOTA)
+    assert explanation.upstream_message == (
+        'pods "p" is forbidden: exceeded quota: gpu-quota, requested: requests.nvidia.com/gpu=4, '
+        "used: requests.nvidia.com/gpu=6, limited: requests.nvidia.com/gpu=8"
+    )
+    assert "used by big" in explanation.message
+    assert explained_manifest(pod("p", {GPU: "2"}), *full).verdict is Verdict.FITS
+    assert explained_manifest(pod("p", {GPU: "9"}), *full).verdict is Verdict.NEVER
+
+
+def test_adm_9_a_quota_on_limits_of_a_device_refuses_nothing() -> None:
+    """ADM-9: `limits.nvidia.com/gpu` is accepted and never enforced."""
+    room = node("a", A100, devices={GPU: "8"})
+    useless = quota({"limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"}, {})
+    assert explained_manifest(pod("p", {GPU: "8"}), room, useless).verdict is Verdict.FITS
+
+
+def test_a_quota_on_cpu_makes_every_container_declare_it() -> None:
+    room = node("a", A100, devices={GPU: "8"})
+    explanation = explained_manifest(pod("p"), room, quota({"limits.cpu": "8"}, {"limits.cpu": "0"}))
+    assert explanation.upstream_message == (
+        'pods "p" is forbidden: failed quota: gpu-quota: must specify limits.cpu for: main'
+    )
+    assert explanation.layer is Layer.QUOTA
+
+
+def test_a_scoped_quota_is_not_guessed_at() -> None:
+    scoped = quota({"pods": "1"}, {"pods": "1"}, scopes=["BestEffort"])
+    explanation = explained_manifest(pod("p"), node("a", A100, devices={GPU: "8"}), scoped)
+    assert explanation.verdict is Verdict.UNKNOWN
+    assert "the scoped quota gpu-quota" in explanation.message
+
+
 # ---- scheduler ----
 
 

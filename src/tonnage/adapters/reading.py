@@ -229,6 +229,7 @@ def quota_from(quota: w.ResourceQuota) -> Quota:
         quota.metadata.name,
         _texts(hard),
         _texts(quota.status.get("used")),
+        bool(quota.spec.get("scopes") or quota.spec.get("scopeSelector")),
     )
 
 

@@ -33,6 +33,23 @@ def explain_refused(
     )
 
 
+def explain_over_quota(manifest: Manifest, subject: Subject, quotas: list[tuple[Reason, str]]) -> Explanation:
+    """A pod that a quota refuses. A workload is accepted; it is its pods that never come to exist."""
+    reasons = tuple(reason for reason, _ in quotas)
+    lasting = any(reason.lasting for reason in reasons)
+    return Explanation(
+        subject=subject,
+        verdict=Verdict.NEVER if lasting else Verdict.NOT_NOW,
+        layer=Layer.QUOTA,
+        phase="",
+        needs=device_needs(manifest.pod),
+        message="; ".join(reason.message for reason in reasons),
+        upstream_message=f'pods "{manifest.pod.name}" is forbidden: {quotas[0][1]}',
+        reasons=reasons,
+        remedies=tuple(Remedy(reason.remedy, "the API server lets the pod exist") for reason in reasons),
+    )
+
+
 def _what_is_there(view: View, reason: Reason) -> str:
     """What the cluster offers instead, so that the advice can be followed on it."""
     if reason.code is not Code.NOT_AN_INTEGER:

@@ -6,13 +6,15 @@ Events and conditions are never read: the answer is the same with all of them de
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tonnage.decide.cluster.scheduling import TOTAL, Decision, schedule_on
 from tonnage.decide.cluster.view import View, view_of
-from tonnage.diagnose.admission import explain_refused
+from tonnage.diagnose.admission import explain_over_quota, explain_refused
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.nodes import node_verdicts
 from tonnage.diagnose.placed import explain_placed
+from tonnage.diagnose.quota import quota_reasons, scoped_quotas
 from tonnage.diagnose.remedies import remedies_for
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.wording import summary
@@ -50,10 +52,16 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
     """
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
+    view = view_of(snapshot, version=version)
     errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
     if errors:
-        return explain_refused(manifest, subject, errors, view_of(snapshot, version=version))
-    return _explain_waiting(manifest.pod, subject, view_of(snapshot, version=version))
+        return explain_refused(manifest, subject, errors, view)
+    quotas = list(quota_reasons(manifest.pod, view))
+    if quotas:
+        return explain_over_quota(manifest, subject, quotas)
+    pod = manifest.pod
+    undecided = tuple(f"the scoped quota {name}" for name in scoped_quotas(pod, view))
+    return _explain_waiting(replace(pod, unmodelled=(*pod.unmodelled, *undecided)), subject, view)
 
 
 def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:

@@ -302,12 +302,13 @@ class WorkloadSelector:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A ResourceQuota: hard limits and what is used, as written."""
+    """A ResourceQuota: hard limits and what is used, as written; `scoped` when it counts only some pods."""
 
     namespace: str
     name: str
     hard: Labels = field(default_factory=dict)
     used: Labels = field(default_factory=dict)
+    scoped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

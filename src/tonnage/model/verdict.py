@@ -62,6 +62,8 @@ class Code(StrEnum):
     POD_ANTI_AFFINITY_OF_OTHERS = "pod-anti-affinity-of-others"
     PREEMPTION = "preemption"
     PRODUCT_UNDECIDED = "product-undecided"
+    QUOTA_EXCEEDED = "quota-exceeded"
+    QUOTA_UNDECLARED = "quota-undeclared"
     REQUEST_LIMIT_UNEQUAL = "request-limit-unequal"
     RESOURCE_RENAMED = "resource-renamed"
     SHARED_REQUEST_TOO_LARGE = "shared-request-too-large"

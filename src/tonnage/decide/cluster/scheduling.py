@@ -53,14 +53,26 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False) -> Decision:
         return Decision(gates=pod.gates, message=messages.GATED)
     if not view.nodes:
         return Decision(message=messages.NO_NODES)
-    if not thorough and not pod.unmodelled and _nominated_still_fits(pod, view):
+    unmodelled = (*pod.unmodelled, *_unknowns(pod, view))
+    if not thorough and not unmodelled and _nominated_still_fits(pod, view):
         return Decision(pod.status.nominated_node, (pod.status.nominated_node,))
     filtered = filter_nodes(pod, view, thorough=thorough)
-    if pod.unmodelled:
-        return Decision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=pod.unmodelled)
+    if unmodelled:
+        return Decision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=unmodelled)
     if filtered.feasible:
         return _placed(pod, view, filtered)
     return _refused(pod, view, filtered)
+
+
+def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
+    """What the snapshot leaves out although an affinity term refers to it."""
+    if view.snapshot.namespaces:
+        return ()
+    others = (term for node in view.nodes.values() for other in node.pods for term in other.affinity.anti)
+    for term in (*pod.affinity.pods, *pod.affinity.anti, *others):
+        if term.namespace_selector is not None and term.namespace_selector.requirements:
+            return ("an affinity's namespaceSelector, in a cluster whose namespaces are not known",)
+    return ()
 
 
 def _nominated_still_fits(pod: Pod, view: View) -> bool:
