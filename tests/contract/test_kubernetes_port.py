@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import pytest
 
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.informer import Informer
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.ports import Change, ChangeType, KubernetesApi, PatchType
 from tonnage.model.errors import ApiError, ClusterError, GoneError
@@ -325,6 +327,22 @@ async def test_a_watch_that_the_server_cuts_ends_and_can_be_resumed(port: Port) 
     async with Watching(port, version) as resumed:
         await _put(port, "b")
         assert await resumed.first(1) == [(ChangeType.ADDED, "b")]
+
+
+async def test_an_informer_misses_nothing_while_its_watches_are_cut(port: Port) -> None:
+    informer: Informer[ConfigMap] = Informer(port.api, CONFIG_MAP, SystemClock(), namespace="default")
+    running = asyncio.create_task(informer.run())
+    async with asyncio.timeout(20):
+        await informer.synced()
+        for number in range(_LOG):
+            await _put(port, f"m-{number}")
+            port.server.store.cut_watches()
+            if number % 2:
+                await port.api.delete(CONFIG_MAP, f"m-{number - 1}", namespace="default")
+        expected = {f"m-{number}" for number in range(1, _LOG, 2)}
+        await informer.wait_for(lambda objects: {obj.metadata.name for obj in objects} == expected)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_status_and_the_rest_are_written_apart(port: Port) -> None:
