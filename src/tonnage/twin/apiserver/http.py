@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.bodies import parse_body, read_body
 from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.proxy import KubeletProxy
-from tonnage.twin.apiserver.requests import Options, Outcome, Request
+from tonnage.twin.apiserver.requests import Address, Options, Outcome, Request
 from tonnage.twin.apiserver.statuses import (
     StatusError,
     bad_request,
@@ -100,7 +100,7 @@ class Application:
         else:
             await self._resource(exchange, address)
 
-    async def _resource(self, exchange: Exchange, address: parameters.Address) -> None:
+    async def _resource(self, exchange: Exchange, address: Address) -> None:
         single = bool(address.name)
         match exchange.method:
             case "GET" if parameters.flag_of(exchange.query, "watch"):
@@ -126,7 +126,7 @@ class Application:
     async def _get(self, exchange: Exchange, request: Request) -> None:
         await self._show(exchange, request, await self._verbs.get(request))
 
-    async def _list(self, exchange: Exchange, request: Request, address: parameters.Address) -> None:
+    async def _list(self, exchange: Exchange, request: Request, address: Address) -> None:
         found = self._verbs.page(request, parameters.list_query(exchange.query, address))
         served = request.served
         form = parameters.wanted_form(exchange.headers.get("accept", ""))
@@ -152,7 +152,7 @@ class Application:
             b"".join((msgspec.json.encode(head)[:-1], b',"items":[', b",".join(texts), b"]}"))
         )
 
-    async def _create(self, exchange: Exchange, address: parameters.Address) -> None:
+    async def _create(self, exchange: Exchange, address: Address) -> None:
         request = self._write_request("create", exchange, address)
         body = await self._body(exchange)
         if request.subresource:
@@ -177,16 +177,14 @@ class Application:
             exchange, request, await self._verbs.patch(request, PatchType(content_type), patch)
         )
 
-    async def _delete(self, exchange: Exchange, address: parameters.Address) -> None:
+    async def _delete(self, exchange: Exchange, address: Address) -> None:
         options, dry_run = parameters.delete_options(exchange.query, await self._body(exchange))
         write = Options(dry_run=dry_run)
         if address.name:
-            request = self._verbs.request(
-                "delete", address.path, address.namespace, address.name, options=write
-            )
+            request = self._verbs.request("delete", address, options=write)
             await exchange.answer(await self._verbs.delete(request, options))
             return
-        request = self._verbs.request("deletecollection", address.path, address.namespace, "", options=write)
+        request = self._verbs.request("deletecollection", address, options=write)
         query = parameters.list_query(exchange.query, address)
         deleted: list[JsonValue] = list(await self._verbs.delete_collection(request, query, options))
         head: JsonObject = {"kind": request.served.list_kind, "apiVersion": request.served.row.api_version}
@@ -215,14 +213,12 @@ class Application:
         data = await read_body(exchange.receive, exchange.headers)
         return parse_body(self._verbs.registry.schema, data, exchange.headers.get("content-type", ""))
 
-    def _request(self, verb: str, address: parameters.Address) -> Request:
-        return self._verbs.request(verb, address.path, address.namespace, address.name, address.subresource)
+    def _request(self, verb: str, address: Address) -> Request:
+        return self._verbs.request(verb, address)
 
-    def _write_request(self, verb: str, exchange: Exchange, address: parameters.Address) -> Request:
+    def _write_request(self, verb: str, exchange: Exchange, address: Address) -> Request:
         options = parameters.write_options(exchange.query)
-        return self._verbs.request(
-            verb, address.path, address.namespace, address.name, address.subresource, options=options
-        )
+        return self._verbs.request(verb, address, options=options)
 
 
 def partial_of(obj: JsonObject) -> JsonObject:

@@ -10,7 +10,7 @@ import msgspec
 from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.listing import ListQuery
-from tonnage.twin.apiserver.requests import DeleteOptions
+from tonnage.twin.apiserver.requests import Address, DeleteOptions
 from tonnage.twin.apiserver.verbs import Verbs, WatchOptions
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
@@ -26,7 +26,7 @@ class LocalKubernetes:
 
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
         """The object. Raises ApiError 404."""
-        request = self._verbs.request("get", _path(kind), namespace or "", name)
+        request = self._verbs.request("get", _address(kind, namespace, name))
         return _read(kind, await self._verbs.get(request))
 
     async def list(
@@ -38,7 +38,7 @@ class LocalKubernetes:
         field_selector: str = "",
     ) -> Listing[T]:
         """All matching objects as one consistent list."""
-        request = self._verbs.request("list", _path(kind), namespace or "", "")
+        request = self._verbs.request("list", _address(kind, namespace))
         page = self._verbs.page(request, ListQuery(namespace or "", label_selector, field_selector))
         return Listing([_read(kind, one.object) for one in page.items], str(page.revision))
 
@@ -52,7 +52,7 @@ class LocalKubernetes:
         field_selector: str = "",
     ) -> AsyncIterator[Change[T]]:
         """Every change after `resource_version`; ends when the watches are cut. Raises GoneError."""
-        request = self._verbs.request("watch", _path(kind), namespace or "", "")
+        request = self._verbs.request("watch", _address(kind, namespace))
         query = ListQuery(namespace or "", label_selector, field_selector, resource_version=resource_version)
         async for seen in self._verbs.watch(request, query, WatchOptions(bookmarks=True)):
             if seen.stored is None:
@@ -65,7 +65,7 @@ class LocalKubernetes:
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
         plain = _plain(body)
-        request = self._verbs.request("create", _path(kind), namespace or _namespace(plain), "")
+        request = self._verbs.request("create", _address(kind, namespace or _namespace(plain)))
         return _read(kind, (await self._verbs.create(request, plain)).object)
 
     async def replace(
@@ -75,9 +75,8 @@ class LocalKubernetes:
         plain = _plain(body)
         metadata = plain.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""
-        request = self._verbs.request(
-            "update", _path(kind), namespace or _namespace(plain), str(name or ""), subresource
-        )
+        address = _address(kind, namespace or _namespace(plain), str(name or ""), subresource)
+        request = self._verbs.request("update", address)
         return _read(kind, (await self._verbs.update(request, plain)).object)
 
     async def patch(
@@ -91,7 +90,7 @@ class LocalKubernetes:
         subresource: str = "",
     ) -> T:
         """The object after the patch."""
-        request = self._verbs.request("patch", _path(kind), namespace or "", name, subresource)
+        request = self._verbs.request("patch", _address(kind, namespace, name, subresource))
         return _read(kind, (await self._verbs.patch(request, patch_type, patch)).object)
 
     async def delete(
@@ -105,19 +104,20 @@ class LocalKubernetes:
         uid: str | None = None,
     ) -> None:
         """Ask for deletion. Raises ApiError 404, 409."""
-        request = self._verbs.request("delete", _path(kind), namespace or "", name)
+        request = self._verbs.request("delete", _address(kind, namespace, name))
         await self._verbs.delete(request, DeleteOptions(grace_period_s, propagation, uid or ""))
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
     ) -> None:
         """POST to a subresource, such as a pod's `binding` or `eviction`."""
-        request = self._verbs.request("create", _path(kind), namespace or "", name, subresource)
+        request = self._verbs.request("create", _address(kind, namespace, name, subresource))
         await self._verbs.create_subresource(request, body)
 
 
-def _path(kind: Kind[T]) -> tuple[str, str, str]:
-    return kind.group, kind.version, kind.plural
+def _address(kind: Kind[T], namespace: str | None, name: str = "", subresource: str = "") -> Address:
+    path = (kind.group, kind.version, kind.plural)
+    return Address(path, (namespace or "") if kind.namespaced else "", name, subresource)
 
 
 def _read(kind: Kind[T], obj: JsonObject) -> T:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.json import JsonValue
 from tonnage.twin.apiserver.access import at, items, text
 from tonnage.twin.apiserver.listing import ListQuery
-from tonnage.twin.apiserver.requests import DeleteOptions, FieldValidation, Options
+from tonnage.twin.apiserver.requests import Address, DeleteOptions, FieldValidation, Options
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.verbs import WatchOptions
 
 _TRUE: Final = ("true", "1", "t", "True", "TRUE")
 _MOST_SECONDS: Final = 24 * 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """What a path names: `path` is (group, version, plural)."""
-
-    path: tuple[str, str, str]
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-    rest: tuple[str, ...] = ()
 
 
 def address_of(segments: list[str]) -> Address | None:

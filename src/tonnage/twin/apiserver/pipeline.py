@@ -27,6 +27,7 @@ Change = Callable[[JsonObject], JsonValue]
 """From the object as it is (in the request's version; not to be changed) to the body that is wanted."""
 
 _ATTEMPTS: Final = 5
+_NAME_ATTEMPTS: Final = 8
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_GENERATED: Final = 63
 
@@ -58,21 +59,31 @@ class Pipeline:
         served = request.served
         obj, warnings = self.codec.decode(served, body, request.options.field_validation)
         self._address(request, obj)
-        self._identify(obj)
+        prefix = self._identify(obj)
         obj = self.codec.default(served, obj)
         prepare_create(request, obj, self.codec.empty_status(served))
         await self.admit(request, obj, None)
         self._check(request, obj, None)
-        name = text(obj, "metadata", "name")
-        key = (request.namespace, name)
+        obj = self.codec.for_store(served, obj)
         if request.options.dry_run:
-            if self.store.get(request.resource, key) is not None:
+            name = text(obj, "metadata", "name")
+            if self.store.get(request.resource, (request.namespace, name)) is not None:
                 raise already_exists(request.resource, name)
             return Outcome(obj, warnings)
-        try:
-            return Outcome(self.store.create(request.resource, key, obj).object, warnings)
-        except StaleError:
-            raise already_exists(request.resource, name) from None
+        return Outcome(self._create(request, obj, prefix).object, warnings)
+
+    def _create(self, request: Request, obj: JsonObject, prefix: str) -> Stored:
+        """Store a new object; a name generated from `prefix` that is taken is made anew."""
+        name = text(obj, "metadata", "name")
+        for _ in range(_NAME_ATTEMPTS):
+            try:
+                return self.store.create(request.resource, (request.namespace, name), obj)
+            except StaleError:
+                if not prefix:
+                    break
+                name = self._generated(prefix)
+                put(obj, name, "metadata", "name")
+        raise already_exists(request.resource, name)
 
     async def update(self, request: Request, change: Change) -> Outcome:
         """The object after `change`; asked again when somebody else was faster. Raises ApiError."""
@@ -135,16 +146,21 @@ class Pipeline:
                 )
             metadata["name"] = request.name
 
-    def _identify(self, obj: JsonObject) -> None:
+    def _identify(self, obj: JsonObject) -> str:
+        """Give a new object its name, uid and time of birth; the prefix if its name was generated."""
         metadata = mapping(obj, "metadata")
         if metadata.pop("resourceVersion", ""):
             raise bad_request("resourceVersion should not be set on objects to be created")
-        prefix = text(metadata, "generateName")
-        if not text(metadata, "name") and prefix:
-            suffix = self._ids.suffix()
-            metadata["name"] = prefix[: _LONGEST_GENERATED - len(suffix)] + suffix
+        prefix = "" if text(metadata, "name") else text(metadata, "generateName")
+        if prefix:
+            metadata["name"] = self._generated(prefix)
         metadata["uid"] = self._ids.uid()
         metadata["creationTimestamp"] = timestamp(self.clock.now())
+        return prefix
+
+    def _generated(self, prefix: str) -> str:
+        suffix = self._ids.suffix()
+        return prefix[: _LONGEST_GENERATED - len(suffix)] + suffix
 
     def _expect(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
         """Hold the writer's uid and resource version against the object's. Raises ApiError 409."""

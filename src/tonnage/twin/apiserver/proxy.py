@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.kubelet_http import KubeletResponse, open_response
 from tonnage.twin.apiserver.kubelet_socket import KubeletSocket, open_socket
-from tonnage.twin.apiserver.parameters import Address
+from tonnage.twin.apiserver.requests import Address
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_path, not_found
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.strategies import NODE, POD

@@ -27,6 +27,17 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """What a path names. `path` is (group, version, plural); `rest` is what follows a subresource."""
+
+    path: tuple[str, str, str]
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What a writer may say besides the body."""
 

@@ -13,7 +13,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver import parameters
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import Address, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import status_of
 from tonnage.twin.apiserver.store import Stored
@@ -33,7 +33,7 @@ class WatchStream:
         self._tables = tables
         self._random = random
 
-    async def run(self, exchange: Exchange, request: Request, address: parameters.Address) -> None:
+    async def run(self, exchange: Exchange, request: Request, address: Address) -> None:
         """Send every event that the query asks for. Raises ApiError before anything is sent."""
         query = parameters.list_query(exchange.query, address)
         # Spread over an hour, so that clients do not all come back at once.

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from tonnage.adapters.ports import Clock, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import subresources
+from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, page
+from tonnage.twin.apiserver.objects import problems
 from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.objects.strategic import strategic_merge
 from tonnage.twin.apiserver.pipeline import Change, Pipeline
-from tonnage.twin.apiserver.requests import DeleteOptions, Options, Outcome, Request, User
+from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options, Outcome, Request, User
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.statuses import (
     bad_request,
@@ -50,22 +53,20 @@ class Verbs:
     def request(
         self,
         verb: str,
-        path: tuple[str, str, str],
-        namespace: str,
-        name: str,
-        subresource: str = "",
+        address: Address,
         *,
         options: Options = Options(),  # noqa: B008 - frozen
         user: User = ADMIN,
     ) -> Request:
-        """A request to (group, version, plural). Raises ApiError 404 for what is not served."""
-        served = self.registry.find(*path)
+        """A request to what an address names. Raises ApiError 404 for what is not served."""
+        served = self.registry.find(*address.path)
+        namespace, name, subresource = address.namespace, address.name, address.subresource
         if served is None or (subresource and subresource not in served.subresources):
             raise no_such_path()
         if namespace and not served.row.namespaced:
             raise no_such_path()
         if served.row.namespaced and not namespace and (name or verb not in ("list", "watch")):
-            raise bad_request(f"an empty namespace may not be set when a resource {verb}s")
+            raise bad_request("an empty namespace may not be set when a resource name is provided")
         return Request(verb, served, namespace, name, subresource, options, user)
 
     async def get(self, request: Request) -> JsonObject:
@@ -104,6 +105,12 @@ class Verbs:
         """The object after a PUT."""
         if request.subresource == "scale":
             return await subresources.rescale(self._pipeline, request, lambda _old: body)
+        if (request.served.custom is not None or request.resource == DEFINITION) and not text(
+            body, "metadata", "resourceVersion"
+        ):
+            # Built-in kinds take an update of whatever is there; these do not.
+            fault = problems.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise InvalidError(invalid_status(request.served.row, request.name, (fault,)))
         return await self._settled(request, await self._pipeline.update(request, lambda _old: body))
 
     async def patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Outcome:
@@ -157,7 +164,7 @@ class Verbs:
     async def _settled(self, request: Request, outcome: Outcome) -> Outcome:
         """The outcome in the version asked for, once what a definition means is in force."""
         if request.resource == DEFINITION and not request.options.dry_run:
-            self.definitions.settle(str(outcome.object["metadata"]["name"]))  # type: ignore[index,call-overload]
+            self.definitions.settle(text(outcome.object, "metadata", "name"))
         return Outcome(self._shown(request, outcome.object), outcome.warnings)
 
     def _patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Change:
