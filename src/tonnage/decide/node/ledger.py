@@ -12,8 +12,12 @@ from typing import Final
 
 from tonnage.model.sharing import Allocation, Hold
 
-UNSEEN_S: Final = 300.0
-"""How long an answered allocation may stay out of kubelet's sight before it counts as never made."""
+UNSEEN_S: Final = 10.0
+"""How long an answered allocation may stay out of kubelet's sight before it counts as never made.
+
+kubelet shows a pod as soon as it is admitted; one that ended sooner than the next question is never shown,
+and its devices must not stay held for long.
+"""
 
 
 @dataclass(frozen=True, slots=True)
