@@ -96,7 +96,7 @@ class Application:
         if address.subresource == "log" and exchange.method == "GET":
             await self._proxy.logs(exchange, address)
         elif address.subresource in _KUBELET:
-            raise bad_request("Upgrade request required")
+            await self._proxy.refuse(address)
         else:
             await self._resource(exchange, address)
 

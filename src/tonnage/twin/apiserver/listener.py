@@ -58,6 +58,8 @@ class Listener:
             lifespan="off",
             log_config=None,
             access_log=False,
+            # What clients do wrong is answered, not logged; our own defects are logged by the application.
+            log_level="critical",
             server_header=False,
             timeout_keep_alive=_IDLE_S,
             timeout_graceful_shutdown=1,

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Coroutine
-from typing import Final
+from typing import Final, NoReturn
 from urllib.parse import quote, urlencode
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.kubelet_http import KubeletResponse, open_response
+from tonnage.twin.apiserver.kubelet_http import KubeletResponse, connect, open_response
 from tonnage.twin.apiserver.kubelet_socket import KubeletSocket, open_socket
 from tonnage.twin.apiserver.requests import Address
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_path, not_found
@@ -80,6 +80,17 @@ class KubeletProxy:
             await exchange.receive()
             await exchange.send({"type": "websocket.accept", "subprotocol": kubelet.subprotocol})
             await _until_either(_to_client(kubelet, exchange), _to_kubelet(exchange, kubelet))
+
+    async def refuse(self, address: Address) -> NoReturn:
+        """Say why exec or attach cannot be; kubectl asks so again when its WebSocket was refused.
+
+        Raises:
+            ApiError: the same refusal as of the WebSocket, or that only WebSockets are spoken.
+        """
+        host, port = self._kubelet(self._pod(address), address.subresource)
+        _, writer = await connect(host, port, self._trust())
+        writer.close()
+        raise bad_request("Upgrade request required")
 
     def _pod(self, address: Address) -> JsonObject:
         stored = self._store.get(POD, (address.namespace, address.name))

@@ -1,0 +1,118 @@
+"""kubectl logs and exec: through the API server to the kubelet of the pod's node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.clock import SystemClock
+from tonnage.model.json import JsonObject
+from tonnage.twin.kubelet.containers import PretendedRuntime
+from tonnage.twin.kubelet.kubelet import Kubelet
+from tonnage.twin.kubelet.programs.table import Programs
+from tonnage.twin.kubelet.server import KubeletServer
+from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.wire.kinds import POD
+
+SHELL = ["sh", "-c", "echo one; echo two; echo three; sleep 3600"]
+
+
+@pytest.fixture
+async def node(running: Any, folder: Path) -> AsyncIterator[Any]:
+    """A kubelet that runs pods named to its node."""
+    clock = SystemClock()
+    spec = NodeSpec("a100-0")
+    runtime = PretendedRuntime(spec.name, folder / "n", clock, Programs({}))
+    kubelet = Kubelet(spec, running.api, clock, folder / "n", runtime)
+    serving = running.authority.issue("kubelet", hosts=["127.0.0.1"], server=True)
+    server = KubeletServer(running.authority.certificate_pem, serving)
+    await server.listen(kubelet)
+    task = asyncio.create_task(kubelet.run())
+    yield kubelet
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await runtime.shutdown()
+    await server.close()
+
+
+@pytest.fixture
+async def train(node: Any, running: Any, kubectl: Any) -> Any:
+    """A running pod `train` on that node."""
+    containers: Any = [{"name": "main", "image": "ubuntu", "command": SHELL}]
+    spec: JsonObject = {"nodeName": node.spec.name, "containers": containers}
+    body: JsonObject = {"metadata": {"name": "train"}, "spec": spec}
+    await running.api.create(POD, body, namespace="default")
+    await kubectl("wait --for=condition=Ready pod/train --timeout=30s")
+    return kubectl
+
+
+async def test_logs_whole_tail_and_with_times(train: Any) -> None:
+    assert (await train("logs train")).out == "one\ntwo\nthree\n"
+    assert (await train("logs train --tail=1")).out == "three\n"
+    stamped = (await train("logs train -c main --timestamps --tail=1")).out
+    assert stamped.endswith("Z three\n")
+
+
+async def test_a_followed_log_stays_open_until_its_reader_leaves(train: Any) -> None:
+    process = await train.start("logs", "-f", "train")
+    async with asyncio.timeout(30):
+        lines = [await process.stdout.readline() for _ in range(3)]
+    assert lines == [b"one\n", b"two\n", b"three\n"]
+    assert process.returncode is None
+    process.kill()
+    await process.communicate()
+
+
+async def test_exec_carries_both_directions_and_the_exit_status(train: Any) -> None:
+    echoed = await train("exec -i train -- cat", "hello\nthere\n")
+    assert echoed.out == "hello\nthere\n"
+    assert (await train(["exec", "train", "--", "echo", "a b", "c"])).out == "a b c\n"
+    assert (await train.attempt(["exec", "train", "--", "sh", "-c", "exit 3"])).code == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        pytest.param("logs nobody", 'pods "nobody" not found', id="no such pod"),
+        pytest.param(
+            "logs train -c other", "container other is not valid for pod train", id="no such container"
+        ),
+        pytest.param("exec nobody -- ls", 'pods "nobody" not found', id="exec in no such pod"),
+    ],
+)
+async def test_refusals_are_upstreams(train: Any, command: str, words: str) -> None:
+    answer = await train.attempt(command)
+    assert answer.code == 1
+    assert words in answer.err
+
+
+async def test_a_pod_without_a_node_has_no_log_and_no_shell(kubectl: Any, running: Any) -> None:
+    await running.pod("waiting")
+    assert (await kubectl("logs waiting")).out == ""
+    refused = await kubectl.attempt("exec waiting -- ls")
+    assert (refused.code, "pod waiting does not have a host assigned" in refused.err) == (1, True)
+
+
+async def test_a_kubelet_that_is_gone_is_an_error_not_a_hang(kubectl: Any, running: Any) -> None:
+    endpoint = {"kubeletEndpoint": {"Port": 1}}
+    await running.node(
+        "gone", addresses=[{"type": "InternalIP", "address": "127.0.0.1"}], daemonEndpoints=endpoint
+    )
+    await running.node("mute")
+    await running.pod("lost", nodeName="gone")
+    await running.pod("silent", nodeName="mute")
+    for command in ("logs lost", "exec lost -- ls"):
+        answer = await kubectl.attempt(command)
+        assert answer.code == 1
+        assert "error dialing backend: dial tcp 127.0.0.1:1" in answer.err
+    assert "node mute names no address of its kubelet" in (await kubectl.attempt("logs silent")).err
+
+
+@pytest.mark.usefixtures("train")
+async def test_without_a_websocket_exec_says_what_it_needs(running: Any) -> None:
+    answer = await running.http("POST", "/api/v1/namespaces/default/pods/train/exec?command=ls")
+    assert (answer.code, answer.json["message"]) == (400, "Upgrade request required")
