@@ -496,6 +496,7 @@ def test_kub_3_kub_4_kubelets_refusal_is_told_by_layer(
     explanation = explained("p", node("a", A100, devices={GPU: "1"}), failed)
     assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, layer)
     assert explanation.reasons[0].code is code
+    assert "delete the pod" in explanation.remedies[0].action
     assert explanation.upstream_message == f"Pod was rejected: {message}"
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from tonnage.diagnose.case import device_needs
 from tonnage.model.cluster import ContainerWait, Pod, Snapshot
-from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Subject, Verdict
+from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
 
 _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 _APPLICATION: Final = frozenset({"CrashLoopBackOff"})
@@ -34,6 +34,7 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
         upstream_message=pod.status.message,
         placement=placement,
         reasons=(reason,) if reason else (),
+        remedies=(Remedy(reason.remedy, "the next pod can start"),) if reason else (),
     )
 
 
