@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,12 +22,12 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("version", ["1.35", "1.37"])
 @pytest.mark.parametrize("name", lab_names())
-def test_a_lab_passes(name: str, version: str) -> None:
+def test_a_lab_passes(name: str, version: str, tmp_path: Path) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "tonnage", "lab", "run", name, "-o", "json"],
         capture_output=True,
         text=True,
-        env={**os.environ, "TONNAGE_KUBECTL": str(kubectl_binary(version))},
+        env={**os.environ, "TONNAGE_KUBECTL": str(kubectl_binary(version)), "TONNAGE_STATE": str(tmp_path)},
         check=False,
     )
     assert process.stdout, process.stderr
