@@ -79,7 +79,7 @@ type Out map[string]interface{}
 var strategies = map[string]interface{}{
 	"Pod": pod.Strategy, "Node": node.Strategy, "Namespace": namespace.Strategy, "ConfigMap": configmap.Strategy,
 	"Secret": secret.Strategy, "ServiceAccount": serviceaccount.Strategy, "Event": event.Strategy,
-	"Service": service.Strategy,
+	"Service":    service.Strategy,
 	"LimitRange": limitrange.Strategy, "ResourceQuota": resourcequota.Strategy,
 	"Deployment": deployment.Strategy, "ReplicaSet": replicaset.Strategy, "DaemonSet": daemonset.Strategy,
 	"StatefulSet": statefulset.Strategy, "Job": job.Strategy, "CronJob": cronjob.Strategy,
