@@ -1,0 +1,187 @@
+"""Objects of custom kinds: pruning, defaults, validation and the seam for the schema's own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.objects.body import BodyError, parse_json
+from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, validate_custom, with_defaults
+from tonnage.twin.apiserver.objects.problems import FieldError, invalid
+from tonnage.twin.apiserver.objects.structural import schema_problems
+from tonnage.wire.schema import load_schema
+
+SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["replicas"],
+            "properties": {
+                "replicas": {"type": "integer", "minimum": 1, "maximum": 9},
+                "mode": {"type": "string", "enum": ["mig", "mps"], "default": "mig"},
+                "name": {"type": "string", "minLength": 2, "pattern": "^g"},
+                "port": {"x-kubernetes-int-or-string": True},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                "tiers": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["name"],
+                    "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                },
+            },
+        }
+    },
+}
+
+
+def custom(**spec: Any) -> JsonObject:
+    return {
+        "apiVersion": "tonnage.dev/v1",
+        "kind": "Fleet",
+        "metadata": {"name": "f"},
+        "spec": {"replicas": 1, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "errors"),
+    [
+        pytest.param({}, [], id="good"),
+        pytest.param(
+            {"replicas": "2"},
+            [
+                'spec.replicas: Invalid value: "string": '
+                'spec.replicas in body must be of type integer: "string"'
+            ],
+            id="a string for a number",
+        ),
+        pytest.param(
+            {"replicas": 0},
+            ["spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"],
+            id="too small",
+        ),
+        pytest.param(
+            {"mode": "x"},
+            ['spec.mode: Unsupported value: "x": supported values: "mig", "mps"'],
+            id="no such mode",
+        ),
+        pytest.param(
+            {"name": "g"},
+            ['spec.name: Invalid value: "g": spec.name in body should be at least 2 chars long'],
+            id="too short",
+        ),
+        pytest.param(
+            {"name": "xx"},
+            ["spec.name: Invalid value: \"xx\": spec.name in body should match '^g'"],
+            id="no match",
+        ),
+        pytest.param(
+            {"port": 1.5},
+            [
+                'spec.port: Invalid value: "number": '
+                'spec.port in body must be of type integer,string: "number"'
+            ],
+            id="neither integer nor string",
+        ),
+        pytest.param(
+            {"tiers": [{"name": "a"}, {"name": "a"}]},
+            ['spec.tiers[1]: Duplicate value: {"name":"a"}'],
+            id="a key that stands twice",
+        ),
+    ],
+)
+def test_values_are_refused_in_the_servers_words(spec: dict[str, Any], errors: list[str]) -> None:
+    assert [str(error) for error in validate_custom(SCHEMA, custom(**spec))] == errors
+
+
+def test_what_is_required_must_be_there() -> None:
+    obj: JsonObject = {"spec": {}}
+    assert [str(error) for error in validate_custom(SCHEMA, obj)] == ["spec.replicas: Required value"]
+
+
+def test_unknown_fields_are_pruned_but_where_they_are_kept() -> None:
+    pruned = prune(SCHEMA, custom(foo=1, free={"a": {"b": 1}}))
+    assert pruned.unknown == ('unknown field "spec.foo"',)
+    assert pruned.value["spec"] == {"replicas": 1, "free": {"a": {"b": 1}}}
+
+
+def test_decoding_fills_in_defaults_and_reads_metadata_strictly() -> None:
+    decoded: Any = decode_custom(load_schema(), SCHEMA, custom()).value
+    assert decoded["spec"]["mode"] == "mig"
+    with pytest.raises(BodyError, match="cannot unmarshal number into Go struct field"):
+        decode_custom(load_schema(), SCHEMA, {**custom(), "metadata": {"labels": {"a": 1}}})
+
+
+def test_strict_decoding_names_unknown_and_double_fields() -> None:
+    body = parse_json(
+        b'{"apiVersion":"tonnage.dev/v1","kind":"Fleet","spec":{"replicas":1,"replicas":2,"x":1}}'
+    )
+    assert isinstance(body, dict)
+    with pytest.raises(BodyError) as refusal:
+        decode_custom(load_schema(), SCHEMA, body, strict=True)
+    assert refusal.value.detail == (
+        'strict decoding error: duplicate field "spec.replicas", unknown field "spec.x"'
+    )
+
+
+def test_a_null_gives_way_to_the_default() -> None:
+    filled: Any = with_defaults(SCHEMA, custom(mode=None))
+    assert filled["spec"]["mode"] == "mig"
+
+
+def test_the_rules_of_a_schema_are_asked_at_every_level() -> None:
+    asked: list[str] = []
+
+    def rules(schema: JsonObject, value: JsonValue, path: str) -> Iterator[FieldError]:
+        asked.append(path)
+        if schema.get("type") == "integer":
+            yield invalid(path, value, "failed rule: self > 1")
+
+    errors = validate_custom(SCHEMA, custom(), rules=rules)
+    assert asked == ["spec.replicas", "spec", ""]
+    assert [str(error) for error in errors] == ["spec.replicas: Invalid value: 1: failed rule: self > 1"]
+
+
+def test_a_good_schema_has_no_problems() -> None:
+    assert schema_problems(SCHEMA, "schema") == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        pytest.param({}, "schema.type: Required value: must not be empty at the root", id="no type"),
+        pytest.param(
+            {"type": "string"},
+            'schema.type: Invalid value: "string": must be object at the root',
+            id="no object",
+        ),
+        pytest.param(
+            {"type": "object", "anyOf": [{"type": "object"}]},
+            "schema.anyOf[0].type: Forbidden: must be empty to be structural",
+            id="a type within logic",
+        ),
+        pytest.param(
+            {"type": "object", "allOf": [{"properties": {"a": {"minimum": 1}}}]},
+            "schema.properties[a]: Required value: because it is defined in schema.allOf[0].properties[a]",
+            id="a field known to logic alone",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"a": {"type": "string", "pattern": "["}}},
+            'schema.properties[a].pattern: Invalid value: "[": must be a valid regular expression',
+            id="a pattern that is none",
+        ),
+    ],
+)
+def test_schemas_that_are_not_structural(schema: JsonObject, problem: str) -> None:
+    assert any(str(error).startswith(problem) for error in schema_problems(schema, "schema"))
+
+
+def test_a_schema_nested_without_end_is_refused_and_not_followed() -> None:
+    schema: JsonObject = {"type": "object"}
+    for _ in range(300):
+        schema = {"type": "object", "properties": {"a": schema}}
+    assert any("must not be nested deeper" in str(error) for error in schema_problems(schema, "schema"))

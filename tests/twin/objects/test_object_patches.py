@@ -1,0 +1,179 @@
+"""Patches against simple models: merge keys, orders, deletions, JSON pointers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.objects.body import copy_json
+from tonnage.twin.apiserver.objects.patch import PatchError, json_patch, merge_patch
+from tonnage.twin.apiserver.objects.strategic import strategic_merge
+from tonnage.wire.schema import load_schema
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=12,
+)
+objects = st.dictionaries(st.sampled_from("abc"), json_values, max_size=3)
+
+
+def difference(old: JsonValue, new: JsonValue) -> JsonValue:
+    """The merge patch from one object without nulls to another."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    gone: JsonObject = {key: None for key in old if key not in new}
+    return gone | {
+        key: difference(old.get(key), value) for key, value in new.items() if old.get(key) != value
+    }
+
+
+def without_nulls(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return value
+
+
+@given(objects, objects)
+def test_a_merge_patch_leads_from_one_object_to_another(old: JsonObject, new: JsonObject) -> None:
+    start, end = without_nulls(old), without_nulls(new)
+    before = copy_json(start)
+    assert merge_patch(start, difference(start, end)) == end
+    assert start == before
+
+
+@given(objects, st.lists(st.sampled_from("abc"), min_size=1, max_size=3), json_values)
+def test_a_json_patch_that_adds_and_removes_changes_nothing(
+    obj: JsonObject, path: list[str], value: JsonValue
+) -> None:
+    pointer = "/" + "/".join(path)
+    try:
+        added = json_patch(obj, [{"op": "add", "path": pointer, "value": value}])
+    except PatchError:
+        return
+    test: JsonValue = {"op": "test", "path": pointer, "value": value}
+    assert json_patch(added, [test]) == added
+    removed = json_patch(added, [test, {"op": "remove", "path": pointer}])
+    assert json_patch(removed, [{"op": "add", "path": pointer, "value": value}]) == added
+
+
+@given(objects, st.lists(json_values, max_size=3) | json_values)
+def test_any_json_patch_applies_or_is_refused(obj: JsonObject, operations: JsonValue) -> None:
+    before = copy_json(obj)
+    with suppress(PatchError):
+        assert isinstance(json_patch(obj, operations), dict)
+    assert obj == before
+
+
+def test_a_patch_of_too_many_operations_is_too_large() -> None:
+    with pytest.raises(ApiError) as refusal:
+        json_patch({}, [{"op": "test", "path": "/a"}] * 10_001)
+    assert refusal.value.code == 413
+
+
+def merge(old: dict[str, Any], patch: dict[str, Any], kind: str = "core/v1.Pod") -> Any:
+    return strategic_merge(load_schema(), kind, old, patch)
+
+
+containers = st.lists(
+    st.builds(
+        lambda name, image: {"name": name, "image": image}, st.sampled_from("abcd"), st.sampled_from("xyz")
+    ),
+    max_size=4,
+    unique_by=lambda container: container["name"],
+)
+
+
+@given(containers, containers)
+def test_containers_merge_like_a_map_by_name(old: list[dict[str, str]], patch: list[dict[str, str]]) -> None:
+    merged = merge({"spec": {"containers": old}}, {"spec": {"containers": patch}})["spec"]["containers"]
+    model = {item["name"]: item for item in old} | {item["name"]: item for item in patch}
+    assert {item["name"]: item for item in merged} == model
+    assert len(merged) == len(model)
+    assert [item for item in merged if item in patch] == patch
+
+
+@given(containers, containers, st.permutations("abcd"))
+def test_the_order_that_a_patch_states_is_kept(
+    old: list[dict[str, str]], patch: list[dict[str, str]], names: list[str]
+) -> None:
+    order = [{"name": name} for name in names]
+    in_order = sorted(patch, key=lambda item: names.index(item["name"]))
+    body = {"spec": {"$setElementOrder/containers": order, "containers": in_order}}
+    merged = merge({"spec": {"containers": old}}, body)["spec"]["containers"]
+    assert [item["name"] for item in merged] == [
+        name for name in names if name in {item["name"] for item in (*old, *patch)}
+    ]
+
+
+@given(st.lists(st.sampled_from("abcd"), unique=True), st.lists(st.sampled_from("abcd"), unique=True))
+def test_finalizers_merge_like_a_set_and_leave_by_name(old: list[str], gone: list[str]) -> None:
+    patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": gone}}
+    merged = merge({"metadata": {"finalizers": old}}, patch)
+    assert merged["metadata"]["finalizers"] == [name for name in old if name not in gone]
+
+
+@pytest.mark.parametrize(
+    ("old", "patch", "new"),
+    [
+        pytest.param(
+            {"a": "1", "b": "2"}, {"a": None, "c": "3"}, {"b": "2", "c": "3"}, id="labels merge, null deletes"
+        ),
+        pytest.param({"a": "1"}, {"$patch": "replace", "b": "2"}, {"b": "2"}, id="replace"),
+        pytest.param({"a": "1"}, {"$patch": "delete"}, {}, id="delete"),
+    ],
+)
+def test_maps(old: dict[str, Any], patch: dict[str, Any], new: dict[str, Any]) -> None:
+    assert merge({"metadata": {"labels": old}}, {"metadata": {"labels": patch}}) == {
+        "metadata": {"labels": new}
+    }
+
+
+def test_an_element_is_deleted_by_its_merge_key() -> None:
+    old = {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}
+    patch = {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}
+    assert merge(old, patch) == {"spec": {"containers": [{"name": "b"}]}}
+
+
+def test_tolerations_have_no_merge_key_and_are_replaced() -> None:
+    old = {"spec": {"tolerations": [{"key": "a"}, {"key": "b"}]}}
+    assert merge(old, {"spec": {"tolerations": [{"key": "c"}]}}) == {"spec": {"tolerations": [{"key": "c"}]}}
+
+
+def test_what_the_keys_to_retain_leave_out_goes() -> None:
+    old = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
+    patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
+    assert merge(old, patch, "apps/v1.Deployment") == {"spec": {"strategy": {"type": "Recreate"}}}
+
+
+@pytest.mark.parametrize(
+    ("patch", "detail"),
+    [
+        pytest.param(
+            {"spec": {"$patch": "x"}}, "unknown patch type: x in map: map[$patch:x]", id="no such directive"
+        ),
+        pytest.param(
+            {"spec": {"containers": [{"image": "x"}]}},
+            "map: map[image:x] does not contain declared merge key: name",
+            id="an element without its key",
+        ),
+        pytest.param(
+            {"spec": {"$retainKeys": "x"}}, "invalid patch format of retainKeys", id="keys that are no list"
+        ),
+    ],
+)
+def test_malformed_patches_say_what_is_wrong(patch: dict[str, Any], detail: str) -> None:
+    with pytest.raises(PatchError) as refusal:
+        merge({"spec": {"containers": [{"name": "a"}]}}, patch)
+    assert refusal.value.detail == detail
+
+
+def test_a_field_that_the_kind_lacks_cannot_merge() -> None:
+    with pytest.raises(PatchError, match="unable to find api field in struct PodSpec for the json field"):
+        merge({"spec": {"foo": {"a": 1}}}, {"spec": {"foo": {"b": 1}}})

@@ -1,0 +1,271 @@
+"""What the twin's API server refuses, word for word; ADM-1, ADM-2 and ADM-3 first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.objects.decode import decode
+from tonnage.twin.apiserver.objects.defaults import apply_defaults
+from tonnage.twin.apiserver.objects.problems import invalid_status
+from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
+from tonnage.wire.schema import KindRow, load_schema
+
+UNIQUE: dict[str, Any] = {"name": "p", "namespace": "ml"}
+
+
+def row(group: str, kind: str, version: str = "v1") -> KindRow:
+    found = load_schema().kind(group, version, kind)
+    assert found is not None
+    return found
+
+
+def stored(kind_row: KindRow, body: dict[str, Any]) -> JsonObject:
+    """The object as the server would store it, but for the checks."""
+    return apply_defaults(load_schema(), kind_row, decode(load_schema(), kind_row.type, body).value)
+
+
+def pod(**container: Any) -> JsonObject:
+    body = {"metadata": UNIQUE, "spec": {"containers": [{"name": "main", "image": "cuda", **container}]}}
+    return stored(row("", "Pod"), body)
+
+
+def message(kind_row: KindRow, obj: JsonObject, name: str) -> str:
+    errors = validate_create(kind_row, obj)
+    assert errors
+    return str(invalid_status(kind_row, name, errors)["message"])
+
+
+@pytest.mark.parametrize(
+    ("resources", "text"),
+    [
+        pytest.param(
+            {"limits": {"nvidia.com/gpu": 0.5}},
+            'Pod "p" is invalid: '
+            "[spec.containers[0].resources.limits[nvidia.com/gpu]: "
+            'Invalid value: "500m": must be an integer, '
+            "spec.containers[0].resources.requests[nvidia.com/gpu]: "
+            'Invalid value: "500m": must be an integer]',
+            id="ADM-1: half a GPU is no integer",
+        ),
+        pytest.param(
+            {"requests": {"nvidia.com/gpu": 1}},
+            'Pod "p" is invalid: spec.containers[0].resources.limits: '
+            "Required value: Limit must be set for non overcommitable resources",
+            id="ADM-2: a GPU under requests alone",
+        ),
+        pytest.param(
+            {"limits": {"nvidia.com/gpu": 1}, "requests": {"nvidia.com/gpu": 2}},
+            'Pod "p" is invalid: spec.containers[0].resources.requests: '
+            'Invalid value: "2": must be equal to nvidia.com/gpu limit of 1',
+            id="ADM-3: request above limit",
+        ),
+        pytest.param(
+            {"limits": {"nvidia.com/gpu": 2}, "requests": {"nvidia.com/gpu": 1}},
+            'Pod "p" is invalid: spec.containers[0].resources.requests: '
+            'Invalid value: "1": must be equal to nvidia.com/gpu limit of 2',
+            id="ADM-3: request below limit",
+        ),
+    ],
+)
+def test_gpu_resources_are_refused_in_the_servers_words(resources: dict[str, Any], text: str) -> None:
+    assert message(row("", "Pod"), pod(resources=resources), "p") == text
+
+
+def test_gpu_resources_that_agree_are_taken() -> None:
+    assert validate_create(row("", "Pod"), pod(resources={"limits": {"nvidia.com/gpu": 1, "cpu": 2}})) == ()
+
+
+def test_every_problem_is_a_cause_with_its_field() -> None:
+    errors = validate_create(row("", "Pod"), pod(name="Main", image="", imagePullPolicy="Sometimes"))
+    status: Any = invalid_status(row("", "Pod"), "p", errors)
+    assert (status["code"], status["reason"], status["details"]["kind"]) == (422, "Invalid", "Pod")
+    assert [(cause["field"], cause["reason"]) for cause in status["details"]["causes"]] == [
+        ("spec.containers[0].name", "FieldValueInvalid"),
+        ("spec.containers[0].image", "FieldValueRequired"),
+        ("spec.containers[0].imagePullPolicy", "FieldValueNotSupported"),
+    ]
+
+
+def test_a_workload_names_its_group_and_the_path_into_the_template() -> None:
+    kind_row = row("apps", "Deployment")
+    obj = stored(
+        kind_row,
+        {
+            "metadata": UNIQUE,
+            "spec": {
+                "selector": {"matchLabels": {"app": "x"}},
+                "template": {
+                    "metadata": {"labels": {"app": "y"}},
+                    "spec": {
+                        "containers": [{"name": "c", "image": "i", "resources": {"limits": {"a.b/c": 0.1}}}]
+                    },
+                },
+            },
+        },
+    )
+    text = message(kind_row, obj, "p")
+    assert text.startswith(
+        'Deployment.apps "p" is invalid: [spec.template.metadata.labels: Invalid value: {"app":"y"}: '
+    )
+    assert "`selector` does not match template `labels`" in text
+    assert 'spec.template.spec.containers[0].resources.limits[a.b/c]: Invalid value: "100m"' in text
+
+
+def changed(**spec: Any) -> tuple[JsonObject, JsonObject]:
+    """A stored pod, and the same with a part of its spec changed."""
+    old: Any = pod()
+    old["metadata"] |= {"resourceVersion": "1", "uid": "u"}
+    return {**old, "spec": {**old["spec"], **spec}}, old
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"activeDeadlineSeconds": 5}, id="a deadline"),
+        pytest.param({"tolerations": [{"key": "a", "operator": "Exists"}]}, id="one more toleration"),
+    ],
+)
+def test_a_pod_may_change(spec: dict[str, Any]) -> None:
+    new, old = changed(**spec)
+    assert validate_update(row("", "Pod"), new, old) == ()
+
+
+def test_a_pods_image_may_change_and_its_resources_may_not() -> None:
+    new, old = changed()
+    container: Any = {**old["spec"]["containers"][0]}  # type: ignore[index, call-overload, dict-item]
+    image: Any = {**new, "spec": {**old["spec"], "containers": [{**container, "image": "other"}]}}  # type: ignore[dict-item]
+    assert validate_update(row("", "Pod"), image, old) == ()
+    limits = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
+    bigger: Any = {**new, "spec": {**old["spec"], "containers": [{**container, "resources": limits}]}}  # type: ignore[dict-item]
+    (error,) = validate_update(row("", "Pod"), bigger, old)
+    assert str(error).startswith(
+        "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"
+    )
+    assert "spec.containers[0].resources.limits" in error.detail
+
+
+def test_containers_may_not_come_to_a_running_pod() -> None:
+    new, old = changed(containers=[])
+    assert "pod updates may not add or remove containers" in str(
+        validate_update(row("", "Pod"), new, old)[-1]
+    )
+
+
+def test_a_selector_never_changes() -> None:
+    kind_row = row("apps", "DaemonSet")
+
+    def daemon_set(label: str) -> JsonObject:
+        template = {
+            "metadata": {"labels": {"app": label}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        spec = {"selector": {"matchLabels": {"app": label}}, "template": template}
+        return stored(kind_row, {"metadata": {**UNIQUE, "resourceVersion": "1"}, "spec": spec})
+
+    (error,) = validate_update(kind_row, daemon_set("y"), daemon_set("x"))
+    assert str(error) == 'spec.selector: Invalid value: {"matchLabels":{"app":"y"}}: field is immutable'
+
+
+@pytest.mark.parametrize(
+    ("meta", "field", "detail"),
+    [
+        pytest.param(
+            {"resourceVersion": ""},
+            "metadata.resourceVersion",
+            "must be specified for an update",
+            id="no version",
+        ),
+        pytest.param({"name": "q"}, "metadata.name", "field is immutable", id="another name"),
+        pytest.param({"uid": "v"}, "metadata.uid", "field is immutable", id="another uid"),
+    ],
+)
+def test_identity_stays_in_an_update(meta: dict[str, str], field: str, detail: str) -> None:
+    new, old = changed()
+    errors = validate_update(row("", "Pod"), {**new, "metadata": {**new["metadata"], **meta}}, old)  # type: ignore[dict-item]
+    assert (field, detail) in [(error.field, error.detail) for error in errors]
+
+
+def test_a_config_map_that_is_immutable_stays() -> None:
+    kind_row = row("", "ConfigMap")
+    old = stored(
+        kind_row, {"metadata": {**UNIQUE, "resourceVersion": "1"}, "data": {"a": "1"}, "immutable": True}
+    )
+    new: JsonObject = {**old, "data": {"a": "2"}}
+    assert [str(error) for error in validate_update(kind_row, new, old)] == [
+        "data: Forbidden: field is immutable when `immutable` is set"
+    ]
+
+
+def test_status_updates_are_not_held_to_the_spec() -> None:
+    new, old = changed(containers=[])
+    assert validate_update(row("", "Pod"), new, old, "status") == ()
+
+
+def definition(schema: dict[str, Any], **spec: Any) -> JsonObject:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    body = {
+        "metadata": {"name": "gpus.tonnage.dev"},
+        "spec": {
+            "group": "tonnage.dev",
+            "names": {"plural": "gpus", "kind": "GPU"},
+            "scope": "Namespaced",
+            "versions": [version],
+            **spec,
+        },
+    }
+    return stored(row("apiextensions.k8s.io", "CustomResourceDefinition"), body)
+
+
+@pytest.mark.parametrize(
+    ("schema", "spec", "error"),
+    [
+        pytest.param(
+            {"type": "object"},
+            {"group": "other.dev"},
+            "metadata.name: Invalid value",
+            id="name and group differ",
+        ),
+        pytest.param(
+            {"type": "object"},
+            {"scope": "World"},
+            'spec.scope: Unsupported value: "World"',
+            id="no such scope",
+        ),
+        pytest.param(
+            {"type": "object"},
+            {"versions": []},
+            "spec.versions: Invalid value: []",
+            id="no version is stored",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"a": {}}},
+            {},
+            "spec.versions[0].schema.openAPIV3Schema.properties[a].type: Required value: "
+            "must not be empty for specified object fields",
+            id="a field without a type",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"a": {"type": "array"}}},
+            {},
+            "spec.versions[0].schema.openAPIV3Schema.properties[a].items: Required value: must be specified",
+            id="a list of nothing",
+        ),
+    ],
+)
+def test_definitions_that_are_refused(schema: dict[str, Any], spec: dict[str, Any], error: str) -> None:
+    found = validate_create(
+        row("apiextensions.k8s.io", "CustomResourceDefinition"), definition(schema, **spec)
+    )
+    assert any(str(one).startswith(error) for one in found), [str(one) for one in found]
+
+
+def test_a_good_definition_is_taken_with_its_names_filled_in() -> None:
+    obj: Any = definition({"type": "object", "properties": {"spec": {"type": "object"}}})
+    assert validate_create(row("apiextensions.k8s.io", "CustomResourceDefinition"), obj) == ()
+    assert obj["spec"]["names"]["singular"] == "gpu"
+    assert obj["spec"]["names"]["listKind"] == "GPUList"
+    assert obj["status"]["storedVersions"] == ["v1"]
