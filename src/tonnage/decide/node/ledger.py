@@ -82,9 +82,7 @@ def settle(ledger: Ledger, evidence: Evidence, *, now: float) -> Ledger:
             kept.append(entry)
         elif (entry.resource, entry.id) in shown:
             kept.append(entry if entry.seen else replace(entry, seen=True))
-        elif not evidence.final:
-            kept.append(entry)
-        elif not entry.seen and now - entry.since <= UNSEEN_S:
+        elif not evidence.final or (not entry.seen and now - entry.since <= UNSEEN_S):
             kept.append(entry)
     return tuple(kept)
 
