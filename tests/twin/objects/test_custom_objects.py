@@ -54,8 +54,10 @@ def custom(**spec: Any) -> JsonObject:
         pytest.param(
             {"replicas": "2"},
             [
-                'spec.replicas: Invalid value: "string": '
-                'spec.replicas in body must be of type integer: "string"'
+                (
+                    'spec.replicas: Invalid value: "string": '
+                    'spec.replicas in body must be of type integer: "string"'
+                )
             ],
             id="a string for a number",
         ),
@@ -82,8 +84,10 @@ def custom(**spec: Any) -> JsonObject:
         pytest.param(
             {"port": 1.5},
             [
-                'spec.port: Invalid value: "number": '
-                'spec.port in body must be of type integer,string: "number"'
+                (
+                    'spec.port: Invalid value: "number": '
+                    'spec.port in body must be of type integer,string: "number"'
+                )
             ],
             id="neither integer nor string",
         ),
