@@ -198,3 +198,26 @@ async def test_replace_and_edit_of_something_stale_conflict(kubectl: Any, runnin
         "please apply your changes to the latest version and try again"
     ) in answer.err
     assert running.server.store.revision > 1
+
+
+async def test_services_are_given_addresses_and_ports_and_keep_them(kubectl: Any) -> None:
+    await kubectl("create service clusterip inner --tcp=80")
+    await kubectl("create service nodeport outer --tcp=80")
+    await kubectl("create service clusterip none --tcp=80 --clusterip=None")
+    first = (await kubectl("get services")).rows
+    assert [row[:5] for row in first] == [
+        ["inner", "ClusterIP", "10.96.0.16", "<none>", "80/TCP"],
+        ["none", "ClusterIP", "None", "<none>", "80/TCP"],
+        ["outer", "NodePort", "10.96.0.17", "<none>", "80:30000/TCP"],
+    ]
+    await kubectl("label service outer a=b")
+    assert [row[:5] for row in (await kubectl("get services")).rows] == [row[:5] for row in first]
+
+
+async def test_a_job_selects_its_own_pods(kubectl: Any) -> None:
+    await kubectl("create job count --image=busybox -- true")
+    job = (await kubectl("get job count -o json")).json
+    uid = job["metadata"]["uid"]
+    assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    assert job["spec"]["template"]["metadata"]["labels"]["job-name"] == "count"
+    assert (await kubectl("get jobs")).rows[0][:3] == ["count", "Running", "0/1"]

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, put, text
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.services import ServiceAddresses
 from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE, POD
@@ -144,4 +145,4 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
 
 def default_plugins(store: Store) -> tuple[Plugin, ...]:
     """The plugins of a server that is asked for nothing else, in upstream's order."""
-    return (NamespaceLifecycle(store), PodDefaults(), Priority(store))
+    return (NamespaceLifecycle(store), PodDefaults(), Priority(store), ServiceAddresses(store))

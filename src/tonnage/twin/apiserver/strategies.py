@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.access import at, copied, drop, flag, mapping, mappings, number, put, text
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Resource
@@ -17,6 +17,7 @@ from tonnage.twin.apiserver.store import Resource
 POD: Final[Resource] = ("", "pods")
 NODE: Final[Resource] = ("", "nodes")
 NAMESPACE: Final[Resource] = ("", "namespaces")
+JOB: Final[Resource] = ("batch", "jobs")
 
 _COUNTED: Final[frozenset[Resource]] = frozenset(
     {
@@ -72,6 +73,24 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
         put(obj, qos_class(mapping(obj, "spec")), "status", "qosClass")
     if served.key == NAMESPACE:
         put(obj, ["kubernetes"], "spec", "finalizers")
+    if served.key == JOB:
+        _select_own_pods(obj)
+
+
+def _select_own_pods(job: JsonObject) -> None:
+    """Label a job's pods with its uid and select them by that, unless its writer selects himself."""
+    if flag(job, "spec", "manualSelector") or at(job, "spec", "selector") is not None:
+        return
+    uid, name = text(job, "metadata", "uid"), text(job, "metadata", "name")
+    own: JsonObject = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    labels = mapping(job, "spec", "template", "metadata", "labels")
+    put(job, {**labels, **own}, "spec", "template", "metadata", "labels")
+    put(job, {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}, "spec", "selector")
 
 
 def prepare_update(request: Request, obj: JsonObject, old: JsonObject) -> JsonObject:

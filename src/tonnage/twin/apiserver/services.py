@@ -1,0 +1,68 @@
+"""Addresses and ports that services are given. Nothing routes them: the twin has no network of its own.
+
+Source: pkg/registry/core/service (alloc.go, storage.go), v1.35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import at, items, mappings, number, text
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.statuses import forbidden
+from tonnage.twin.apiserver.store import Resource, Store
+
+SERVICE: Final[Resource] = ("", "services")
+_RANGE: Final = IPv4Network("10.96.0.0/16")
+_RESERVED: Final = 16
+"""The first addresses are for the cluster's own services."""
+_NODE_PORTS: Final = range(30000, 32768)
+
+
+class ServiceAddresses:
+    """An admission plugin that completes services."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Keep what the service has; give it what it lacks. Raises ApiError 403 when nothing is left."""
+        if request.resource != SERVICE or obj is None or request.subresource:
+            return
+        spec = obj.get("spec")
+        if not isinstance(spec, dict) or text(spec, "type") == "ExternalName":
+            return
+        if not text(spec, "clusterIP"):
+            address = text(old, "spec", "clusterIP") or next(self._free_addresses(), "")
+            if not address:
+                raise forbidden(SERVICE, text(obj, "metadata", "name"), "the range of addresses is full")
+            spec["clusterIP"] = address
+        if not items(spec, "clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        if text(spec, "type") in ("NodePort", "LoadBalancer"):
+            self._give_ports(spec, old)
+
+    def _free_addresses(self) -> Iterator[str]:
+        used = {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
+        addresses = (str(_RANGE[index]) for index in range(_RESERVED, _RANGE.num_addresses - 1))
+        return (address for address in addresses if address not in used)
+
+    def _give_ports(self, spec: JsonObject, old: JsonObject | None) -> None:
+        used = {number(port, "nodePort") for one in self._store.list(SERVICE) for port in _ports(one.object)}
+        before = {at(port, "port"): number(port, "nodePort") for port in _ports(old)}
+        for port in mappings(spec, "ports"):
+            if number(port, "nodePort"):
+                continue
+            given = before.get(at(port, "port")) or next((one for one in _NODE_PORTS if one not in used), 0)
+            used.add(given)
+            if given:
+                port["nodePort"] = given
+
+
+def _ports(service: JsonObject | None) -> list[JsonObject]:
+    return mappings(service, "spec", "ports")
