@@ -26,6 +26,25 @@ class Common:
     verbose: bool = False
 
 
+_OLDEST_MINOR: Final = 31
+_NEWEST_MINOR: Final = 37
+
+
+def _known_version(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """The version as given, `v1.35.2` or `1.35`, when its behaviour is known here."""
+    if value is None:
+        return None
+    parts = value.removeprefix("v").split(".")
+    known = len(parts) in (2, 3) and all(
+        part.isascii() and part.isdigit() and len(part) < 5 for part in parts
+    )
+    if not known or parts[0] != "1" or not _OLDEST_MINOR <= int(parts[1]) <= _NEWEST_MINOR:
+        raise click.BadParameter(
+            f"{value[:20]} is not known here; 1.{_OLDEST_MINOR} to 1.{_NEWEST_MINOR} are"
+        )
+    return value
+
+
 _CLUSTER: Final = (
     click.option("--kubeconfig", type=_FILE, metavar="FILE", help="Kubeconfig file to use."),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
@@ -40,7 +59,8 @@ _SNAPSHOT: Final = (
     ),
     click.option(
         "--server-version",
-        metavar="1.31..1.37",
+        metavar=f"1.{_OLDEST_MINOR}..1.{_NEWEST_MINOR}",
+        callback=_known_version,
         help="Kubernetes version whose behaviour and texts to predict [default: the server's].",
     ),
 )

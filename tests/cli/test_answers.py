@@ -1,0 +1,216 @@
+"""explain, status and version as a person meets them, on captured clusters. Covers SCH-1, ADM-1."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tonnage.cli.main import run
+from tonnage.cli.output import table
+
+CLUSTER = """\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Node
+    metadata: {name: a100-0, labels: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status:
+      capacity: {cpu: "8", memory: 64Gi, pods: "110", nvidia.com/gpu: "4"}
+      allocatable: {cpu: "8", memory: 64Gi, pods: "110", nvidia.com/gpu: "4"}
+      conditions: [{type: Ready, status: "True"}]
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: ml}
+    spec:
+      containers: [{name: c, image: x, resources: {limits: {nvidia.com/gpu: "1"}}}]
+    status: {phase: Pending}
+"""
+TOLERATING = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: good}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists}]
+  containers: [{name: c, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+HALF = TOLERATING.replace("gpu: 1}", "gpu: 0.5}").replace("good", "half")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER)
+    return str(path)
+
+
+def test_a_waiting_pod_is_explained_and_refused_by_exit_status(
+    cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", "pod", "train", "-n", "ml", "--snapshot", cluster], "tonnage") == 1
+    shown = capsys.readouterr().out
+    assert "Pod ml/train: NEVER" in shown
+    assert "nvidia.com/gpu=present:NoSchedule" in shown
+    assert "\033[" not in shown
+
+
+@pytest.mark.parametrize("words", [["pod", "train"], ["pod/train"], ["po", "train"]], ids=" ".join)
+def test_a_pod_is_named_as_kubectl_names_it(
+    cluster: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", *words, "-n", "ml", "-o", "json", "--snapshot", cluster], "tonnage") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["verdict"], answer["layer"]) == ("NEVER", "scheduler")
+    assert answer["nodes"][0]["reasons"][0]["code"] == "taint-not-tolerated"
+
+
+def test_the_version_chooses_the_words(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["explain", "pod", "train", "-n", "ml", "-o", "json", "--snapshot", cluster, "--server-version"]
+    said = {}
+    for version in ("1.33", "1.35"):
+        run([*words, version], "tonnage")
+        said[version] = json.loads(capsys.readouterr().out)["upstream_message"]
+    assert "untolerated taint {nvidia.com/gpu: present}" in said["1.33"]
+    assert "untolerated taint(s)" in said["1.35"]
+
+
+def test_a_manifest_that_fits_and_one_that_does_not(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good.yaml").write_text(TOLERATING)
+    (tmp_path / "both.yaml").write_text(f"{TOLERATING}---\n{HALF}")
+    assert run(["explain", "-f", str(tmp_path / "good.yaml"), "--snapshot", cluster], "tonnage") == 0
+    assert "FITS" in capsys.readouterr().out
+    arguments = ["explain", "-f", str(tmp_path / "both.yaml"), "--snapshot", cluster, "-o", "yaml"]
+    assert run(arguments, "tonnage") == 1
+    good, half = yaml.safe_load(capsys.readouterr().out)["items"]
+    assert good["verdict"] == "FITS"
+    assert (half["verdict"], half["layer"], half["reasons"][0]["code"]) == (
+        "NEVER",
+        "admission",
+        "resource-not-integer",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        pytest.param(["explain"], "pod NAME or -f FILE", id="nothing to explain"),
+        pytest.param(["explain", "pod"], "pod NAME is expected", id="no name"),
+        pytest.param(["explain", "node", "x"], "pod NAME is expected, not node x", id="another kind"),
+        pytest.param(["explain", "pod", "a", "b"], "pod NAME is expected", id="two names"),
+        pytest.param(["explain", "pod", "tran", "-n", "ml"], "did you mean train?", id="a misspelt pod"),
+        pytest.param(["explain", "pod", "train"], "it is in ml: -n ml", id="another namespace"),
+        pytest.param(
+            ["explain", "pod", "train", "--server-version", "1.99"], "1.31 to 1.37", id="a future version"
+        ),
+        pytest.param(["explain", "pod", "train", "--server-version", "new"], "1.31 to 1.37", id="no version"),
+        pytest.param(["explain", "-f", "/nowhere.yaml"], "/nowhere.yaml", id="no file"),
+    ],
+)
+def test_wrong_questions_are_answered_with_exit_status_2(
+    cluster: str, arguments: list[str], found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--snapshot", cluster], "tonnage") == 2
+    assert found in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("broken.yaml", "a: [", "broken.yaml:2:1"),
+        ("broken.json", "{", "no valid JSON"),
+        ("empty.yaml", "", "no Kubernetes object"),
+        ("wrong.yaml", "kind: Pod\napiVersion: v1\nspec: {nodeName: 7}\n", "nodeName"),
+        ("list.json", "[]", "no Kubernetes object"),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_an_unusable_snapshot_is_named(
+    tmp_path: Path, name: str, content: str, found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert run(["status", "--snapshot", str(tmp_path / name)], "tonnage") == 2
+    shown = capsys.readouterr().err
+    assert found in shown
+    assert name in shown
+
+
+@pytest.mark.parametrize("output", ["text", "wide", "json", "yaml"])
+def test_the_fleet_in_every_format(cluster: str, output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "--snapshot", cluster, "-o", output], "tonnage") == 0
+    shown = capsys.readouterr().out
+    if output in ("json", "yaml"):
+        (row,) = yaml.safe_load(shown)["items"]
+        assert (row["node"], row["allocatable"], row["capacity"]) == ("a100-0", 4, 4)
+    else:
+        head, row = shown.splitlines()
+        assert ("HOLDERS" in head) is (output == "wide")
+        assert row.split()[:3] == ["a100-0", "NVIDIA-A100-SXM4-40GB", "nvidia.com/gpu"]
+
+
+def test_a_device_that_is_gone_degrades_the_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    degraded = CLUSTER.replace(
+        'allocatable: {cpu: "8", memory: 64Gi, pods: "110", nvidia.com/gpu: "4"}',
+        ('allocatable: {cpu: "8", memory: 64Gi, pods: "110", nvidia.com/gpu: "3"}'),
+    )
+    (tmp_path / "cluster.yaml").write_text(degraded)
+    assert run(["status", "--snapshot", str(tmp_path / "cluster.yaml")], "tonnage") == 1
+    assert "3/4" in capsys.readouterr().out
+
+
+def test_a_json_snapshot_is_read_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cluster.json").write_text(json.dumps(yaml.safe_load(CLUSTER)))
+    assert run(["status", "--snapshot", str(tmp_path / "cluster.json"), "-o", "json"], "tonnage") == 0
+    assert json.loads(capsys.readouterr().out)["items"][0]["node"] == "a100-0"
+
+
+def test_no_cluster_at_all_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TONNAGE_STATE", str(tmp_path / "state"))
+    assert run(["status"], "tonnage") == 2
+    assert "tonnage up" in capsys.readouterr().err
+    assert run(["version"], "tonnage") == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("tonnage ")
+    assert "none reached" in captured.err
+
+
+def test_a_cluster_that_does_not_answer_is_exit_status_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "x", "user": {"token": "secret"}}],
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    assert run(["status", "--kubeconfig", str(tmp_path / "kubeconfig")], "tonnage") == 3
+    shown = capsys.readouterr().err
+    assert "127.0.0.1:1" in shown
+    assert "secret" not in shown
+
+
+def test_the_client_version_asks_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version", "--client", "-o", "json"], "tonnage") == 0
+    assert json.loads(capsys.readouterr().out)["server"] is None
+
+
+def test_wrong_agent_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["node", "--standalone", "--node-name", "No Name", "--devices", "magic", "--config-map", "x"]
+    assert run(arguments, "tonnage") == 2
+    shown = capsys.readouterr().err
+    assert all(flag in shown for flag in ("--node-name", "--devices", "--config-map"))
+
+
+def test_a_table_has_no_blanks_at_line_ends() -> None:
+    assert table(["A", "BB"], [["long", "x"], ["s", ""]]) == "A      BB\nlong   x\ns"
