@@ -1,0 +1,106 @@
+"""The `console` blocks of tutorials and how-tos, run as written against the twin.
+
+A page that says `<!-- runs on the twin -->` (with a scenario after a colon, if not the default) is run top to
+bottom in one bash. Every line shown under a command must be in what the command prints, in that order; `…` stands
+for anything, runs of blanks are one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tonnage.cli.kubectl import kubectl_binary
+
+ROOT = Path(__file__).resolve().parents[2]
+MARK = re.compile(r"<!-- runs on the twin(?:: (?P<scenario>[^ ]+))? -->")
+PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if MARK.search(page.read_text()))
+END = "@@end@@"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command of a page and the lines shown under it."""
+
+    command: str
+    shown: tuple[str, ...]
+
+
+def examples_of(text: str) -> list[Example]:
+    found: list[Example] = []
+    for block in re.findall(r"^```console\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *shown = piece.rstrip("\n").split("\n")
+            found.append(Example(command, tuple(line for line in shown if line.strip("… "))))
+    return found
+
+
+def _pattern(line: str) -> re.Pattern[str]:
+    words = " ".join(line.split())
+    return re.compile(".*".join(re.escape(part.strip()) for part in words.split("…")).replace(r"\ ", " "))
+
+
+def missing_lines(example: Example, printed: str) -> list[str]:
+    """Lines that are shown but were not printed, or not in this order."""
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    missing, at = [], 0
+    for shown in example.shown:
+        place = next((i for i in range(at, len(lines)) if _pattern(shown).fullmatch(lines[i])), None)
+        if place is None:
+            missing.append(shown)
+        else:
+            at = place + 1
+    return missing
+
+
+def _script(examples: list[Example]) -> str:
+    return "\n".join(f"{e.command}\necho {END}$?" for e in examples)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_does_what_it_shows(page: Path) -> None:
+    scenario = (MARK.search(page.read_text()) or [None, None])[1]
+    examples = examples_of(page.read_text())
+    assert examples
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        tools = Path(folder) / "bin"
+        tools.mkdir()
+        (tools / "kubectl").symlink_to(kubectl_binary("1.35"))
+        (tools / "tonnage").symlink_to(Path(sys.executable).with_name("tonnage"))
+        for name in ("labs", "docs"):
+            (Path(folder) / name).symlink_to(ROOT / name)
+        environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("KUBE", "TONNAGE"))},
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "TONNAGE_STATE": f"{folder}/state",
+        }
+        start = f'eval "$(tonnage up --detach --scenario {shlex.quote(scenario)})"\n' if scenario else ""
+        if not any("tonnage up" in example.command for example in examples) and not start:
+            start = 'eval "$(tonnage up --detach)"\n'
+        script = f"exec 2>&1\n{start}echo {END}0\n{_script(examples)}\n"
+        try:
+            run = subprocess.run(
+                ["bash", "-c", script],
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            down = [str(tools / "tonnage"), "down"]
+            subprocess.run(down, env=environment, check=False, capture_output=True)
+    pieces = re.split(rf"{END}(\d+)\n", run.stdout)[2:]
+    outcomes = list(zip(examples, pieces[0::2], pieces[1::2], strict=False))
+    assert len(outcomes) == len(examples), run.stdout[-2000:]
+    for example, printed, status in outcomes:
+        assert status == "0", f"$ {example.command}\n{printed}"
+        assert missing_lines(example, printed) == [], f"$ {example.command}\n{printed}"
