@@ -24,6 +24,8 @@ _NO_DRIVER: Final = (
     "Make sure that the latest NVIDIA driver is installed and running.\n"
 )
 _UNSUPPORTED: Final = "[N/A]"
+_WIDE: Final = 89
+_PROCESSES: Final = "  GPU   GI   CI              PID   Type   Process name                        GPU Memory"
 
 
 class _Reading:
@@ -174,19 +176,18 @@ def _table(context: ContainerContext, seen: VisibleGpus) -> int:
         return _print(context, _lost(seen), 15)
     if not seen.devices:
         return _print(context, f"{_NO_DEVICES}\n", 6)
-    wide = 89
-    line = f"+{'-' * wide}+"
-    driver = seen.driver_version
+    versions = (
+        f" NVIDIA-SMI {seen.driver_version:<22} Driver Version: {seen.driver_version:<14} "
+        f"CUDA Version: {seen.cuda_version}"
+    )
     lines = [
         f"{context.clock.now():%a %b %e %H:%M:%S %Y}",
-        line,
-        f"| NVIDIA-SMI {driver:<22} Driver Version: {driver:<14} CUDA Version: {seen.cuda_version:<9}|".ljust(
-            wide + 1
-        ),
-        f"|{'-' * 41}+{'-' * 24}+{'-' * 22}|",
-        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
-        "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |",
-        "|                                         |                        |               MIG M. |",
+        f"+{'-' * _WIDE}+",
+        f"|{versions:<{_WIDE}}|",
+        f"|{'-' * 41}+{'-' * 24}+{'-' * 22}+",
+        _row(" GPU  Name                 Persistence-M", "Bus-Id          Disp.A ", "Volatile Uncorr. ECC "),
+        _row(" Fan  Temp   Perf          Pwr:Usage/Cap", "Memory-Usage ", "GPU-Util  Compute M. "),
+        _row("", "", "MIG M. "),
         f"|{'=' * 41}+{'=' * 24}+{'=' * 22}|",
     ]
     for index, device in enumerate(seen.devices):
@@ -194,27 +195,32 @@ def _table(context: ContainerContext, seen: VisibleGpus) -> int:
         lines.append(f"+{'-' * 41}+{'-' * 24}+{'-' * 22}+")
     lines += [
         "",
-        line,
-        f"| {'Processes:':<88}|",
-        f"| {' GPU   GI   CI              PID   Type   Process name                        GPU Memory':<88}|",
-        f"|{'=' * wide}|",
-        f"| {' No running processes found':<88}|",
-        line,
+        f"+{'-' * _WIDE}+",
+        f"|{' Processes:':<{_WIDE}}|",
+        f"|{_PROCESSES:<{_WIDE}}|",
+        f"|{'        ID   ID':<81}{'Usage':<8}|",
+        f"|{'=' * _WIDE}|",
+        f"|{'  No running processes found':<{_WIDE}}|",
+        f"+{'-' * _WIDE}+",
     ]
     return _print(context, "".join(f"{text}\n" for text in lines), 0)
+
+
+def _row(left: str, middle: str, right: str) -> str:
+    return f"|{left:<41}|{middle:>24}|{right:>22}|"
 
 
 def _rows(index: int, reading: _Reading) -> list[str]:
     device, sample = reading.device, reading.sample
     power = _cell(None if sample.power_w is None else round(sample.power_w), "W")
     cap = _cell(reading.model.power_limit_w if reading.model else None, "W")
-    memory = f"{_cell(sample.memory_used_mib, 'MiB')} / {device.memory_mib:>6}MiB"
+    used = _cell(sample.memory_used_mib, "MiB")
     return [
-        f"| {index:>3}  {device.product[:24]:<25}   On       "[:42].ljust(42)
-        + f"| {device.pci_bus_id:<16} Off |".rjust(25)
-        + f"{'0':>21} |",
-        f"| N/A  {_cell(sample.temperature_c, 'C'):>4}   P0    {power:>14} / {cap:>6} ".ljust(42)
-        + f"| {memory:>22} |"
-        + f" {_cell(sample.utilization_percent, '%'):>7}      Default |",
-        f"|{'':41}|{'':24}|{_cell(reading.mig_mode):>21} |",
+        _row(f"{index:>4}  {device.product:<27.27}{'On':>6}  ", f"{device.pci_bus_id:>19} Off ", "0 "),
+        _row(
+            f" N/A {_cell(sample.temperature_c, 'C'):>5}    P0 {power:>15} / {cap:>5} ",
+            f"{used:>11} / {device.memory_mib:>6}MiB ",
+            f"{_cell(sample.utilization_percent, '%'):>8}      Default ",
+        ),
+        _row("", "", f"{_cell(reading.mig_mode)} "),
     ]

@@ -1,0 +1,306 @@
+"""Programs of pretended containers: the shell, small commands, nvidia-smi (RUN-2, RUN-4, SHR-2)."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tonnage.twin.clock import VirtualClock
+from tonnage.twin.kubelet.containers import PretendedRuntime
+from tonnage.twin.kubelet.programs.table import Programs
+from tonnage.twin.kubelet.runtime import (
+    ContainerConfig,
+    ContainerContext,
+    ExecError,
+    Injection,
+    RunningContainer,
+)
+from tonnage.wire.objects import Container, ObjectMeta, Pod
+
+TWO = "GPU-6a1f,GPU-77c2"
+HARDWARE = """\
+driverVersion: "570.124.06"
+cudaVersion: "12.8"
+devices:
+- {uuid: GPU-6a1f, model: A100-40, memoryUsedMib: 1024, utilizationPercent: 40, temperatureC: 51}
+- {uuid: GPU-77c2, model: T4}
+- {uuid: GPU-0000, model: T4}
+"""
+
+
+class Memory:
+    """Streams of one command."""
+
+    def __init__(self, given: bytes = b"") -> None:
+        self._given = [given] if given else []
+        self.out = b""
+        self.err = b""
+
+    async def read(self) -> bytes:
+        return self._given.pop() if self._given else b""
+
+    def write(self, data: bytes) -> None:
+        self.out += data
+
+    def write_error(self, data: bytes) -> None:
+        self.err += data
+
+
+class Node:
+    """A runtime with one container to execute commands in."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = VirtualClock()
+        self.uids = count()
+        self.runtime = PretendedRuntime("a100-0", root, self.clock, Programs())
+        (root / "hardware.yaml").write_text(HARDWARE)
+
+    def start(self, *argv: str, visible: str = "", image: str = "ubuntu:24.04") -> RunningContainer:
+        pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=f"uid-{next(self.uids)}"))
+        container = Container(name="main", image=image, command=list(argv))
+        injection = Injection({"NVIDIA_VISIBLE_DEVICES": visible} if visible else {})
+        env = {"HOSTNAME": "web", "GREETING": "hello", **injection.env}
+        return self.runtime.start(ContainerConfig(pod, container, 0, argv, env, injection))
+
+    async def run(self, *argv: str, visible: str = "", given: bytes = b"") -> tuple[int, str, str]:
+        """Exit code, standard output and error of a command executed in a container that sleeps."""
+        stdio = Memory(given)
+        container = self.start("sleep", "infinity", visible=visible)
+        code = await self.runtime.execute(container, argv, stdio, interactive=False)
+        return code, stdio.out.decode(), stdio.err.decode()
+
+    async def main(self, *argv: str, **options: Any) -> tuple[int | None, str]:
+        """Exit code (None while it runs) and log of a command that is a container's own."""
+        container = self.start(*argv, **options)
+        await self.clock.settle()
+        return container.exit_code, b"".join(line.text for line in container.log.since(0)).decode()
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> Any:
+    one = Node(tmp_path)
+    yield one
+    await one.runtime.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("echo one; echo two", (0, "one\ntwo\n"), id="a list"),
+        pytest.param("true && echo yes || echo no", (0, "yes\n"), id="and, or"),
+        pytest.param("false && echo yes || echo no", (0, "no\n"), id="or after false"),
+        pytest.param("exit 3; echo never", (3, ""), id="exit"),
+        pytest.param("A=1; B=$A$A; echo \"$B ${C:-none}\" '$B'", (0, "11 none $B\n"), id="variables, quotes"),
+        pytest.param("echo $GREETING $((2 + 3 * 4 % 5))", (0, "hello 4\n"), id="environment, arithmetic"),
+        pytest.param("for x in a b; do echo $x; done", (0, "a\nb\n"), id="for"),
+        pytest.param(
+            "if false; then echo a; elif [ 2 -gt 1 ]; then echo b; else echo c; fi", (0, "b\n"), id="if"
+        ),
+        pytest.param("seq 5 | grep -v 3 | tail -n 2 | wc -l", (0, "2\n"), id="pipes"),
+        pytest.param("N=$(seq 3 | wc -l); echo $N", (0, "3\n"), id="command substitution"),
+        pytest.param("echo hidden > /dev/null; echo shown # a comment", (0, "shown\n"), id="redirection"),
+        pytest.param("! true; echo $?", (0, "1\n"), id="negation"),
+        pytest.param("X=0; while [ $X -lt 3 ]; do X=$((X+1)); done; echo $X", (0, "3\n"), id="while"),
+        pytest.param('printf "%s-%s\\n" a b', (0, "a-b\n"), id="printf"),
+        pytest.param("exec echo last; echo never", (0, "last\n"), id="exec"),
+    ],
+)
+async def test_the_shell_runs_what_it_knows(node: Node, script: str, expected: tuple[int, str]) -> None:
+    assert (await node.run("bash", "-c", script))[:2] == expected
+    assert await node.main("bash", "-c", script) == expected
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("python train.py", id="a command that is not known"),
+        pytest.param("f() { echo; }; f", id="a function"),
+        pytest.param("cat <<EOF\nx\nEOF", id="a here-document"),
+        pytest.param("sleep 1 &", id="a background job"),
+        pytest.param("case x in x) echo;; esac", id="case"),
+    ],
+)
+async def test_a_containers_script_beyond_that_is_pretended_and_says_so_once(node: Node, script: str) -> None:
+    code, log = await node.main("bash", "-c", script)
+    assert code is None
+    assert log.startswith("pretended by the twin, not run: bash -c ")
+    assert log.count("\n") == 1
+
+
+async def test_the_documents_inference_loop_stays_up(node: Node) -> None:
+    """SHR-2: the worker of the inference lab."""
+    script = (
+        "# Simulate inference workload with periodic GPU compute bursts.\n"
+        "apt-get update -qq && apt-get install -y -qq cuda-demo-suite-12-5 2>/dev/null\n"
+        "while true; do\n  /usr/local/cuda-12.5/extras/demo_suite/deviceQuery\n"
+        "  sleep $((RANDOM % 5 + 1))\ndone\n"
+    )
+    code, _ = await node.main("bash", "-c", script)
+    assert code is None
+
+
+async def test_a_loop_sleeps_by_the_clock(node: Node) -> None:
+    container = node.start("bash", "-c", "while true; do date +%s; sleep 10; done")
+    await node.clock.advance(25)
+    assert [int(line.text) - 1767225600 for line in container.log.since(0)] == [0, 10, 20]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        pytest.param(
+            ("bash", "-c", "nosuch"), 127, "bash: line 1: nosuch: command not found", id="in a shell"
+        ),
+        pytest.param(("bash", "-c", "f() { echo; }"), 2, "not known to the twin's shell", id="grammar"),
+        pytest.param(("cat", "/etc/hosts"), 1, "/etc/hosts: No such file or directory", id="a file"),
+        pytest.param(("sleep", "abc"), 1, "invalid time interval", id="no number"),
+        pytest.param(("ls", "/nowhere"), 2, "cannot access '/nowhere'", id="a folder"),
+    ],
+)
+async def test_a_person_is_told_what_does_not_work(
+    node: Node, argv: tuple[str, ...], code: int, words: str
+) -> None:
+    got, _, err = await node.run(*argv)
+    assert got == code
+    assert words in err
+
+
+async def test_an_unknown_command_cannot_be_executed(node: Node) -> None:
+    with pytest.raises(ExecError, match=r'exec: "nosuch": executable file not found in \$PATH') as refused:
+        await node.run("nosuch")
+    assert refused.value.exit_code == 127
+    with pytest.raises(ExecError, match="stat /opt/x: no such file or directory"):
+        await node.run("/opt/x")
+
+
+async def test_images_have_their_own_commands(node: Node) -> None:
+    assert (await node.main(image="ubuntu:24.04"))[0] == 0
+    code, log = await node.main(image="nginx")
+    assert (code, log) == (None, "pretended by the twin, not run: the server of image nginx\n")
+
+
+async def test_a_wired_in_programs_crash_is_its_containers(tmp_path: Path) -> None:
+    async def broken(context: ContainerContext) -> int:
+        raise ValueError(f"no config on {context.node_name}")
+
+    node = Node(tmp_path)
+    node.runtime = PretendedRuntime("a100-0", tmp_path, node.clock, Programs({"tonnage/agent": broken}))
+    assert await node.main(image="docker.io/tonnage/agent:dev") == (1, ": no config on a100-0\n")
+
+
+# nvidia-smi
+
+
+async def test_without_injected_devices_there_is_no_nvidia_smi(node: Node) -> None:
+    """RUN-2."""
+    with pytest.raises(ExecError, match="executable file not found"):
+        await node.run("nvidia-smi")
+    assert (await node.run("bash", "-c", "nvidia-smi"))[0] == 127
+
+
+async def test_the_documents_query_shows_the_injected_devices_only(node: Node) -> None:
+    """SHR-2, task 3."""
+    asked = ("nvidia-smi", "--query-gpu=gpu_name,gpu_uuid,memory.total", "--format=csv,noheader")
+    assert await node.run(*asked, visible=TWO) == (
+        0,
+        "NVIDIA A100-SXM4-40GB, GPU-6a1f, 40960 MiB\nTesla T4, GPU-77c2, 15360 MiB\n",
+        "",
+    )
+
+
+async def test_a_query_with_header_and_units(node: Node) -> None:
+    asked = ("nvidia-smi", "--query-gpu=utilization.gpu,utilization.memory,memory.used", "--format=csv")
+    assert (await node.run(*asked, visible="GPU-6a1f"))[1] == (
+        "utilization.gpu [%], utilization.memory [%], memory.used [MiB]\n40 %, 20 %, 1024 MiB\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param("index,count", "0, 2\n1, 2\n", id="index and count are the container's own"),
+        pytest.param("memory.free", "39936\n15360\n", id="free memory"),
+        pytest.param("temperature.gpu,driver_version", "51, 570.124.06\n35, 570.124.06\n", id="temperature"),
+        pytest.param("mig.mode.current", "Disabled\n[N/A]\n", id="MIG mode, where the model has one"),
+        pytest.param("compute_cap", "8.0\n7.5\n", id="compute capability"),
+        pytest.param("timestamp", "2026/01/01 00:00:00.000\n2026/01/01 00:00:00.000\n", id="time"),
+    ],
+)
+async def test_fields_without_units(node: Node, fields: str, expected: str) -> None:
+    asked = ("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits")
+    assert (await node.run(*asked, visible=TWO))[:2] == (0, expected)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        pytest.param(
+            ("--query-gpu=nme", "--format=csv"), 'Field "nme" is not a valid field to query.', id="field"
+        ),
+        pytest.param(("--query-gpu=name",), '"--format=" switch is missing', id="no format"),
+        pytest.param(("--colour",), "Invalid combination of input arguments", id="no such option"),
+    ],
+)
+async def test_wrong_arguments(node: Node, argv: tuple[str, ...], words: str) -> None:
+    code, out, _ = await node.run("nvidia-smi", *argv, visible=TWO)
+    assert code == 2
+    assert words in out
+
+
+async def test_the_list(node: Node) -> None:
+    assert (await node.run("/usr/bin/nvidia-smi", "-L", visible="GPU-77c2"))[1] == (
+        "GPU 0: Tesla T4 (UUID: GPU-77c2)\n"
+    )
+
+
+async def test_the_table_is_aligned(node: Node) -> None:
+    code, out, _ = await node.run("nvidia-smi", visible=TWO)
+    lines = out.splitlines()[1:]
+    assert code == 0
+    assert {len(line) for line in lines if line} == {91}
+    assert "NVIDIA A100-SXM4-40GB" in out
+    assert "1024MiB /  40960MiB" in out
+
+
+async def test_a_changed_uuid_or_a_lost_device_is_seen_at_once(node: Node) -> None:
+    hardware = node.root / "hardware.yaml"
+    hardware.write_text(HARDWARE.replace("GPU-6a1f", "GPU-new"))
+    lost = (
+        "Unable to determine the device handle for GPU GPU-6a1f: GPU is lost.  Reboot the system to recover"
+    )
+    code, out, _ = await node.run("nvidia-smi", visible="GPU-6a1f")
+    assert code == 15
+    assert lost in out
+    hardware.write_text(HARDWARE.replace("model: A100-40,", "model: A100-40, health: lost,"))
+    assert lost in (await node.run("nvidia-smi", "-L", visible="GPU-6a1f"))[1]
+
+
+async def test_without_a_driver_it_says_so(node: Node) -> None:
+    (node.root / "hardware.yaml").unlink()
+    code, out, _ = await node.run("nvidia-smi", visible=TWO)
+    assert code == 9
+    assert "couldn't communicate with the NVIDIA driver" in out
+
+
+async def test_device_nodes_show_what_was_injected(node: Node) -> None:
+    """RUN-4."""
+    assert "nvidia" not in (await node.run("ls", "/dev"))[1]
+    out = (await node.run("bash", "-c", "ls /dev | grep nvidia", visible="GPU-77c2"))[1]
+    assert out.split() == ["nvidia-uvm", "nvidia-uvm-tools", "nvidia1", "nvidiactl"]
+    assert (await node.run("ls", "/dev/nvidia1", visible="GPU-77c2"))[1] == "/dev/nvidia1\n"
+
+
+async def test_the_vector_sample_needs_a_device(node: Node) -> None:
+    image = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0"
+    container = node.start(visible="GPU-6a1f", image=image)
+    await asyncio.wait_for(container.exited.wait(), 20)
+    assert container.exit_code == 0
+    assert container.log.since(0)[-2].text == b"Test PASSED\n"
+    code, log = await node.main(image=image)
+    assert code == 1
+    assert "no CUDA-capable device is detected" in log
