@@ -83,16 +83,24 @@ def _custom(columns: Sequence[JsonObject]) -> Printer:
         )
         for column in columns
     ]
-    paths = [JsonPath.parse(text(column, "jsonPath")) for column in columns]
+    paths = [_path(text(column, "jsonPath")) for column in columns]
 
     def cells(obj: JsonObject, now: datetime) -> list[JsonValue]:
-        found = (path.first(obj) for path in paths)
+        found = (path.first(obj) if path else None for path in paths)
         return [
             text(obj, "metadata", "name"),
             *(_cell(*pair, now) for pair in zip(shown, found, strict=True)),
         ]
 
     return Printer((NAME, *shown), cells)
+
+
+def _path(written: str) -> JsonPath | None:
+    """The path, or None: a column that cannot be read stays empty and takes no list with it."""
+    try:
+        return JsonPath.parse(written)
+    except ValueError:
+        return None
 
 
 def _cell(column: Column, value: JsonValue, now: datetime) -> JsonValue:
