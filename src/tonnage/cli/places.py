@@ -28,8 +28,8 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 def runtime_folder(environment: Mapping[str, str], state: Path, user_id: int) -> Path:
     """A short folder for the sockets of the cluster in `state`: a Unix socket's path holds 107 bytes.
 
-    >>> str(runtime_folder({}, Path("/home/ada/.local/state/tonnage"), 1000))
-    '/tmp/tonnage-1000-3dfafa'
+    >>> str(runtime_folder({}, Path("/home/me/.local/state/tonnage"), 1000))
+    '/tmp/tonnage-1000-fc4512'
     """
     digest = hashlib.sha256(os.fsencode(state.absolute())).hexdigest()[:6]
     base = environment.get("XDG_RUNTIME_DIR", "")

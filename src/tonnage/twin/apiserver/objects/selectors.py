@@ -68,7 +68,7 @@ def matches_labels(requirements: Sequence[Requirement], labels: Mapping[str, str
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """Requirements of a label selector in kubectl's syntax.
 
-    >>> parse_labels("app=x,tier in (a, b),!gone")[1]
+    >>> parse_labels("app=x,tier in (a, b),!gone")[2]
     Requirement(key='tier', operator='in', values=('a', 'b'))
 
     Raises:
