@@ -1,7 +1,7 @@
 """Report modules, functions, classes and parameter lists that are longer than docs say they should be.
 
-Every excess must be named in docs/critiques.md (as `path` or `path:name`); the script fails on one that is not, and on an
-exception there that no longer applies.
+Every excess must be named in docs/critiques.md (as `path` or `path:name`); the script fails on one that is
+not, and on an exception there that no longer applies.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _function_excesses(node: ast.FunctionDef | ast.AsyncFunctionDef, place: str)
 
 
 def main() -> int:
-    """Print what is over a limit; 1 if an excess is not admitted in docs/critiques.md, or is admitted in vain."""
+    """Print what is over a limit; 1 if docs/critiques.md does not admit it, or admits what is gone."""
     modules = [p for p in sorted((ROOT / "src").rglob("*.py")) if not p.name.endswith("_pb2.py")]
     found = {excess.place: excess.what for path in modules for excess in excesses_of(path)}
     critiques = (ROOT / "docs" / "critiques.md").read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """The `console` blocks of tutorials and how-tos, run as written against the twin.
 
 A page that says `<!-- runs on the twin -->` (with a scenario after a colon, if not the default) is run top to
-bottom in one bash. Every line shown under a command must be in what the command prints, in that order; `…` stands
-for anything, runs of blanks are one.
+bottom in one bash. Every line shown under a command must be in what the command prints, in that order; `…`
+stands for anything, runs of blanks are one.
 """
 
 from __future__ import annotations

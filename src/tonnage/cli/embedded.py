@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,7 @@ async def embedded_cluster(
         ConfigError: a cluster runs in `state` already, or the port is taken.
         HardwareError: a folder cannot be used.
     """
+    quiet_grpc(os.environ)
     from tonnage.cli.kubeconfig import kubeconfig_text
     from tonnage.cli.programs import node_programs
     from tonnage.twin.cluster import Cluster
@@ -82,6 +83,11 @@ async def embedded_cluster(
         logging.getLogger().handlers = []
         if not verbose:
             log.close()
+
+
+def quiet_grpc(environment: MutableMapping[str, str]) -> None:
+    """Keep gRPC's C core from writing to stderr whenever a socket closes; it reads this when it is loaded."""
+    environment.setdefault("GRPC_VERBOSITY", "ERROR")
 
 
 async def wait_until_ready(

@@ -20,7 +20,7 @@ from tonnage.cli.lab_report import (
 )
 from tonnage.cli.lab_runner import Listener, Surroundings, run_lab
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
-from tonnage.cli.options import Common, common_options
+from tonnage.cli.options import Common, common_options, complete_lab
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.documents.lab import Step
@@ -52,7 +52,7 @@ def list_labs(common: Common) -> None:
 @command.command(
     "run", help="Run a lab: NAME, or a folder or file of your own. Exit status 1 when a step fails."
 )
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=complete_lab)
 @click.option("--keep", is_flag=True, help="Leave what the lab made, for a look around.")
 @click.option(
     "--state", type=click.Path(path_type=Path), metavar="DIR", help="State folder of the cluster to use."

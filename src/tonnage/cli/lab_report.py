@@ -95,7 +95,7 @@ def render_head(lab: Lab, folder: str, where: str) -> str:
         *(f"  {line}" for line in lab.description.strip().splitlines()),
         f"  covers {', '.join(lab.covers)}" if lab.covers else "",
         f"  {where}",
-        f"  commands run in {folder}",
+        f"  cd {folder}",
     ]
     return "\n".join(line for line in lines if line)
 

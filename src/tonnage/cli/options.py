@@ -67,6 +67,20 @@ _SNAPSHOT: Final = (
 _VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks.")
 
 
+def complete_lab(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Names of labs, for the shell."""
+    from tonnage.cli.library import lab_names
+
+    return [name for name in lab_names() if name.startswith(incomplete)]
+
+
+def complete_scenario(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Names of scenarios, for the shell."""
+    from tonnage.cli.library import scenario_names
+
+    return [name for name in scenario_names() if name.startswith(incomplete)]
+
+
 def common_options(
     *, output: tuple[str, ...] = (), cluster: bool = False, namespace: bool = False, snapshot: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

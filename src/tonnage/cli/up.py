@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
-from tonnage.cli.options import Common, common_options
+from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario
 from tonnage.cli.places import state_folder
 from tonnage.cli.readiness import Readiness
 from tonnage.cli.state import Running, StateFolder
@@ -33,7 +33,10 @@ class UpOptions:
 
 @click.command(help="Start the embedded cluster with a GPU fleet.")
 @click.option(
-    "--scenario", metavar="NAME|FILE", help=f"The fleet [default: {DEFAULT_SCENARIO}, or the lab's]."
+    "--scenario",
+    shell_complete=complete_scenario,
+    metavar="NAME|FILE",
+    help=f"The fleet [default: {DEFAULT_SCENARIO}, or the lab's].",
 )
 @click.option("--nodes", type=int, metavar="N", help="Scale the fleet to N nodes.")
 @click.option(
@@ -42,7 +45,10 @@ class UpOptions:
 @click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Folder for what it keeps.")
 @click.option("--detach", is_flag=True, help="Return once the fleet is up; tonnage down ends it.")
 @click.option(
-    "--lab", metavar="NAME", help="Run this lab once the fleet is up; without a terminal end after it."
+    "--lab",
+    shell_complete=complete_lab,
+    metavar="NAME",
+    help="Run this lab once the fleet is up; without a terminal end after it.",
 )
 @common_options()
 def command(

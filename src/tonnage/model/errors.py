@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: what, where (`file:line:column` or an object's field path), why, and what to do."""
+    """One thing that is wrong: what, where (`file:line:column` or a field path), why, and what to do."""
 
     what: str
     where: str = ""
@@ -86,7 +86,7 @@ class GoneError(ApiError):
         super().__init__(410, "Expired", message)
 
 
-class Bug(TonnageError):
+class Bug(TonnageError):  # noqa: N818 - the word of the design, and what it is
     """Tonnage contradicts itself."""
 
     exit_status = 70
