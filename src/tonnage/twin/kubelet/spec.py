@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.decide.cluster.devices import TopologyPolicy
 from tonnage.wire.objects import Taint
 
-KUBELET_VERSION: Final = "v1.35.0"
+KUBELET_VERSION: Final = "v1.35.8"
 GRACE_AFTER_PLUGIN_LOSS_S: Final = 300.0
 """How long the kubelet keeps the devices of a plugin that has gone (they are unhealthy meanwhile)."""
 
