@@ -197,8 +197,22 @@ def _merged(old: Any, patch: Any, strategic: bool) -> Any:
 class FakePlugin(Changed):
     """A device plugin with its own idea of health and preference, that remembers what it was asked."""
 
-    def __init__(self, paths: NodePaths, resource: str, devices: Body, *, prefers: bool = True) -> None:
+    def __init__(
+        self,
+        paths: NodePaths,
+        resource: str,
+        devices: Body,
+        *,
+        prefers: bool = True,
+        pre_start: bool = False,
+        numa: dict[str, int] | None = None,
+        cdi: str = "",
+    ) -> None:
         super().__init__()
+        self.pre_start = pre_start
+        self.numa = numa or {}
+        self.cdi = cdi
+        self.started: list[list[str]] = []
         self.paths = paths
         self.resource = resource
         self.devices = devices
@@ -207,6 +221,7 @@ class FakePlugin(Changed):
         self.allocations: list[list[str]] = []
         self.preferences: list[tuple[list[str], list[str], int]] = []
         self.refusal = ""
+        self.start_refusal = ""
         self.streams = 0
         self.asked = Changed()
         self._server: grpc.aio.Server | None = None
@@ -229,6 +244,7 @@ class FakePlugin(Changed):
                 self._prefer,
                 grpc.unary_unary_rpc_method_handler,
             ),
+            "PreStartContainer": (methods.PRE_START, self._pre_start, grpc.unary_unary_rpc_method_handler),
             "Allocate": (methods.ALLOCATE, self._allocate, grpc.unary_unary_rpc_method_handler),
         }
         handlers = {
@@ -270,7 +286,9 @@ class FakePlugin(Changed):
 
     async def _options(self, request: Any, context: Any) -> Any:
         del request, context
-        return wire.DevicePluginOptions(get_preferred_allocation_available=self.prefers)
+        return wire.DevicePluginOptions(
+            get_preferred_allocation_available=self.prefers, pre_start_required=self.pre_start
+        )
 
     async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         del request, context
@@ -280,7 +298,13 @@ class FakePlugin(Changed):
             changed = self._event.wait()
             yield wire.ListAndWatchResponse(
                 devices=[
-                    wire.Device(ID=name, health="Healthy" if healthy else "Unhealthy")
+                    wire.Device(
+                        ID=name,
+                        health="Healthy" if healthy else "Unhealthy",
+                        topology=wire.TopologyInfo(nodes=[wire.NUMANode(ID=self.numa[name])])
+                        if name in self.numa
+                        else None,
+                    )
                     for name, healthy in self.devices.items()
                 ]
             )
@@ -305,7 +329,17 @@ class FakePlugin(Changed):
         answer = wire.ContainerAllocateResponse(
             envs={"NVIDIA_VISIBLE_DEVICES": ",".join(i.split("::")[0] for i in ids)}
         )
+        if self.cdi:
+            answer = wire.ContainerAllocateResponse(
+                cdi_devices=[wire.CDIDevice(name=f"{self.cdi}={device}") for device in ids]
+            )
         return wire.AllocateResponse(container_responses=[answer])
+
+    async def _pre_start(self, request: Any, context: Any) -> Any:
+        if self.start_refusal:
+            await context.abort(grpc.StatusCode.UNKNOWN, self.start_refusal)
+        self.started.append(list(request.devices_ids))
+        return wire.PreStartContainerResponse()
 
 
 @dataclass

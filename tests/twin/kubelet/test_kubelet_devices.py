@@ -8,6 +8,12 @@ from typing import Any
 import grpc.aio
 import pytest
 
+from tonnage.decide.cluster.devices import TopologyPolicy
+from tonnage.twin.kubelet.spec import NodeSpec
+from tonnage.wire.kubelet import methods
+from tonnage.wire.kubelet import podresources_v1_pb2 as resources
+from tonnage.wire.kubelet.methods import Method
+
 GPU = "nvidia.com/gpu"
 World = Any
 
@@ -184,3 +190,113 @@ async def test_a_corrupt_checkpoint_is_left_out(world: World) -> None:
     await world.plugin(count=1)
     world.bind("train", gpus=1)
     await world.phase("train", "Running")
+
+
+async def test_a_policy_that_cannot_align_the_devices_refuses_the_pod(start: Any) -> None:
+    """KUB-3."""
+    spec = NodeSpec("a100-0", numa_nodes=2, topology_policy=TopologyPolicy.SINGLE_NUMA_NODE)
+    async with start(spec) as world:
+        await world.plugin(count=4, numa={"GPU-0": 0, "GPU-1": 0, "GPU-2": 1, "GPU-3": 1})
+        world.bind("wide", gpus=4)
+        status = await world.phase("wide", "Failed")
+        assert (status["reason"], status["message"]) == (
+            "TopologyAffinityError",
+            "Pod was rejected: Resources cannot be allocated with Topology locality",
+        )
+        world.bind("narrow", gpus=2)
+        await world.phase("narrow", "Running")
+        assert world.held("narrow") in (["GPU-0", "GPU-1"], ["GPU-2", "GPU-3"])
+
+
+async def test_a_plugin_that_asks_for_it_hears_before_every_start(world: World) -> None:
+    plugin = await world.plugin(count=1, pre_start=True)
+    world.bind("train", gpus=1)
+    await world.phase("train", "Running")
+    assert plugin.started == [["GPU-0"]]
+
+
+async def test_a_plugin_that_objects_at_the_start_keeps_the_container_waiting(world: World) -> None:
+    plugin = await world.plugin(count=1, pre_start=True)
+    plugin.start_refusal = "busy"
+    world.bind("train", gpus=1)
+    await world.api.until(lambda: "CreateContainerError" in str(world.api.pod("train")["status"]))
+    waiting = world.api.pod("train")["status"]["containerStatuses"][0]["state"]["waiting"]
+    assert waiting["message"] == (
+        "device plugin PreStartContainer rpc failed with err: rpc error: code = Unknown desc = busy"
+    )
+    plugin.start_refusal = ""
+    await world.clock.advance(10)
+    await world.phase("train", "Running")
+
+
+async def test_a_cdi_name_that_no_spec_defines_keeps_the_container_waiting(world: World) -> None:
+    """RUN-1."""
+    kind = "k8s.device-plugin.nvidia.com/gpu"
+    folder = world.root / "var/run/cdi"
+    folder.mkdir(parents=True)
+    spec = folder / "nvidia.json"
+    spec.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": kind, "devices": [{"name": "other"}]}))
+    await world.plugin(count=1, cdi=kind)
+    world.bind("train", gpus=1)
+    await world.api.until(lambda: "CreateContainerError" in str(world.api.pod("train")["status"]))
+    waiting = world.api.pod("train")["status"]["containerStatuses"][0]["state"]["waiting"]
+    assert f"unresolvable CDI devices {kind}=GPU-0" in waiting["message"]
+    edits = {"deviceNodes": [{"path": "/dev/nvidia0"}], "env": ["SEEN=yes"]}
+    devices = [{"name": "GPU-0", "containerEdits": edits}]
+    spec.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": kind, "devices": devices}))
+    await world.clock.advance(10)
+    await world.phase("train", "Running")
+    [container] = world.runtime.containers("uid-train")
+    assert container.config.injection.device_nodes == ("/dev/nvidia0",)
+    assert container.config.env["SEEN"] == "yes"
+
+
+async def test_without_the_toolkit_the_variable_is_set_and_nothing_is_injected(start: Any) -> None:
+    """RUN-2."""
+    async with start(NodeSpec("a100-0", nvidia_runtime=False)) as world:
+        await world.plugin(count=1)
+        world.bind("train", gpus=1)
+        await world.phase("train", "Running")
+        [container] = world.runtime.containers("uid-train")
+        assert container.config.env["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+        assert container.config.injection.env == {}
+
+
+async def ask(world: World, method: Method[Any, Any], request: Any) -> Any:
+    """Call the pod resources API."""
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    target = f"unix:{world.kubelet.paths.pod_resources_socket}"
+    async with grpc.aio.insecure_channel(target, options) as channel:
+        stub = channel.unary_unary(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        return await stub(request)
+
+
+async def test_the_pod_resources_api_names_holders_and_healthy_devices(world: World) -> None:
+    plugin = await world.plugin(count=2, numa={"GPU-1": 1})
+    world.bind("train", gpus=1)
+    world.bind("plain")
+    await world.phase("train", "Running")
+    await world.phase("plain", "Running")
+    listed = await ask(world, methods.POD_RESOURCES_LIST, resources.ListPodResourcesRequest())
+    found = {
+        pod.name: [(d.resource_name, list(d.device_ids)) for c in pod.containers for d in c.devices]
+        for pod in listed.pod_resources
+    }
+    assert found == {"train": [(GPU, world.held("train"))], "plain": []}
+    wanted = resources.GetPodResourcesRequest(pod_name="train", pod_namespace="default")
+    one = await ask(world, methods.POD_RESOURCES_GET, wanted)
+    assert one.pod_resources.containers[0].devices[0].topology.nodes[0].ID == 1
+    plugin.set_health("GPU-0", healthy=False)
+    await world.api.until(lambda: world.allocatable() == "1")
+    free = await ask(world, methods.POD_RESOURCES_ALLOCATABLE, resources.AllocatableResourcesRequest())
+    assert [list(device.device_ids) for device in free.devices] == [["GPU-1"]]
+
+
+async def test_the_pod_resources_api_says_which_pod_it_does_not_know(world: World) -> None:
+    wanted = resources.GetPodResourcesRequest(pod_name="none", pod_namespace="default")
+    with pytest.raises(grpc.aio.AioRpcError, match="pod none in namespace default not found"):
+        await ask(world, methods.POD_RESOURCES_GET, wanted)

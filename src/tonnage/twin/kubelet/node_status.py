@@ -26,6 +26,7 @@ _LOG: Final = logging.getLogger(__name__)
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_S: Final = 40
 _RENEW_S: Final = 10.0
+_LOOK_S: Final = 10.0
 _REPORT_S: Final = 300.0
 _RETRY_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _IMAGES_SHOWN: Final = 50
@@ -58,6 +59,8 @@ class NodeReporter:
         self._changed = asyncio.Event()
         self._extended: set[str] = set()
         self._since: dict[str, str] = {}
+        self._told: dict[str, Any] = {}
+        self._told_at = 0.0
 
     def changed(self) -> None:
         """Capacity or Allocatable may have changed: tell the API server now."""
@@ -126,10 +129,12 @@ class NodeReporter:
         return node
 
     async def _report(self) -> None:
+        """Patch the status at once when a device changes, else within ten seconds, and every five minutes."""
         while True:
             self._changed.clear()
-            await self._persist(self._patch)
-            alarm = asyncio.ensure_future(self._clock.sleep(_REPORT_S))
+            if self._told != self._facts() or self._clock.monotonic() - self._told_at >= _REPORT_S:
+                await self._persist(self._patch)
+            alarm = asyncio.ensure_future(self._clock.sleep(_LOOK_S))
             change = asyncio.ensure_future(self._changed.wait())
             try:
                 await asyncio.wait({alarm, change}, return_when=asyncio.FIRST_COMPLETED)
@@ -138,34 +143,39 @@ class NodeReporter:
                 change.cancel()
 
     async def _patch(self) -> None:
+        facts = self._facts()
         await self._api.patch(
             kinds.NODE,
             self._spec.name,
-            {"status": self._status()},
+            {"status": facts | {"conditions": self._conditions()}},
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
+        self._told, self._told_at = facts, self._clock.monotonic()
 
-    def _status(self) -> dict[str, Any]:
-        spec = self._spec
+    def _conditions(self) -> list[dict[str, Any]]:
         now = timestamp(self._clock.now())
+        return [
+            {
+                "type": kind,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": self._since.setdefault(kind, now),
+            }
+            for kind, status, reason, message in _CONDITIONS
+        ]
+
+    def _facts(self) -> dict[str, Any]:
+        """The status without the conditions, whose times always change."""
+        spec = self._spec
         devices = self._devices.resources.capacity()
         self._extended |= devices.keys()
         known = {name: devices.get(name, (0, 0)) for name in sorted(self._extended)}
         return {
             "capacity": dict(spec.capacity) | {name: str(total) for name, (total, _) in known.items()},
             "allocatable": _subtract(spec) | {name: str(free) for name, (_, free) in known.items()},
-            "conditions": [
-                {
-                    "type": kind,
-                    "status": status,
-                    "reason": reason,
-                    "message": message,
-                    "lastHeartbeatTime": now,
-                    "lastTransitionTime": self._since.setdefault(kind, now),
-                }
-                for kind, status, reason, message in _CONDITIONS
-            ],
             "addresses": [
                 {"type": "InternalIP", "address": spec.address},
                 {"type": "Hostname", "address": spec.name},

@@ -14,7 +14,7 @@ from tonnage.twin.kubelet.logs import ContainerLog
 from tonnage.twin.kubelet.runtime import ContainerRuntime, ExecError, RunningContainer
 
 _BUFFERED_LIMIT: Final = 16 << 20
-_INPUT_PIECES: Final = 1024
+_UNREAD_LIMIT: Final = 1 << 20
 _TRUE: Final = frozenset({"1", "true"})
 SUCCESS: Final[Mapping[str, Any]] = {"metadata": {}, "status": "Success"}
 
@@ -46,17 +46,25 @@ class RemoteRequest:
 class RemoteStdio:
     """The program's end of a session: input fed by the transport, output taken by it as (stream, data).
 
-    A client that does not read loses the session once 16 MiB wait for it.
+    A client that does not read loses the session once 16 MiB wait for it. A program that does not read makes
+    the transport wait for `room`.
     """
 
     def __init__(self) -> None:
         self._input: asyncio.Queue[bytes] = asyncio.Queue()
         self._output: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
         self._waiting = 0
+        self._unread = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self.overrun = asyncio.Event()
 
     async def read(self) -> bytes:
-        return await self._input.get()
+        data = await self._input.get()
+        self._unread -= len(data)
+        if self._unread < _UNREAD_LIMIT:
+            self._room.set()
+        return data
 
     def write(self, data: bytes) -> None:
         self._send("stdout", data)
@@ -64,12 +72,16 @@ class RemoteStdio:
     def write_error(self, data: bytes) -> None:
         self._send("stderr", data)
 
-    def feed(self, data: bytes) -> bool:
-        """Give the program input, an empty piece at its end; False when it does not read any more."""
-        if self._input.qsize() >= _INPUT_PIECES:
-            return False
+    def feed(self, data: bytes) -> None:
+        """Give the program input, an empty piece at its end; then wait for `room` before the next."""
+        self._unread += len(data)
+        if self._unread >= _UNREAD_LIMIT:
+            self._room.clear()
         self._input.put_nowait(data)
-        return True
+
+    async def room(self) -> None:
+        """Return when less than 1 MiB of input waits to be read."""
+        await self._room.wait()
 
     async def taken(self) -> tuple[str, bytes]:
         """The next output; stream "" means that there is no more."""

@@ -85,6 +85,7 @@ class _SpdySession(asyncio.Protocol):
         self._streams: dict[str, int] = {}
         self._complete = asyncio.Event()
         self._lost = asyncio.Event()
+        self._fed = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
         wanted = {
@@ -118,13 +119,24 @@ class _SpdySession(asyncio.Protocol):
         lost = asyncio.ensure_future(self._lost.wait())
         overrun = asyncio.ensure_future(self._stdio.overrun.wait())
         running = asyncio.ensure_future(self._run(runtime, container))
+        pacing = asyncio.ensure_future(self._pace())
         try:
             await asyncio.wait({lost, overrun, running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (lost, overrun, running):
+            tasks = (lost, overrun, running, pacing)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(lost, overrun, running, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._transport.close()
+
+    async def _pace(self) -> None:
+        """Let the client send input no faster than the program reads it."""
+        while True:
+            await self._fed.wait()
+            self._fed.clear()
+            self._transport.pause_reading()
+            await self._stdio.room()
+            self._transport.resume_reading()
 
     async def _run(self, runtime: ContainerRuntime, container: RunningContainer) -> None:
         # The peer's patience, not the cluster's: a virtual clock must not cut a real connection.
@@ -156,6 +168,7 @@ class _SpdySession(asyncio.Protocol):
             case Data(stream=stream, data=data, fin=fin) if stream == self._streams.get("stdin"):
                 if data:
                     self._stdio.feed(data)
+                    self._fed.set()
                 if fin:
                     self._stdio.feed(b"")
             case Reset(stream=stream) if stream == self._streams.get("stdin"):

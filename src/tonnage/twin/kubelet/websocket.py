@@ -63,6 +63,7 @@ async def _receive(socket: WebSocket, stdio: RemoteStdio) -> None:
         data = message.get("bytes") or (message.get("text") or "").encode()
         if data[:1] == bytes([_STDIN]) and len(data) > 1:
             stdio.feed(data[1:])
+            await stdio.room()
         elif data[:2] == bytes([_CLOSE, _STDIN]):
             stdio.feed(b"")
 
