@@ -9,7 +9,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from benchmarks import agent, cluster, command_line
+from benchmarks import agent, cluster, command_line, genuine
 
 ROUNDS = 5
 
@@ -19,6 +19,7 @@ def main() -> int:
     benchmarks: dict[str, Callable[[int], dict[str, list[float]]]] = {
         "help": command_line.measure,
         "up": cluster.measure,
+        "genuine": genuine.measure,
         "agent": agent.measure,
     }
     chosen = sys.argv[1:] or list(benchmarks)

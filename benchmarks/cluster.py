@@ -51,7 +51,10 @@ def _cluster() -> Iterator[tuple[subprocess.Popen[bytes], float, dict[str, str]]
     environment = os.environ | {"TONNAGE_STATE": str(folder), "KUBECONFIG": str(folder / "kubeconfig")}
     started = time.perf_counter()
     process = subprocess.Popen(
-        [TONNAGE, "up", "--nodes", str(NODES)], env=environment, stdout=subprocess.DEVNULL
+        [TONNAGE, "up", "--nodes", str(NODES)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         yield process, started, environment
