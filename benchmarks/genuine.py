@@ -1,4 +1,4 @@
-"""How long a genuine etcd and kube-apiserver take to answer, where `TONNAGE_KUBERNETES_BIN` names their folder."""
+"""How long a genuine etcd and kube-apiserver take to answer; `TONNAGE_KUBERNETES_BIN` is their folder."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _control_plane(binaries: Path) -> Iterator[tuple[str, float]]:
         capture_output=True,
     )
     (state / "tokens.csv").write_text(f"{TOKEN},admin,admin,system:masters\n")
-    etcd = [binaries / "etcd", f"--data-dir={state}/etcd", "--unsafe-no-fsync", "--log-level=error"]
+    etcd = [str(binaries / "etcd"), f"--data-dir={state}/etcd", "--unsafe-no-fsync", "--log-level=error"]
     etcd += [f"--listen-client-urls=http://127.0.0.1:{client}"]
     etcd += [f"--advertise-client-urls=http://127.0.0.1:{client}"]
     etcd += [f"--listen-peer-urls=http://127.0.0.1:{peer}"]
     api = [
-        binaries / "kube-apiserver",
+        str(binaries / "kube-apiserver"),
         f"--etcd-servers=http://127.0.0.1:{client}",
         f"--cert-dir={state}/certs",
     ]
