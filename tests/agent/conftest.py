@@ -97,7 +97,7 @@ class Cluster:
         self, kind: Kind[Any], *, namespace: str | None = None, field_selector: str = "", **_: str
     ) -> Listing[Any]:
         self._check()
-        name = field_selector.removeprefix("metadata.name=")
+        name = _name_in(field_selector)
         found = [
             msgspec.convert(obj, kind.type)
             for (plural, space, own), obj in self.objects.items()
@@ -110,7 +110,7 @@ class Cluster:
     ) -> AsyncIterator[Change[Any]]:
         self._check()
         queue: asyncio.Queue[tuple[ChangeType, JsonObject]] = asyncio.Queue()
-        self.watchers.append((kind.plural, field_selector.removeprefix("metadata.name="), queue))
+        self.watchers.append((kind.plural, _name_in(field_selector), queue))
         while True:
             change, obj = await queue.get()
             yield Change(change, msgspec.convert(obj, kind.type))
@@ -141,6 +141,12 @@ class Cluster:
             raise ApiError(404, "NotFound", f'{kind.plural} "{name}" not found')
         self.put(kind, name, namespace or "", **patch)
         return None
+
+
+def _name_in(field_selector: str) -> str:
+    """The one name that is asked for; empty for all, as there is one node only."""
+    field, _, value = field_selector.partition("=")
+    return value if field == "metadata.name" else ""
 
 
 @pytest.fixture

@@ -65,6 +65,26 @@ def test_a_kubelet_that_just_started_frees_nothing_and_its_checkpoint_counts() -
     assert not fresh.final
 
 
+INIT = Hold(GPU, ("a",), "ml", "train", "load")
+
+
+def test_what_only_the_checkpoint_has_for_a_living_pod_is_held() -> None:
+    """kubelet lists no ordinary init containers."""
+    evidence = gather(Evidence(), (), (INIT,), order=2, settled=True)
+    assert (evidence.final, evidence.holds) == (True, (INIT,))
+    ledger = settle((entry(),), evidence, now=1e9)
+    assert ledger == (entry(seen=True),)
+    over = gather(evidence, (), (), order=3, settled=True)
+    assert (over.holds, settle(ledger, over, now=1e9)) == ((), ())
+
+
+def test_a_checkpoint_that_cannot_be_read_frees_nothing() -> None:
+    before = gather(Evidence(), (), (INIT,), order=1, settled=True)
+    after = gather(before, (), None, order=2, settled=True)
+    assert (after.final, after.holds) == (False, (INIT,))
+    assert settle((entry(),), after, now=1e9) == (entry(seen=True),)
+
+
 def test_kubelets_word_names_the_pod() -> None:
     assert holds_of(Evidence((HELD,), 1, final=True), (entry(),)) == (HELD,)
     assert holds_of(Evidence(), (entry(),)) == (Hold(GPU, ("a",)),)
@@ -77,6 +97,8 @@ class Node(RuleBasedStateMachine):
         super().__init__()
         self.config = CONFIGS[0]
         self.running: dict[int, Hold] = {}  # what containers really have
+        self.hidden: set[int] = set()  # those in init containers, which kubelet does not list
+        self.ended: list[Hold] = []  # what kubelet's checkpoint still has for pods that are over
         self.shown = True  # whether kubelet has read its pods since it started
         self.pending: list[Hold] = []  # answered, not yet in kubelet's books
         self.evidence = Evidence()
@@ -110,22 +132,31 @@ class Node(RuleBasedStateMachine):
             self.ledger = record(self.ledger, answer, order=self.order, now=self.now)
             self.pods += 1
             self.running[self.pods] = Hold(resource.name, answer.ids, "ns", str(self.pods), "c")
+            if data.draw(st.booleans()):
+                self.hidden.add(self.pods)
+            self.ended.clear()  # kubelet writes its checkpoint anew
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
     def end_a_pod(self, data: st.DataObject) -> None:
-        del self.running[data.draw(st.sampled_from(sorted(self.running)))]
+        self.ended.append(self.running.pop(data.draw(st.sampled_from(sorted(self.running)))))
 
-    @rule(answers=st.booleans(), delayed=st.booleans(), readable=st.booleans())
-    def ask_kubelet(self, answers: bool, delayed: bool, readable: bool) -> None:
+    @rule(answers=st.booleans(), delayed=st.booleans(), readable=st.booleans(), over=st.booleans())
+    def ask_kubelet(self, answers: bool, delayed: bool, readable: bool, over: bool = True) -> None:
+        """`over`: whether it is known already which pods of the checkpoint ended."""
         order = self.order
         self.order += 1
-        shown = tuple(self.running.values()) if self.shown else ()
+        listed = tuple(hold for pod, hold in self.running.items() if pod not in self.hidden)
+        shown = listed if self.shown else ()
+        reserved = (*self.running.values(), *(() if over else self.ended))
         if delayed:  # an allocation is answered while the question is under way
             self._admit_first_free()
-        checkpoint = tuple(Hold(h.resource, h.ids, pod="uid") for h in self.running.values() if readable)
         self.evidence = gather(
-            self.evidence, shown if answers else None, checkpoint, order=order, settled=self.shown
+            self.evidence,
+            shown if answers else None,
+            reserved if readable else None,
+            order=order,
+            settled=self.shown,
         )
         self.ledger = settle(self.ledger, self.evidence, now=self.now)
 
@@ -159,7 +190,7 @@ class Node(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
         if seconds > UNSEEN_S and self.shown:
-            self.ask_kubelet(answers=True, delayed=False, readable=False)
+            self.ask_kubelet(answers=True, delayed=False, readable=True)
 
     @invariant()
     def one_use_for_each_device(self) -> None:

@@ -221,11 +221,22 @@ class PluginSockets(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """kubelet's list of pod resources: the devices of pods that are not over, and all those pods.
+
+    Devices of ordinary init containers are not in it. `pods` are (namespace, name), without devices too.
+    """
+
+    holds: tuple[Hold, ...] = ()
+    pods: frozenset[tuple[str, str]] = frozenset()
+
+
 class KubeletHolds(Protocol):
     """What kubelet says about who has which device."""
 
-    async def shown(self) -> tuple[Hold, ...]:
-        """Devices by running pod. Raises ClusterError when kubelet does not answer."""
+    async def shown(self) -> Shown:
+        """The list as it is now. Raises ClusterError when kubelet does not answer."""
         ...
 
     def identity(self) -> str:
@@ -233,7 +244,9 @@ class KubeletHolds(Protocol):
         ...
 
     async def checkpoint(self) -> tuple[Hold, ...]:
-        """Devices by container out of kubelet's own checkpoint, ended pods included; empty if there is none.
+        """Devices by container out of kubelet's own checkpoint; empty if there is none.
+
+        `pod` is a uid; pods that ended are included until kubelet gives out the next device.
 
         Raises HardwareError when it cannot be read or makes no sense.
         """

@@ -6,9 +6,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
-from tonnage.adapters.ports import KubeletHolds
+from tonnage.adapters.ports import KubeletHolds, Shown
+from tonnage.agent.node_pods import NodePods
 from tonnage.agent.world import World
 from tonnage.decide.node.ledger import Entry, Evidence, Ledger, gather, holds_of, record, settle
 from tonnage.model.errors import ClusterError, HardwareError
@@ -18,8 +20,9 @@ _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "allocations"
 _QUICK_S: Final = 0.3
 _CALM_S: Final = 3.0
+_LIVELY_S: Final = 3.0
 _SETTLE_S: Final = 10.0
-"""How long a kubelet that has just appeared may still be reading its pods from the API server."""
+"""How long a kubelet that has just appeared may still be reading its pods, where nobody says which it has."""
 
 
 class Holders:
@@ -30,6 +33,7 @@ class Holders:
         self._clock = world.clock
         self._checkpoints = world.checkpoints
         self._kubelet = kubelet
+        self._pods = NodePods(world, on_change=self._pods_changed)
         self._on_change = on_change
         self._lock = asyncio.Lock()
         self._evidence = Evidence()
@@ -37,6 +41,8 @@ class Holders:
         self._order = 1
         self._identity = ""
         self._appeared = 0.0
+        self._caught_up = False
+        self._lively_until = 0.0
         self._complaints: dict[str, str] = {}
         self._soon = asyncio.Event()
         self.known = False
@@ -52,6 +58,7 @@ class Holders:
         """Ask kubelet until cancelled."""
         await self._restore()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._pods.run())
             group.create_task(self._tick())
             while True:
                 await self._ask()
@@ -67,39 +74,38 @@ class Holders:
             await self._save(ledger)
             self._ledger = ledger
 
+    def _pods_changed(self) -> None:
+        self._lively_until = self._clock.monotonic() + _LIVELY_S
+        self._soon.set()
+
     async def _tick(self) -> None:
         """Wake the question: often while an answer is awaited, else now and then."""
         calm = 0.0
         while True:
             await self._clock.sleep(_QUICK_S)
             calm += _QUICK_S
-            unseen = any(not entry.seen for entry in self._ledger)
-            if unseen or self.contested or not self._evidence.final or calm >= _CALM_S:
+            if self._awaited() or calm >= _CALM_S:
                 calm = 0.0
                 self._soon.set()
 
+    def _awaited(self) -> bool:
+        """Whether kubelet's next answer may change what is offered."""
+        if not self._evidence.final or any(not entry.seen for entry in self._ledger):
+            return True
+        told = self._pods.living() is not None and self._clock.monotonic() > self._lively_until
+        return self.contested and not told
+
     async def _ask(self) -> None:
         order, self._order = self._order, self._order + 1
-        settled = self._settled()
-        shown: tuple[Hold, ...] | None
-        try:
-            shown = await self._kubelet.shown()
-        except ClusterError as error:
-            shown = None
-            self._complain("kubelet silent", str(error))
-        else:
-            self._complain("kubelet silent", "")
-        checkpoint: tuple[Hold, ...] = ()
-        if shown is None or not settled:
-            try:
-                checkpoint = await self._kubelet.checkpoint()
-            except HardwareError as error:
-                self._complain("kubelet's checkpoint not readable", str(error))
-            else:
-                self._complain("kubelet's checkpoint not readable", "")
+        identity = self._kubelet.identity()
+        shown = await self._shown()
+        settled = shown is not None and self._settled(shown, identity)
+        checkpoint = await self._checkpoint()
+        reserved = checkpoint and self._reserved(checkpoint, final=settled)
         async with self._lock:
             before = self.holds
-            self._evidence = gather(self._evidence, shown, checkpoint, order=order, settled=settled)
+            listed = None if shown is None else shown.holds
+            self._evidence = gather(self._evidence, listed, reserved, order=order, settled=settled)
             ledger = settle(self._ledger, self._evidence, now=self._clock.monotonic())
             if ledger != self._ledger:
                 self._ledger = ledger
@@ -111,11 +117,54 @@ class Holders:
             self.known = True
             self._on_change()
 
-    def _settled(self) -> bool:
+    async def _shown(self) -> Shown | None:
+        try:
+            shown = await self._kubelet.shown()
+        except ClusterError as error:
+            self._complain("kubelet silent", str(error))
+            return None
+        self._complain("kubelet silent", "")
+        return shown
+
+    async def _checkpoint(self) -> tuple[Hold, ...] | None:
+        try:
+            checkpoint = await self._kubelet.checkpoint()
+        except HardwareError as error:
+            self._complain("kubelet's checkpoint not readable", str(error))
+            return None
+        self._complain("kubelet's checkpoint not readable", "")
+        return checkpoint
+
+    def _reserved(self, checkpoint: tuple[Hold, ...], *, final: bool) -> tuple[Hold, ...]:
+        """What the checkpoint has for pods that may live.
+
+        It keeps pods that ended. With nobody to ask which those are, kubelet's list alone counts once it is
+        `final`; then an init container's devices are held for `UNSEEN_S` only.
+        """
+        over = self._pods.over(hold.pod for hold in checkpoint)
+        if over is None:
+            return () if final else checkpoint
+        names = self._pods.living() or {}
+        return tuple(
+            replace(
+                hold, namespace=names.get(hold.pod, ("", ""))[0], pod=names.get(hold.pod, ("", hold.pod))[1]
+            )
+            for hold in checkpoint
+            if hold.pod not in over
+        )
+
+    def _settled(self, shown: Shown, asked: str) -> bool:
+        """Whether kubelet has read its pods: it lists all that live here, or has had time enough."""
         identity, now = self._kubelet.identity(), self._clock.monotonic()
         if identity != self._identity:
-            self._identity, self._appeared = identity, now
-        return bool(identity) and now - self._appeared >= _SETTLE_S
+            self._identity, self._appeared, self._caught_up = identity, now, False
+        living = self._pods.living()
+        if living is not None and shown.pods.issuperset(living.values()):
+            self._caught_up = True
+        if identity != asked:  # restarted meanwhile: which of them listed this is not known
+            self._caught_up = False
+            return False
+        return bool(identity) and (self._caught_up or now - self._appeared >= _SETTLE_S)
 
     def _complain(self, what: str, error: str) -> None:
         """Log a complaint once, until it changes or is over (an empty error)."""
@@ -137,3 +186,8 @@ class Holders:
             )
         except (HardwareError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("ledger not usable: node=%s error=%s", self._node, error)
+
+
+def _named(hold: Hold, pod: tuple[str, str] | None) -> Hold:
+    """The hold with the pod's name in place of its uid, if that is known."""
+    return hold if pod is None else replace(hold, namespace=pod[0], pod=pod[1])

@@ -12,7 +12,8 @@ import grpc
 import grpc.aio
 
 from tonnage.adapters.checkpoints import file_problem
-from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS, kubelet_error, socket_identity
+from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS, file_stamp, kubelet_error, socket_identity
+from tonnage.adapters.ports import Shown
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.model.sharing import Hold
 from tonnage.wire.kubelet import methods
@@ -30,11 +31,13 @@ class KubeletFiles:
         self._checkpoint = kubelet / "device-plugins" / "kubelet_internal_checkpoint"
         self._channel: grpc.aio.Channel | None = None
         self._dialled = ""
+        self._read = ""
+        self._holds: tuple[Hold, ...] = ()
 
     def identity(self) -> str:
         return socket_identity(self._socket)
 
-    async def shown(self) -> tuple[Hold, ...]:
+    async def shown(self) -> Shown:
         identity = self.identity()
         if not identity:
             raise ClusterError(Problem("kubelet's pod resources socket is not there", str(self._socket)))
@@ -55,15 +58,20 @@ class KubeletFiles:
         except grpc.aio.AioRpcError as error:
             self._dialled = ""
             raise kubelet_error("kubelet did not list pod resources", self._socket, error) from None
-        return tuple(
+        holds = tuple(
             Hold(devices.resource_name, tuple(devices.device_ids), pod.namespace, pod.name, container.name)
             for pod in listing.pod_resources
             for container in pod.containers
             for devices in container.devices
         )
+        return Shown(holds, frozenset((pod.namespace, pod.name) for pod in listing.pod_resources))
 
     async def checkpoint(self) -> tuple[Hold, ...]:
-        return await asyncio.to_thread(_read_checkpoint, self._checkpoint)
+        stamp = file_stamp(self._checkpoint)
+        if not stamp or stamp != self._read:
+            self._holds = await asyncio.to_thread(_read_checkpoint, self._checkpoint)
+            self._read = stamp
+        return self._holds
 
     async def close(self) -> None:
         if self._channel is not None:

@@ -46,6 +46,15 @@ def socket_identity(file: Path) -> str:
     return f"{status.st_dev}:{status.st_ino}:{status.st_ctime_ns}" if stat.S_ISSOCK(status.st_mode) else ""
 
 
+def file_stamp(file: Path) -> str:
+    """Changes whenever the file's content does, as far as a kubelet replaces its files; empty if none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return ""
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+
+
 class PluginFolder:
     """PluginSockets over the real folder, `/var/lib/kubelet/device-plugins` below some root."""
 

@@ -13,10 +13,11 @@ from typing import Final
 from tonnage.model.sharing import Allocation, Hold
 
 UNSEEN_S: Final = 10.0
-"""How long an answered allocation may stay out of kubelet's sight before it counts as never made.
+"""How long an answered allocation may be in none of kubelet's books before it counts as never made.
 
-kubelet shows a pod as soon as it is admitted; one that ended sooner than the next question is never shown,
-and its devices must not stay held for long.
+kubelet enters an allocation right after the answer reaches it, and writes its checkpoint then. Only one that
+it gave up (a later container was refused) or that ended between two questions is never seen; a kubelet that
+was stopped in between answers no question either.
 """
 
 
@@ -35,32 +36,40 @@ class Entry:
 class Evidence:
     """What is known from kubelet. `order` counts questions, taken when this one was asked.
 
-    `shown` is the part that kubelet said in answer to it. When not `final`, a device that is absent may be
-    held all the same.
+    `shown` is the part that kubelet listed in answer to it, `reserved` the part that its checkpoint has for
+    pods that are not known to be over. When not `final`, a device that is absent may be held all the same.
     """
 
     holds: tuple[Hold, ...] = ()
     order: int = 0
     final: bool = False
     shown: tuple[Hold, ...] = ()
+    reserved: tuple[Hold, ...] = ()
 
 
 Ledger = tuple[Entry, ...]
 
 
 def gather(
-    before: Evidence, shown: Iterable[Hold] | None, checkpoint: Iterable[Hold], *, order: int, settled: bool
+    before: Evidence,
+    shown: Iterable[Hold] | None,
+    reserved: Iterable[Hold] | None,
+    *,
+    order: int,
+    settled: bool,
 ) -> Evidence:
     """The evidence after asking kubelet.
 
     `shown` is None when kubelet does not answer. A kubelet that has just started (not `settled`) shows no
-    pods until it has read them from the API server, so until then nothing that was held is free. Its
-    checkpoint counts only meanwhile, because it keeps pods that ended.
+    pods until it has read them from the API server, so until then nothing that was held is free.
+    `reserved` is what the checkpoint has for pods that may live: kubelet's list leaves out the devices of
+    ordinary init containers. It is None when the checkpoint cannot be read; then nothing is free either.
     """
-    if shown is not None and settled:
-        return Evidence(tuple(shown), order, final=True, shown=tuple(shown))
+    kept = before.reserved if reserved is None else tuple(reserved)
     now = tuple(shown or ())
-    return Evidence(_union(now, before.holds, checkpoint), order, final=False, shown=now)
+    if shown is not None and reserved is not None and settled:
+        return Evidence(_union(now, kept), order, True, now, kept)
+    return Evidence(_union(now, before.holds, kept), order, False, now, kept)
 
 
 def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float) -> Ledger:
@@ -71,16 +80,17 @@ def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float) ->
 
 
 def settle(ledger: Ledger, evidence: Evidence, *, now: float) -> Ledger:
-    """The ledger without what is over: seen by kubelet and then gone, or never seen for `UNSEEN_S`.
+    """The ledger without what is over: once in kubelet's books and gone, or never there for `UNSEEN_S`.
 
     Evidence asked for before an allocation was answered says nothing about it.
     """
-    shown = {(hold.resource, slot) for hold in evidence.shown for slot in hold.ids}
+    books = (*evidence.shown, *evidence.reserved)
+    entered = {(hold.resource, slot) for hold in books for slot in hold.ids}
     kept: list[Entry] = []
     for entry in ledger:
         if evidence.order < entry.order:
             kept.append(entry)
-        elif (entry.resource, entry.id) in shown:
+        elif (entry.resource, entry.id) in entered:
             kept.append(entry if entry.seen else replace(entry, seen=True))
         elif not evidence.final or (not entry.seen and now - entry.since <= UNSEEN_S):
             kept.append(entry)

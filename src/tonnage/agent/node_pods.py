@@ -1,0 +1,101 @@
+"""Which pods of this node are over, as the API server says. In doubt a pod lives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from tonnage.adapters.informer import Informer, key_of
+from tonnage.agent.world import World
+from tonnage.model.errors import ClusterError
+from tonnage.wire.kinds import POD
+from tonnage.wire.objects import Pod
+
+_LOG: Final = logging.getLogger(__name__)
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_STATIC_UID: Final = "kubernetes.io/config.hash"
+"""The uid that kubelet itself has for a static pod stands in this annotation of its mirror."""
+_RETRY_S: Final = 1.0
+
+
+class NodePods:
+    """The pods bound to the node. `on_change` is called when one came, ended or left."""
+
+    def __init__(self, world: World, *, on_change: Callable[[], None]) -> None:
+        self._api = world.api
+        self._clock = world.clock
+        self._on_change = on_change
+        self._selector = f"spec.nodeName={world.node}"
+        self._over: frozenset[str] = frozenset()
+        self._doubtful: frozenset[str] = frozenset()
+        self._doubt = asyncio.Event()
+        self._informer: Informer[Pod] | None = None
+        self._synced = False
+
+    async def run(self) -> None:
+        """Follow the pods until cancelled."""
+        if self._api is None:
+            return
+        self._informer = Informer(
+            self._api, POD, self._clock, field_selector=self._selector, on_change=lambda _: self._on_change()
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._informer.run())
+            await self._informer.synced()
+            self._synced = True
+            self._on_change()
+            while True:
+                await self._doubt.wait()
+                self._doubt.clear()
+                await self._inquire()
+
+    def living(self) -> dict[str, tuple[str, str]] | None:
+        """(namespace, name) by uid of the pods that are not over; None when that is not known."""
+        if self._informer is None or not self._synced:
+            return None
+        return {uid: key_of(pod) for pod in self._informer if not _is_over(pod) for uid in _uids(pod)}
+
+    def over(self, uids: Iterable[str]) -> frozenset[str] | None:
+        """Those of `uids` that ended or are gone; None when there is nobody to ask.
+
+        kubelet may know a pod before our watch does. So one that is not known here is inquired after first,
+        in the background, with a list that is younger than this question; `on_change` follows.
+        """
+        if self._api is None:
+            return None
+        wanted = frozenset(uids)
+        known = {uid: _is_over(pod) for pod in self._informer or () for uid in _uids(pod)}
+        ended = frozenset(uid for uid in wanted if known.get(uid))
+        self._over = (self._over & wanted) | ended
+        self._doubtful = wanted - self._over - known.keys()
+        if self._doubtful and self._synced:
+            self._doubt.set()
+        return self._over
+
+    async def _inquire(self) -> None:
+        assert self._api is not None
+        doubtful = self._doubtful
+        try:
+            listing = await self._api.list(POD, field_selector=self._selector)
+        except ClusterError as error:
+            _LOG.info("pods not listed, will retry: error=%s", error)
+            await self._clock.sleep(_RETRY_S)
+            self._doubt.set()
+            return
+        living = {uid for pod in listing.items if not _is_over(pod) for uid in _uids(pod)}
+        gone = doubtful - living
+        if gone:
+            self._over |= gone
+            self._on_change()
+
+
+def _is_over(pod: Pod) -> bool:
+    return pod.status.phase in _ENDED
+
+
+def _uids(pod: Pod) -> Iterator[str]:
+    yield pod.metadata.uid
+    if static := pod.metadata.annotations.get(_STATIC_UID):
+        yield static

@@ -1,0 +1,197 @@
+"""Who holds which device, from kubelet's list, its checkpoint and the pods of the node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.ports import KubernetesApi, Shown
+from tonnage.agent.events import NodeEvents
+from tonnage.agent.holders import Holders
+from tonnage.agent.world import World
+from tonnage.decide.node.ledger import UNSEEN_S
+from tonnage.model.errors import ClusterError, HardwareError, Problem
+from tonnage.model.names import GPU
+from tonnage.model.sharing import Allocation, Hold
+from tonnage.wire.kinds import POD
+
+TAKEN = Allocation(GPU, ("GPU-0",), ("GPU-0",))
+MAIN = Hold(GPU, ("GPU-0",), "ml", "train", "main")
+IN_CHECKPOINT = Hold(GPU, ("GPU-0",), pod="uid-1", container="load")
+NAMED = Hold(GPU, ("GPU-0",), "ml", "train", "load")
+
+
+class FakeKubelet:
+    """A kubelet's two books, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.list: Shown | None = Shown()
+        self.book: tuple[Hold, ...] | None = ()
+        self.name = "kubelet-1"
+        self.asked = 0
+
+    async def shown(self) -> Shown:
+        self.asked += 1
+        if self.list is None:
+            raise ClusterError(Problem("silent"))
+        return self.list
+
+    def identity(self) -> str:
+        return self.name
+
+    async def checkpoint(self) -> tuple[Hold, ...]:
+        if self.book is None:
+            raise HardwareError(Problem("makes no sense"))
+        return self.book
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class Bench:
+    """Holders at work; `settled_by` waits for what they are to say."""
+
+    def __init__(self, cluster: Any, clock: Any, folder: Path, *, api: bool = True) -> None:
+        self.cluster = cluster
+        self.clock = clock
+        self.kubelet = FakeKubelet()
+        port = cast(KubernetesApi, cluster) if api else None
+        events = NodeEvents("node-1", None, clock)
+        world = World("node-1", port, clock, FolderCheckpoints(folder), events)
+        self.changed = asyncio.Event()
+        self.holders = Holders(world, self.kubelet, on_change=self.changed.set)
+        self.task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self.task = asyncio.create_task(self.holders.run())
+        await self.until(lambda: self.holders.known)
+
+    async def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.wait([asyncio.ensure_future(self.changed.wait())], timeout=0.02)
+                self.changed.clear()
+
+    async def later(self, seconds: float = UNSEEN_S * 1.5) -> None:
+        """Return after that much of the node's time, in which kubelet was asked."""
+        asked, until = self.kubelet.asked, self.clock.monotonic() + seconds
+        async with asyncio.timeout(20):
+            while self.clock.monotonic() < until or self.kubelet.asked < asked + 3:
+                await self.clock.sleep(0.2)
+
+    def pod(self, phase: str = "Running") -> None:
+        self.cluster.put(POD, "train", "ml", metadata={"uid": "uid-1"}, status={"phase": phase})
+
+
+@pytest.fixture
+async def bench(cluster: Any, clock: Any, tmp_path: Path) -> AsyncIterator[Bench]:
+    made = Bench(cluster, clock, tmp_path)
+    yield made
+    await made.stop()
+
+
+async def test_a_device_of_an_init_container_is_held_as_long_as_its_pod_lives(bench: Bench) -> None:
+    """kubelet's list leaves ordinary init containers out; its checkpoint and the pod's phase know better."""
+    bench.pod("Pending")
+    await bench.start()
+    await bench.holders.take([TAKEN])
+    bench.kubelet.book = (IN_CHECKPOINT,)
+    bench.kubelet.list = Shown((), frozenset({("ml", "train")}))
+    await bench.later()
+    assert bench.holders.holds == (NAMED,)
+    bench.pod("Succeeded")  # the checkpoint still has it
+    await bench.until(lambda: not bench.holders.holds)
+
+
+async def test_a_pod_that_our_watch_has_not_seen_yet_is_inquired_after(bench: Bench) -> None:
+    await bench.start()
+    bench.kubelet.book = (IN_CHECKPOINT,)
+    bench.cluster.objects[POD.plural, "ml", "train"] = {  # no watcher is told
+        "metadata": {"name": "train", "namespace": "ml", "uid": "uid-1"}
+    }
+    await bench.until(lambda: bench.holders.holds)
+    await bench.later()
+    assert bench.holders.holds == (IN_CHECKPOINT,)
+
+
+async def test_an_unreachable_api_server_frees_nothing_that_the_checkpoint_has(bench: Bench) -> None:
+    bench.cluster.reachable = False
+    bench.kubelet.book = (IN_CHECKPOINT,)
+    await bench.start()
+    await bench.later()
+    assert bench.holders.holds == (IN_CHECKPOINT,)
+    bench.cluster.reachable = True
+    await bench.until(lambda: not bench.holders.holds)
+
+
+async def test_pods_that_ended_long_ago_hold_nothing_though_the_checkpoint_has_them(bench: Bench) -> None:
+    bench.kubelet.book = (IN_CHECKPOINT,)
+    await bench.start()
+    await bench.until(lambda: not bench.holders.holds)
+
+
+async def test_a_static_pod_is_known_by_the_uid_that_kubelet_has_for_it(bench: Bench) -> None:
+    annotations = {"kubernetes.io/config.hash": "uid-1"}
+    bench.cluster.put(POD, "train", "ml", metadata={"uid": "mirror", "annotations": annotations})
+    bench.kubelet.book = (IN_CHECKPOINT,)
+    await bench.start()
+    await bench.later()
+    assert bench.holders.holds == (NAMED,)
+
+
+async def test_a_new_kubelet_is_believed_once_it_lists_every_pod_of_the_node(bench: Bench) -> None:
+    bench.pod()
+    bench.kubelet.list = Shown((MAIN,), frozenset({("ml", "train")}))
+    await bench.start()
+    assert bench.holders.holds == (MAIN,)
+    bench.kubelet.name, bench.kubelet.list = "kubelet-2", Shown()  # it has read no pods yet
+    await bench.later(3)
+    assert bench.holders.holds == (MAIN,)
+    bench.kubelet.list = Shown((), frozenset({("ml", "train")}))
+    await bench.until(lambda: not bench.holders.holds)
+
+
+async def test_the_end_of_a_pod_makes_us_ask_kubelet_at_once(bench: Bench) -> None:
+    bench.pod()
+    bench.kubelet.list = Shown((MAIN,), frozenset({("ml", "train")}))
+    await bench.start()
+    await bench.later(UNSEEN_S)
+    bench.holders.contested = True
+    bench.kubelet.list = Shown()
+    asked = bench.kubelet.asked
+    bench.pod("Succeeded")
+    await bench.until(lambda: not bench.holders.holds)
+    assert bench.kubelet.asked <= asked + 3
+
+
+async def test_a_checkpoint_without_sense_frees_nothing(bench: Bench) -> None:
+    await bench.start()
+    await bench.holders.take([TAKEN])
+    bench.kubelet.book = None
+    await bench.later()
+    assert bench.holders.holds == (Hold(GPU, ("GPU-0",)),)
+    bench.kubelet.book = ()
+    await bench.until(lambda: not bench.holders.holds)
+
+
+async def test_alone_the_checkpoint_counts_until_kubelet_has_read_its_pods(
+    cluster: Any, clock: Any, tmp_path: Path
+) -> None:
+    bench = Bench(cluster, clock, tmp_path, api=False)
+    bench.kubelet.book = (IN_CHECKPOINT,)
+    try:
+        await bench.start()
+        assert bench.holders.holds == (IN_CHECKPOINT,)
+        await bench.until(lambda: not bench.holders.holds)
+    finally:
+        await bench.stop()
