@@ -28,7 +28,6 @@ from tonnage.model.cluster import (
     Labels,
     LabelSelector,
     Node,
-    OddQuantity,
     Owner,
     Pod,
     PodStatus,
@@ -41,7 +40,6 @@ from tonnage.model.cluster import (
     WorkloadSelector,
 )
 from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.quantity import parse_quantity
 from tonnage.wire import objects as w
 
 _BOUND_VOLUMES: Final = (
@@ -255,25 +253,9 @@ def _container(container: w.Container, where: str, notes: Notes) -> Container:
         requests=limits | requests if limits else requests,
         limits=limits,
         requested=frozenset(requests),
-        odd=(*_odd("limits", resources.limits), *_odd("requests", resources.requests)),
         sidecar=container.restart_policy == "Always",
         env=frozenset(variable.name for variable in container.env),
     )
-
-
-def _odd(section: str, quantities: dict[str, str | int | float]) -> tuple[OddQuantity, ...]:
-    """Quantities that ask for a part of a unit."""
-    odd: list[OddQuantity] = []
-    for name, quantity in quantities.items():
-        if isinstance(quantity, int):
-            continue
-        try:
-            value = parse_quantity(str(quantity)) * (1000 if name == "cpu" else 1)
-        except ValueError:
-            continue
-        if value.denominator != 1:
-            odd.append(OddQuantity(section, name, str(quantity)))
-    return tuple(odd)
 
 
 def _host_ports(spec: w.PodSpec) -> tuple[HostPort, ...]:

@@ -10,7 +10,12 @@ from dataclasses import replace
 
 from tonnage.decide.cluster.scheduling import TOTAL, Decision, schedule_on
 from tonnage.decide.cluster.view import View, view_of
-from tonnage.diagnose.admission import explain_over_quota, explain_refused
+from tonnage.diagnose.admission import (
+    explain_over_quota,
+    explain_refused,
+    explain_unreadable,
+    explain_without_class,
+)
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.nodes import node_verdicts
 from tonnage.diagnose.placed import explain_placed
@@ -53,9 +58,16 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
     view = view_of(snapshot, version=version)
+    if any(problem.remedy for problem in manifest.pod.problems):
+        return explain_unreadable(manifest, subject)
+    forbidden = explain_without_class(manifest, subject, view)
+    if forbidden is not None and not manifest.pod.owner:
+        return forbidden
     errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
     if errors:
         return explain_refused(manifest, subject, errors, view)
+    if forbidden is not None:
+        return forbidden
     quotas = list(quota_reasons(manifest.pod, view))
     if quotas:
         return explain_over_quota(manifest, subject, quotas)

@@ -50,7 +50,9 @@ def _head(explanation: Explanation) -> Iterator[str]:
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
     for reason in reasons:
-        yield f"[{reason.layer}] {reason.message}  ({reason.code})"
+        field = reason.facts.get("field")
+        where = f"  at {field}" if isinstance(field, str) and field not in reason.message else ""
+        yield f"[{reason.layer}] {reason.message}{where}  ({reason.code})"
 
 
 def _nodes(nodes: tuple[NodeVerdict, ...]) -> Iterator[str]:
