@@ -159,7 +159,7 @@ class PodSpec(Wire):
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: list[Toleration] = []
-    priority: int = 0
+    priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
     restart_policy: str = "Always"
