@@ -34,7 +34,7 @@ def body(kind: str = "Pod", **spec: Any) -> Body:
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": {"template": {"spec": spec}}}
 
 
-def containers(*resources: Body) -> list[Body]:
+def containers(*resources: Body) -> list[Any]:
     return [{"name": f"c{i}", "image": "i", "resources": found} for i, found in enumerate(resources)]
 
 
@@ -44,7 +44,7 @@ def manifest(found: Body) -> Manifest:
 
 
 def explained(found: Body, *objects: Body) -> Explanation:
-    items = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}, *objects]
+    items: list[Any] = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}, *objects]
     return explain_manifest(manifest(found), snapshot_from_documents([{"kind": "List", "items": items}]))
 
 

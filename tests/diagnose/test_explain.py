@@ -371,7 +371,7 @@ def test_sch_9_the_four_holders_are_named() -> None:
     assert facts["holders"] == [{"pod": f"ml/serve-{i}", "amount": 1} for i in range(4)]
     assert (facts["requested"], facts["free"], facts["allocatable"]) == (1, 0, 4)
     [remedy] = explanation.remedies
-    assert remedy.action.startswith("wait for one of ml/serve-0, ml/serve-1, ml/serve-2, ml/serve-3")
+    assert remedy.action.startswith("wait for 1 of serve-0, serve-1, serve-2, serve-3 on t4-0")
     assert remedy.effect == "fits t4-0"
 
 
@@ -397,7 +397,7 @@ def test_sch_10_a_priority_class_that_would_help_is_offered_with_its_victims() -
     explanation = explained("train", high, *full, pod("train"))
     remedy = explanation.remedies[-1]
     assert remedy.patch == {"spec": {"priorityClassName": "gpu-high"}}
-    assert remedy.effect == "fits a after evicting ml/batch"
+    assert remedy.effect == "fits a after evicting batch"
     manifest = pod("train", priorityClassName="gpu-high")
     assert explained_manifest(manifest, high, *full).placement.nominated == "a"
 

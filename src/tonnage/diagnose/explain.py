@@ -73,7 +73,8 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
         return explain_over_quota(manifest, subject, quotas)
     pod = manifest.pod
     undecided = tuple(f"the scoped quota {name}" for name in scoped_quotas(pod, view))
-    return _explain_waiting(replace(pod, unmodelled=(*pod.unmodelled, *undecided)), subject, view)
+    explanation = _explain_waiting(replace(pod, unmodelled=(*pod.unmodelled, *undecided)), subject, view)
+    return explanation if kind == "Pod" else _for_template(explanation)
 
 
 def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
@@ -83,7 +84,7 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
 
 def _explain_waiting(pod: Pod, subject: Subject, view: View) -> Explanation:
     decision = schedule_on(pod, view, thorough=True)
-    nodes = node_verdicts(decision, view) if not decision.gates and not decision.conflict else ()
+    nodes = node_verdicts(pod, decision, view) if not decision.gates and not decision.conflict else ()
     case = Case(pod, view, decision, nodes)
     reasons = (*_pod_reasons(case), *(reason for rule in RULES for reason in rule.findings(case)))
     verdict = _verdict(case, reasons)
@@ -102,6 +103,15 @@ def _explain_waiting(pod: Pod, subject: Subject, view: View) -> Explanation:
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, verdict),
     )
+
+
+def _for_template(explanation: Explanation) -> Explanation:
+    """The same with patches of the workload, which has its pod under `spec.template`."""
+    remedies = tuple(
+        replace(remedy, patch={"spec": {"template": remedy.patch}}) if remedy.patch else remedy
+        for remedy in explanation.remedies
+    )
+    return replace(explanation, remedies=remedies)
 
 
 def _pod_reasons(case: Case) -> Iterable[Reason]:

@@ -46,6 +46,20 @@ def is_extended(resource: str) -> bool:
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
+def written_amount(name: str, amount: int) -> str:
+    """An amount as people write it.
+
+    >>> written_amount("cpu", 1500), written_amount("memory", 3 * 1024**3)
+    ('1500m', '3Gi')
+    """
+    if name == CPU:
+        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+    for suffix, size in (("Gi", 1024**3), ("Mi", 1024**2)):
+        if name in (MEMORY, EPHEMERAL) and abs(amount) >= size:
+            return f"{amount / size:.4g}{suffix}"
+    return f"{amount}"
+
+
 def add(total: dict[str, int], amounts: Requests) -> None:
     """Add `amounts` to `total` in place."""
     for name, amount in amounts.items():
