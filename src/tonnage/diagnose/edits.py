@@ -142,6 +142,17 @@ def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
     )
 
 
+def single(resource: str) -> Edit:
+    """Ask for one of a resource in every container that asks for more."""
+
+    def on_pod(pod: Pod) -> Pod:
+        return _with_amounts(
+            pod, lambda amounts: {n: min(a, 1) if n == resource else a for n, a in amounts.items()}
+        )
+
+    return Edit(f"single {resource}", f"ask for 1 {resource} in each container", 4, on_pod=on_pod)
+
+
 def wait_for(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
     """Wait until enough pods on the node end: the fewest that free what is short, the largest first."""
     resource = str(reason.facts.get("resource", ""))

@@ -20,7 +20,7 @@ from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.nodes import node_verdicts
 from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.quota import quota_reasons, scoped_quotas
-from tonnage.diagnose.remedies import remedies_for
+from tonnage.diagnose.remedies import one_of_each, remedies_for
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.wording import summary
 from tonnage.model.cluster import Manifest, Pod, Snapshot
@@ -89,7 +89,9 @@ def _explain_waiting(pod: Pod, subject: Subject, view: View) -> Explanation:
     reasons = (*_pod_reasons(case), *(reason for rule in RULES for reason in rule.findings(case)))
     verdict = _verdict(case, reasons)
     layer = None if verdict is Verdict.FITS else _layer(case, reasons)
-    remedies = remedies_for(case) if decision.chosen is None and nodes and not decision.unmodelled else ()
+    remedies: tuple[Remedy, ...] = ()
+    if verdict is not Verdict.FITS and nodes and not decision.unmodelled:
+        remedies = remedies_for(case) if decision.chosen is None else one_of_each(case, reasons)
     return Explanation(
         subject=subject,
         verdict=verdict,
@@ -204,4 +206,4 @@ def _with_last_words(
     """When nothing that can be tried helps, what the reasons themselves advise."""
     if remedies or verdict is Verdict.FITS:
         return remedies
-    return tuple(Remedy(reason.remedy, reason.message) for reason in reasons if reason.remedy)
+    return tuple(Remedy(action, "") for action in dict.fromkeys(r.remedy for r in reasons) if action)

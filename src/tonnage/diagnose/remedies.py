@@ -9,12 +9,12 @@ from typing import Final
 from tonnage.decide.cluster.scheduling import schedule_on
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.edits import Edit, edits_for
+from tonnage.diagnose.edits import Edit, edits_for, single
 from tonnage.diagnose.patch import patch_of
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonObject
-from tonnage.model.verdict import Remedy
+from tonnage.model.verdict import Code, Reason, Remedy
 
 _MOST_TRIALS: Final = 24
 _MOST_OFFERED: Final = 6
@@ -53,6 +53,13 @@ def remedies_for(case: Case) -> tuple[Remedy, ...]:
     ranked = [*found.values(), *_waiting(waits, case), *_by_priority(case)]
     ranked.sort(key=lambda pair: pair[0])
     return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
+
+
+def one_of_each(case: Case, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
+    """Asking for one of each shared resource of which a node gives no more, where that places the pod."""
+    names = {str(r.facts["resource"]) for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE}
+    edits = tuple(single(name) for name in sorted(names))
+    return (_remedy(_Plan(edits), case),) if edits and _places(edits, case) else ()
 
 
 def _least(plan: _Plan, case: Case) -> _Plan | None:

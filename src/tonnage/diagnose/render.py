@@ -84,6 +84,7 @@ def _scores(explanation: Explanation) -> Iterator[str]:
 def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
     for number, remedy in enumerate(remedies, 1):
         yield f"{number}. {remedy.action}"
-        yield f"   -> {remedy.effect}"
+        if remedy.effect:
+            yield f"   -> {remedy.effect}"
         if remedy.patch:
             yield f"   patch: {json.dumps(remedy.patch, separators=(', ', ': '))}"
