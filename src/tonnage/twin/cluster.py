@@ -96,7 +96,10 @@ class Cluster:
 
         The agents find the API server by `kubeconfig`, which the caller has written from the endpoint.
         """
-        self._run("controllers", run_controllers(self.api, self._clock))
+        self._run(
+            "controllers",
+            run_controllers(self.api, self._clock, root_ca=self._authority.certificate_pem.decode()),
+        )
         self._run("scheduler", Scheduler(self.api, self._clock, version=self._scenario.server_version).run())
         serving = self._authority.issue("kubelet", hosts=[LOOPBACK, "localhost"], server=True)
         self._kubelets = KubeletServer(self._authority.certificate_pem, serving)

@@ -277,6 +277,7 @@ class WorkloadStatus(Wire):
     number_unavailable: int = 0
     updated_number_scheduled: int = 0
     collision_count: int | None = None
+    terminating_replicas: int | None = None
     conditions: list[Condition] = []
 
 
