@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
-from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario
+from tonnage.cli.options import STATE_HELP, Common, common_options, complete_lab, complete_scenario, examples
 from tonnage.cli.places import state_folder
 from tonnage.cli.readiness import Readiness
 from tonnage.cli.state import Running, StateFolder
@@ -32,7 +32,15 @@ class UpOptions:
     lab: str | None = None
 
 
-@click.command(help="Start the embedded cluster with a GPU fleet.")
+@click.command(
+    help="Start the embedded cluster with a GPU fleet.",
+    epilog=examples(
+        "tonnage up                                # until Ctrl-C",
+        'eval "$(tonnage up --detach)"             # in the background, KUBECONFIG set',
+        "tonnage up --scenario my-fleet.yaml --nodes 100",
+        "tonnage up --lab time-slicing             # and a lab on it",
+    ),
+)
 @click.option(
     "--scenario",
     shell_complete=complete_scenario,
@@ -41,9 +49,18 @@ class UpOptions:
 )
 @click.option("--nodes", type=int, metavar="N", help="Scale the fleet to N nodes.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: any free]."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="Port of the API server [default: any free].",
 )
-@click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Folder for what it keeps.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help=STATE_HELP,
+)
 @click.option("--detach", is_flag=True, help="Return once the fleet is up; tonnage down ends it.")
 @click.option(
     "--lab",
