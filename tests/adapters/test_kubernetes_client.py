@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from tonnage.adapters.kubernetes.answers import lines
+from tonnage.adapters.kubernetes.answers import decoded, lines
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.kubernetes.kubeconfig import target
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
@@ -24,6 +25,7 @@ from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer, Endpoint
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.pki import Authority
+from tonnage.wire import objects as w
 from tonnage.wire.kinds import NAMESPACE
 
 
@@ -258,6 +260,13 @@ async def test_lines_end_at_newlines_only_wherever_the_chunks_end() -> None:
     for size in (1, 2, 3, 7, 1000):
         found = [line async for line in lines(chunks(size))]
         assert found == [b"one \xe2\x80\xa8 line", '{"a": "\x85"}'.encode(), b"last"]
+
+
+def test_null_in_an_answer_is_as_if_absent() -> None:
+    node = decoded(msgspec.json.Decoder(w.Node), b'{"status": {"images": [{"names": null, "sizeBytes": 1}]}}')
+    assert node.status.images == [w.ContainerImage(size_bytes=1)]
+    with pytest.raises(ClusterError, match="cannot be read"):
+        decoded(msgspec.json.Decoder(w.Node), b'{"status": {"images": 1}}')
 
 
 def test_the_door_costs_nothing_until_it_is_used() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
 from tonnage.adapters.reading_gpu import gpu_status_from
+from tonnage.decide.cluster.requests import pod_requests
 from tonnage.model.cluster import LabelSelector, Pod, Requirement
 from tonnage.model.errors import ConfigError
 from tonnage.wire import objects as w
@@ -62,6 +63,14 @@ def test_claims_and_bound_volumes_are_named_as_not_modelled() -> None:
     assert pod.unmodelled == ("resource claims (gpu)", "volume data (persistentVolumeClaim)")
 
 
+def test_a_pod_level_limit_is_a_request_only_where_no_container_asks() -> None:
+    level = {"limits": {"cpu": "8", "memory": "8Gi", "hugepages-2Mi": "4Mi"}, "requests": {"memory": "1Gi"}}
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    pod = read(resources=level, containers=[container])
+    assert pod.pod_requests == {"memory": 2**30, "hugepages-2Mi": 2**22}
+    assert pod_requests(pod) == {"cpu": 1000, "memory": 2**30, "hugepages-2Mi": 2**22}
+
+
 def test_a_priority_class_gives_its_value_where_admission_has_not() -> None:
     classes = [
         w.PriorityClass(metadata=w.ObjectMeta(name="high"), value=100, preemption_policy="Never"),
@@ -71,9 +80,15 @@ def test_a_priority_class_gives_its_value_where_admission_has_not() -> None:
         w.Pod(metadata=w.ObjectMeta(name="a"), spec=w.PodSpec(priority_class_name="high")),
         w.Pod(metadata=w.ObjectMeta(name="b")),
         w.Pod(metadata=w.ObjectMeta(name="c"), spec=w.PodSpec(priority_class_name="high", priority=5)),
+        w.Pod(metadata=w.ObjectMeta(name="older than the default class"), spec=w.PodSpec(priority=0)),
     ]
     snapshot = snapshot_from([*classes, *pods])
-    assert [(p.priority, p.may_preempt) for p in snapshot.pods] == [(100, False), (7, True), (5, True)]
+    assert [(p.priority, p.may_preempt) for p in snapshot.pods] == [
+        (100, False),
+        (7, True),
+        (5, True),
+        (0, True),
+    ]
 
 
 def test_the_agents_status_is_read_with_holders_and_refused_configuration() -> None:
@@ -88,7 +103,7 @@ def test_the_agents_status_is_read_with_holders_and_refused_configuration() -> N
     }
     status = gpu_status_from(msgspec.convert({"metadata": {"name": "a"}, "status": body}, w.NodeGPUStatus))
     assert (status.replicas, status.single_requests) == ({GPU: 4}, frozenset({GPU}))
-    assert status.problems == ("configuration 'x' refused, built-in kept: no such key", "driver old")
+    assert status.problems == ("configuration refused, built-in kept: no such key", "driver old")
     assert (status.devices[0].healthy, status.devices[0].holders[0].pod) == (False, "p")
 
 
@@ -166,7 +181,7 @@ def test_manifests_of_workloads_are_their_templates() -> None:
         "spec": {"template": template},
     }
     [manifest] = manifests_from_documents([job, {"kind": "ConfigMap"}], namespace="ml")
-    assert (manifest.kind, manifest.name, manifest.prefix) == ("Job.batch", "j", "spec.template.")
+    assert (manifest.kind, manifest.name) == ("Job.batch", "j")
     assert (manifest.pod.key, manifest.pod.labels) == (("ml", "j"), {"app": "x"})
     with pytest.raises(ConfigError, match="nothing in it makes a pod"):
         manifests_from_documents([{"kind": "ConfigMap"}])

@@ -174,6 +174,23 @@ async def test_the_end_of_a_pod_makes_us_ask_kubelet_at_once(bench: Bench) -> No
     assert bench.kubelet.asked <= asked + 3
 
 
+async def test_a_pod_too_short_lived_to_be_seen_is_over_once_no_pod_can_be_the_one(bench: Bench) -> None:
+    await bench.start()
+    started = bench.clock.monotonic()
+    await bench.holders.take([TAKEN])
+    await bench.until(lambda: not bench.holders.holds)
+    assert bench.clock.monotonic() - started < UNSEEN_S
+
+
+async def test_a_pod_that_still_waits_for_its_device_keeps_the_answer(bench: Bench) -> None:
+    container = {"name": "main", "resources": {"limits": {GPU: "1"}}}
+    bench.cluster.put(POD, "train", "ml", metadata={"uid": "uid-1"}, spec={"containers": [container]})
+    await bench.start()
+    await bench.holders.take([TAKEN])
+    await bench.later(UNSEEN_S / 2)
+    assert bench.holders.holds == (Hold(GPU, ("GPU-0",)),)
+
+
 async def test_a_checkpoint_without_sense_frees_nothing(bench: Bench) -> None:
     await bench.start()
     await bench.holders.take([TAKEN])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,9 +102,9 @@ def test_a_manifest_that_fits_and_one_that_does_not(
     ("arguments", "found"),
     [
         pytest.param(["explain"], "pod NAME or -f FILE", id="nothing to explain"),
-        pytest.param(["explain", "pod"], "pod NAME is expected", id="no name"),
+        pytest.param(["explain", "pod"], "which pod?", id="no name"),
         pytest.param(["explain", "node", "x"], "pod NAME is expected, not node x", id="another kind"),
-        pytest.param(["explain", "pod", "a", "b"], "pod NAME is expected", id="two names"),
+        pytest.param(["explain", "pod", "a", "b"], "which pod?", id="two names"),
         pytest.param(["explain", "pod", "tran", "-n", "ml"], "did you mean train?", id="a misspelt pod"),
         pytest.param(["explain", "pod", "train"], "it is in ml: -n ml", id="another namespace"),
         pytest.param(
@@ -214,3 +216,59 @@ def test_wrong_agent_options_are_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_table_has_no_blanks_at_line_ends() -> None:
     assert table(["A", "BB"], [["long", "x"], ["s", ""]]) == "A      BB\nlong   x\ns"
+
+
+MISSPELT = TOLERATING.replace("containers:", "contaners:")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "found"),
+    [
+        pytest.param(
+            MISSPELT, ":6:3 spec.contaners\n  remedy: did you mean containers?", id="a misspelt field"
+        ),
+        pytest.param(
+            "kind: List\napiVersion: v1\nitems: [{kind: Pod, apiVersion: v1, spec: {nodeSelektor: {}}}]",
+            "items[0].spec.nodeSelektor\n  remedy: did you mean nodeSelector?",
+            id="a misspelt field in a List",
+        ),
+        pytest.param(TOLERATING.replace("v1", "v2"), "write apiVersion: v1", id="a version nobody serves"),
+        pytest.param(TOLERATING.replace("apiVersion: v1\n", ""), "apiVersion\n  remedy", id="no version"),
+        pytest.param(TOLERATING.replace("name: c,", "name: c, name: d,"), "duplicate key", id="a key twice"),
+    ],
+)
+def test_a_manifest_that_the_server_would_refuse_is_refused_with_its_line(
+    cluster: str, manifest: str, found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pod.yaml").write_text(manifest)
+    assert run(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", cluster], "tonnage") == 2
+    assert found in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        pytest.param(b"[" * 100_000 + b"]" * 100_000, "nested too deeply", id="a hundred thousand brackets"),
+        pytest.param(b'{"kind": "List", "kind": "Pod"}', "duplicate key kind", id="a key twice"),
+        pytest.param(b'{"kind": }', ":1:10", id="broken JSON is placed"),
+        pytest.param(b"\xff\xfe\x00", "no UTF-8 text", id="no text"),
+        pytest.param(b"", "no Kubernetes object in it", id="nothing"),
+    ],
+)
+def test_a_hostile_snapshot_is_one_error(
+    content: bytes, found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cluster.json").write_bytes(content)
+    assert run(["status", "--snapshot", str(tmp_path / "cluster.json")], "tonnage") == 2
+    assert found in capsys.readouterr().err
+
+
+def test_a_manifest_and_a_snapshot_can_come_from_stdin(cluster: str) -> None:
+    for arguments, text in (
+        (["explain", "-f", "-", "--snapshot", cluster], TOLERATING),
+        (["explain", "pod", "train", "-n", "ml", "--snapshot", "-"], CLUSTER),
+    ):
+        command = [sys.executable, "-m", "tonnage", *arguments]
+        asked = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        assert asked.returncode in (0, 1), asked.stderr
+        assert asked.stdout.startswith("Pod ")

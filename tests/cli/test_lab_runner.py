@@ -235,7 +235,24 @@ async def test_an_outcome_shows_what_was_seen_and_every_mark(bench: Bench) -> No
 def test_long_output_loses_its_middle() -> None:
     lines = "\n".join(f"line {number}" for number in range(100))
     shown = render_outcome(StepReport("t", "kubectl x", 0, lines, "", 1)).splitlines()
-    assert len(shown) == 12
+    assert len(shown) == 32
     assert shown[0].strip() == "line 0"
     assert shown[-1].strip() == "line 99"
-    assert "89 lines" in shown[7]
+    assert "69 lines" in shown[23]
+
+
+def test_of_long_json_only_its_length_is_shown() -> None:
+    document = json.dumps(dict.fromkeys("abcdefghij", 1), indent=1)
+    shown = render_outcome(StepReport("t", "kubectl x", 0, document, "", 1))
+    assert shown.strip() == "{... 12 lines of JSON ...}"
+
+
+@pytest.mark.parametrize(
+    ("making", "deleted"),
+    [("kubectl say namespace/x", True), ("kubectl fail 1", False)],
+    ids=["what the lab made is deleted", "what was there before stays"],
+)
+async def test_the_clean_up_deletes_what_its_lab_made(bench: Bench, making: str, deleted: bool) -> None:
+    lab = bench.lab(f"[{{run: NS=$({making})}}]", "[{run: kubectl say delete $NS}]")
+    report = await bench.run(lab)
+    assert [step.stdout for step in report.cleanup] == (["delete namespace/x\n"] if deleted else [])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.cluster.matching import requirement_holds, term_matches, tolerates
-from tonnage.decide.cluster.requests import pod_requests
+from tonnage.decide.cluster.requests import pod_requests, scored_requests
 from tonnage.decide.cluster.scheduling import Decision, schedule
 from tonnage.decide.cluster.versions import known_releases, profile_for
 from tonnage.decide.cluster.view import NodeView
@@ -103,6 +103,25 @@ def test_init_containers_count_at_their_peak_and_sidecars_throughout() -> None:
         overhead={"cpu": 250},
     )
     assert pod_requests(both) == {GPU: 5, "cpu": 250}
+
+
+@pytest.mark.parametrize(
+    ("pod_level", "containers", "counted"),
+    [
+        pytest.param({}, [{"cpu": 500}, {}], (600, 2 * 200 << 20), id="who names none counts as small"),
+        pytest.param({}, [{"cpu": 0}], (0, 200 << 20), id="zero is named"),
+        pytest.param({"cpu": 300}, [{}, {}], (300, 2 * 200 << 20), id="the pod's own amount covers all"),
+        pytest.param(
+            {"cpu": 2000}, [{"memory": 5}, {}], (2000, 5), id="no small ones beside pod-level requests"
+        ),
+        pytest.param({GPU: 1}, [{"cpu": 5}, {}], (105, 2 * 200 << 20), id="devices are never pod-level"),
+    ],
+)
+def test_what_a_running_pod_counts_in_scores(
+    pod_level: dict[str, int], containers: list[dict[str, int]], counted: tuple[int, int]
+) -> None:
+    made = Pod("p", containers=tuple(Container(requests=c) for c in containers), pod_requests=pod_level)
+    assert scored_requests(made, pod_level=True) == counted
 
 
 @given(

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tonnage.decide.node.advertise import advertise, uses_of
 from tonnage.decide.node.allocate import allocate
-from tonnage.decide.node.ledger import UNSEEN_S, Entry, Evidence, Ledger, gather, holds_of, record, settle
+from tonnage.decide.node.ledger import (
+    UNSEEN_S,
+    Census,
+    Claim,
+    Entry,
+    Evidence,
+    Ledger,
+    gather,
+    holds_of,
+    record,
+    settle,
+)
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Device, Inventory
 from tonnage.model.names import GPU, ResourceName
@@ -43,6 +57,29 @@ def test_an_entry_never_seen_is_kept_for_a_bounded_time() -> None:
     empty = Evidence((), 2, final=True)
     assert settle((entry(),), empty, now=UNSEEN_S) == (entry(),)
     assert settle((entry(),), empty, now=UNSEEN_S + 1) == ()
+
+
+TRAIN = Claim("ml", "train", GPU, 1)
+
+
+@pytest.mark.parametrize(
+    ("census", "shown", "kept"),
+    [
+        pytest.param(Census(1, ()), (), False, id="no living pod asks for it"),
+        pytest.param(Census(0, ()), (), True, id="asked before the answer"),
+        pytest.param(Census(1, (TRAIN,)), (), True, id="a pod without its device"),
+        pytest.param(Census(1, (TRAIN,)), (replace(HELD, ids=("b",)),), False, id="a pod that has its own"),
+        pytest.param(Census(1, (replace(TRAIN, count=2),)), (replace(HELD, ids=("b",)),), True, id="half"),
+        pytest.param(Census(1, (replace(TRAIN, count=None),)), (HELD,), True, id="an init container's"),
+        pytest.param(Census(1, (replace(TRAIN, resource="x"),)), (), False, id="asks for something else"),
+    ],
+)
+def test_an_entry_that_no_living_pod_can_be_waiting_for_is_over(
+    census: Census, shown: tuple[Hold, ...], kept: bool
+) -> None:
+    evidence = Evidence(shown, 2, final=True, shown=shown)
+    left = settle((entry(id="c"),), evidence, now=1, census=census)
+    assert bool(left) is kept
 
 
 def test_a_question_asked_before_the_answer_says_nothing() -> None:

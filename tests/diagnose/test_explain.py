@@ -371,7 +371,7 @@ def test_sch_9_the_four_holders_are_named() -> None:
     assert facts["holders"] == [{"pod": f"ml/serve-{i}", "amount": 1} for i in range(4)]
     assert (facts["requested"], facts["free"], facts["allocatable"]) == (1, 0, 4)
     [remedy] = explanation.remedies
-    assert remedy.action.startswith("wait for one of ml/serve-0, ml/serve-1, ml/serve-2, ml/serve-3")
+    assert remedy.action.startswith("wait for 1 of serve-0, serve-1, serve-2, serve-3 on t4-0")
     assert remedy.effect == "fits t4-0"
 
 
@@ -397,7 +397,7 @@ def test_sch_10_a_priority_class_that_would_help_is_offered_with_its_victims() -
     explanation = explained("train", high, *full, pod("train"))
     remedy = explanation.remedies[-1]
     assert remedy.patch == {"spec": {"priorityClassName": "gpu-high"}}
-    assert remedy.effect == "fits a after evicting ml/batch"
+    assert remedy.effect == "fits a after evicting batch"
     manifest = pod("train", priorityClassName="gpu-high")
     assert explained_manifest(manifest, high, *full).placement.nominated == "a"
 
@@ -476,7 +476,7 @@ def test_a_running_pod_is_shown_with_its_devices() -> None:
             "UnexpectedAdmissionError",
             "Allocate failed due to rpc error: maximum request size for shared resources is 1",
             Layer.PLUGIN,
-            Code.KUBELET_REJECTED,
+            Code.SHARED_REQUEST_TOO_LARGE,
         ),
         (
             "UnexpectedAdmissionError",
@@ -516,9 +516,7 @@ def test_a_refused_configuration_is_told_beside_the_refusal() -> None:
         "p", node("a", A100, devices={GPU: "0"}), pod("p", {SHARED: "1"}), status_of("a", config=config)
     )
     told = [r.message for r in explanation.reasons if r.code is Code.GPU_CONFIG_REFUSED]
-    assert told == [
-        "the node's agent reports: configuration 'timeslice-4' refused, built-in kept: replicas: at least 2"
-    ]
+    assert told == ["the node's agent reports: configuration refused, built-in kept: replicas: at least 2"]
 
 
 def test_a_container_that_cannot_start_is_a_matter_of_the_runtime() -> None:

@@ -32,6 +32,7 @@ class Api(LocalKubernetes):
         self.bindings: list[tuple[str, str]] = []
         self.refuse_binding: list[ApiError] = []
         self.mute_at_binding = False
+        self.mute_at_eviction = False
         self.heard = asyncio.Event()
         self.heard.set()
 
@@ -46,6 +47,11 @@ class Api(LocalKubernetes):
         if self.mute_at_binding:
             self.heard.clear()
 
+    async def delete(self, kind: Kind[T], name: str, **options: Any) -> None:
+        await super().delete(kind, name, **options)
+        if self.mute_at_eviction:
+            self.heard.clear()
+
     async def watch(self, kind: Kind[T], **options: Any) -> AsyncIterator[Change[T]]:
         async for change in super().watch(kind, **options):
             await self.heard.wait()
@@ -56,6 +62,8 @@ class Api(LocalKubernetes):
         metadata: Body = {"name": name, "labels": {"kubernetes.io/hostname": name}}
         status: Body = {"allocatable": amounts, "capacity": amounts}
         await self.create(kinds.NODE, {"metadata": metadata, "spec": spec, "status": status})
+        ready: JsonObject = {"spec": {"taints": spec.get("taints") or None}}
+        await self.patch(kinds.NODE, name, ready, patch_type=PatchType.MERGE)
 
     async def pod(self, name: str, *, labels: Body | None = None, **spec: Any) -> None:
         resources = {"limits": {"nvidia.com/gpu": "1"}}
@@ -285,6 +293,25 @@ async def test_a_nominated_node_is_kept_from_pods_that_are_no_more_important(
         await clock.settle()
         await clock.advance(30)
         assert api.bindings == [("train", "a")]
+
+
+async def test_two_preemptors_never_count_on_the_same_victim_before_the_watch_shows_the_first(
+    api: Api, clock: VirtualClock
+) -> None:
+    await api.node("a", gpus=2)
+    await api.classes(high=1000)
+    for name in ("one", "two"):
+        await api.pod(name, nodeName="a")
+    async with running(api, clock):
+        api.mute_at_eviction = True
+        for name in ("train", "tune"):
+            await api.pod(name, priorityClassName="high")
+        await clock.settle()
+        assert [name for name in ("one", "two") if (await api.read(name)).metadata.deletion_timestamp] == [
+            "one",
+            "two",
+        ]
+        api.heard.set()
 
 
 async def test_an_affinity_is_tried_again_when_its_pod_arrives(api: Api, clock: VirtualClock) -> None:

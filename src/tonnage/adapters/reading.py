@@ -28,7 +28,6 @@ from tonnage.model.cluster import (
     Labels,
     LabelSelector,
     Node,
-    OddQuantity,
     Owner,
     Pod,
     PodStatus,
@@ -41,7 +40,6 @@ from tonnage.model.cluster import (
     WorkloadSelector,
 )
 from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.quantity import parse_quantity
 from tonnage.wire import objects as w
 
 _BOUND_VOLUMES: Final = (
@@ -63,9 +61,7 @@ def pod_from(pod: w.Pod) -> Pod:
     spec, meta = pod.spec, pod.metadata
     containers = _containers(spec.containers, "spec.containers", notes)
     init = _containers(spec.init_containers, "spec.initContainers", notes)
-    pod_level = spec.resources or w.ResourceRequirements()
-    level = {**pod_level.limits, **pod_level.requests}
-    pod_requests = amounts(level, "spec.resources.requests", notes)
+    pod_requests = amounts(_pod_level_requests(spec), "spec.resources.requests", notes)
     overhead = amounts(spec.overhead, "spec.overhead", notes)
     unread = tuple(f"unreadable {problem.where}" for problem in notes.problems)
     return Pod(
@@ -77,7 +73,7 @@ def pod_from(pod: w.Pod) -> Pod:
         owner=_owner(meta),
         node_name=spec.node_name,
         scheduler_name=spec.scheduler_name or "default-scheduler",
-        priority=spec.priority,
+        priority=spec.priority or 0,
         priority_class=spec.priority_class_name,
         may_preempt=spec.preemption_policy != "Never",
         containers=containers,
@@ -109,7 +105,7 @@ def node_from(node: w.Node) -> Node:
         taints=tuple(Taint(t.key, t.value, t.effect) for t in node.spec.taints),
         allocatable=amounts(node.status.allocatable, "status.allocatable", notes),
         capacity=amounts(node.status.capacity, "status.capacity", notes),
-        images={_tagged(name): i.size_bytes for i in node.status.images for name in i.names},
+        images={name: i.size_bytes for i in reversed(node.status.images) for name in i.names},
         ready=None if ready is None else ready.status == "True",
         ready_message=ready.message if ready else "",
         problems=tuple(notes.problems),
@@ -121,7 +117,8 @@ class _Parts:
     """A snapshot under way."""
 
     nodes: list[Node] = field(default_factory=list)
-    pods: list[Pod] = field(default_factory=list)
+    pods: list[tuple[Pod, bool]] = field(default_factory=list)
+    """With whether the pod has yet to be given its priority."""
     classes: list[PriorityClass] = field(default_factory=list)
     namespaces: dict[str, Labels] = field(default_factory=dict)
     budgets: list[DisruptionBudget] = field(default_factory=list)
@@ -134,7 +131,7 @@ class _Parts:
         meta = obj.metadata
         match obj:
             case w.Pod():
-                self.pods.append(pod_from(obj))
+                self.pods.append((pod_from(obj), obj.spec.priority is None))
             case w.Node():
                 self.nodes.append(node_from(obj))
             case w.PriorityClass():
@@ -164,7 +161,7 @@ def snapshot_from(
         parts.take(obj)
     return Snapshot(
         nodes=tuple(parts.nodes),
-        pods=tuple(with_priority(pod, parts.classes) for pod in parts.pods),
+        pods=tuple(with_priority(pod, parts.classes) if bare else pod for pod, bare in parts.pods),
         priority_classes=tuple(parts.classes),
         namespaces=parts.namespaces,
         budgets=tuple(parts.budgets),
@@ -255,25 +252,19 @@ def _container(container: w.Container, where: str, notes: Notes) -> Container:
         requests=limits | requests if limits else requests,
         limits=limits,
         requested=frozenset(requests),
-        odd=(*_odd("limits", resources.limits), *_odd("requests", resources.requests)),
         sidecar=container.restart_policy == "Always",
         env=frozenset(variable.name for variable in container.env),
     )
 
 
-def _odd(section: str, quantities: dict[str, str | int | float]) -> tuple[OddQuantity, ...]:
-    """Quantities that ask for a part of a unit."""
-    odd: list[OddQuantity] = []
-    for name, quantity in quantities.items():
-        if isinstance(quantity, int):
-            continue
-        try:
-            value = parse_quantity(str(quantity)) * (1000 if name == "cpu" else 1)
-        except ValueError:
-            continue
-        if value.denominator != 1:
-            odd.append(OddQuantity(section, name, str(quantity)))
-    return tuple(odd)
+def _pod_level_requests(spec: w.PodSpec) -> dict[str, str | int | float]:
+    """`spec.resources.requests`; where neither it nor a container asks, the limit counts."""
+    if spec.resources is None:
+        return {}
+    parts = [c.resources for c in (*spec.containers, *spec.init_containers)]
+    asked = {name for part in parts for name in (*part.limits, *part.requests)}
+    limits = {name: amount for name, amount in spec.resources.limits.items() if name not in asked}
+    return limits | spec.resources.requests
 
 
 def _host_ports(spec: w.PodSpec) -> tuple[HostPort, ...]:
@@ -313,7 +304,8 @@ def _pod_status(pod: w.Pod) -> PodStatus:
         nominated_node=status.nominated_node_name,
         unschedulable_message=scheduled.message if scheduled and scheduled.status == "False" else "",
         terminating=pod.metadata.deletion_timestamp is not None,
-        preempted=disrupted is not None and disrupted.reason == "PreemptionByScheduler",
+        preempted=disrupted is not None
+        and (disrupted.status, disrupted.reason) == ("True", "PreemptionByScheduler"),
         waiting=_waits([*status.init_container_statuses, *status.container_statuses]),
     )
 
@@ -327,7 +319,3 @@ def _waits(statuses: Iterable[dict[str, Any]]) -> tuple[ContainerWait, ...]:
             reason, message = str(waiting.get("reason", "")), str(waiting.get("message", ""))
             found.append(ContainerWait(str(status.get("name", "")), reason, message))
     return tuple(found)
-
-
-def _tagged(image: str) -> str:
-    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -10,12 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.adapters.reading import pod_from, snapshot_from, with_priority
-from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot
+from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue
+from tonnage.model.quantity import canonical_quantity
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.kinds import Kind
+from tonnage.wire.nulls import converted
 
 _KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.POD,
@@ -57,7 +60,7 @@ def snapshot_from_documents(
         if kind is None:
             continue
         try:
-            objects.append(msgspec.convert(item, kind.type))
+            objects.append(converted(item, kind.type))
         except msgspec.ValidationError as error:
             problems.append(_problem(where, str(error)))
     if not found:
@@ -99,19 +102,44 @@ def manifests_from_documents(
 def _manifest(item: dict[str, JsonValue], namespace: str) -> Manifest | None:
     kind = item.get("kind")
     if kind == "Pod":
-        pod = pod_from(_in_namespace(msgspec.convert(item, w.Pod), namespace))
-        return Manifest("Pod", pod.name, pod)
+        written = _in_namespace(converted(item, w.Pod), namespace)
+        pod = pod_from(written)
+        return Manifest("Pod", pod.name, pod, _amounts(written, "spec"))
     if not isinstance(kind, str) or kind not in _TEMPLATES:
         return None
     spec = item.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
-    outer = msgspec.convert({"metadata": item.get("metadata") or {}}, w.Object)
-    inner = msgspec.convert(template if isinstance(template, dict) else {}, w.Pod)
+    outer = converted({"metadata": item.get("metadata") or {}}, w.Object)
+    inner = converted(template if isinstance(template, dict) else {}, w.Pod)
     inner.metadata.name = outer.metadata.name
-    inner.metadata.namespace = outer.metadata.namespace
-    pod = pod_from(_in_namespace(inner, namespace))
-    owner = Owner(kind, outer.metadata.name)
-    return Manifest(_TEMPLATES[kind], outer.metadata.name, replace(pod, owner=owner), "spec.template.")
+    inner.metadata.namespace = outer.metadata.namespace or namespace
+    pod = replace(pod_from(inner), owner=Owner(kind, outer.metadata.name))
+    return Manifest(_TEMPLATES[kind], outer.metadata.name, pod, _amounts(inner, "spec.template.spec"))
+
+
+def _amounts(pod: w.Pod, where: str) -> tuple[WrittenAmounts, ...]:
+    return tuple(
+        WrittenAmounts(
+            container.name,
+            f"{where}.{section}[{index}].resources",
+            _canonical(container.resources.limits),
+            _canonical(container.resources.requests),
+        )
+        for section, containers in (
+            ("containers", pod.spec.containers),
+            ("initContainers", pod.spec.init_containers),
+        )
+        for index, container in enumerate(containers)
+    )
+
+
+def _canonical(quantities: Mapping[str, str | int | float]) -> dict[str, str]:
+    """Readable quantities as the API server writes them; the others are problems of the pod."""
+    found: dict[str, str] = {}
+    for name, quantity in quantities.items():
+        with suppress(ValueError):
+            found[name] = canonical_quantity(str(quantity))
+    return found
 
 
 def _in_namespace(pod: w.Pod, namespace: str) -> w.Pod:

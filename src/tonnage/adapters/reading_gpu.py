@@ -20,14 +20,17 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         single_requests=frozenset(
             _text(r.get("name")) for r in resources if r.get("failRequestsGreaterThanOne") is True
         ),
+        config=_source(body.get("config")),
     )
 
 
 def _refused_config(config: object) -> Iterator[str]:
     if isinstance(config, dict) and _text(config.get("error")):
-        key = _text(config.get("key"))
-        asked = f"configuration {key!r}" if key else "configuration"
-        yield f"{asked} refused, {_text(config.get('source')) or 'the last good one'} kept: {config['error']}"
+        yield f"configuration refused, {_source(config) or 'the last good one'} kept: {config['error']}"
+
+
+def _source(config: object) -> str:
+    return _text(config.get("source")) if isinstance(config, dict) else ""
 
 
 def _device(device: Mapping[str, object]) -> GpuDevice:

@@ -148,14 +148,15 @@ class DevicePlugin:
         if not self._stale or inventory is None or config is None or not self._holders.known:
             return
         self._stale = False
-        plan, holds = share(inventory, config.config), self._holders.holds
+        old, holds = self.offer, self._holders.holds
+        same = old is not None and old.inventory is inventory and old.config is config
+        plan = old.plan if old is not None and same else share(inventory, config.config)
         offer = Offer(inventory, config, plan, holds, advertise(plan, holds))
         self._holders.contested = any(
-            shown.healthy is not slot.healthy
-            for resource, shown_resource in zip(plan.resources, offer.advertised, strict=True)
-            for slot, shown in zip(resource.slots, shown_resource.slots, strict=True)
+            shown.slots is not resource.slots
+            for resource, shown in zip(plan.resources, offer.advertised, strict=True)
         )
-        if offer != self.offer:
+        if offer != old:
             self.offer = offer
             self._on_offer(offer)
 

@@ -106,13 +106,16 @@ class Holders:
             before = self.holds
             listed = None if shown is None else shown.holds
             self._evidence = gather(self._evidence, listed, reserved, order=order, settled=settled)
-            ledger = settle(self._ledger, self._evidence, now=self._clock.monotonic())
+            now = self._clock.monotonic()
+            ledger = settle(self._ledger, self._evidence, now=now, census=self._pods.census)
             if ledger != self._ledger:
                 self._ledger = ledger
                 try:
                     await self._save(ledger)
                 except HardwareError as error:  # the older file only remembers more
                     self._complain("ledger not written", str(error))
+        if any(not entry.seen and entry.order <= order for entry in ledger):
+            self._pods.count(order)
         if not self.known or self.holds != before:
             self.known = True
             self._on_change()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tonnage.adapters.informer import Informer, key_of
 from tonnage.agent.world import World
+from tonnage.decide.node.ledger import Census, Claim
 from tonnage.model.errors import ClusterError
+from tonnage.model.quantity import integer_value
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
 
@@ -30,9 +33,11 @@ class NodePods:
         self._selector = f"spec.nodeName={world.node}"
         self._over: frozenset[str] = frozenset()
         self._doubtful: frozenset[str] = frozenset()
+        self._order = 0
         self._doubt = asyncio.Event()
         self._informer: Informer[Pod] | None = None
         self._synced = False
+        self.census = Census()
 
     async def run(self) -> None:
         """Follow the pods until cancelled."""
@@ -74,9 +79,15 @@ class NodePods:
             self._doubt.set()
         return self._over
 
+    def count(self, order: int) -> None:
+        """Take a census in the background for the question of that number; `on_change` follows."""
+        if self._api is not None and order > self.census.order:
+            self._order = order
+            self._doubt.set()
+
     async def _inquire(self) -> None:
         assert self._api is not None
-        doubtful = self._doubtful
+        doubtful, order = self._doubtful, self._order
         try:
             listing = await self._api.list(POD, field_selector=self._selector)
         except ClusterError as error:
@@ -84,15 +95,31 @@ class NodePods:
             await self._clock.sleep(_RETRY_S)
             self._doubt.set()
             return
-        living = {uid for pod in listing.items if not _is_over(pod) for uid in _uids(pod)}
-        gone = doubtful - living
-        if gone:
-            self._over |= gone
+        pods = [pod for pod in listing.items if not _is_over(pod)]
+        gone = doubtful - {uid for pod in pods for uid in _uids(pod)}
+        self._over |= gone
+        if order > self.census.order:
+            self.census = Census(order, tuple(claim for pod in pods for claim in _claims(pod)))
+            self._on_change()
+        elif gone:
             self._on_change()
 
 
 def _is_over(pod: Pod) -> bool:
     return pod.status.phase in _ENDED
+
+
+def _claims(pod: Pod) -> Iterator[Claim]:
+    """What the pod asks of devices; kubelet's list leaves out what ordinary init containers have."""
+    asked: Counter[str] = Counter()
+    unlisted: set[str] = set()
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        limits = {name: text for name, text in container.resources.limits.items() if "/" in name}
+        asked.update({name: integer_value(str(text)) for name, text in limits.items()})
+        if container in pod.spec.init_containers and container.restart_policy != "Always":
+            unlisted.update(limits)
+    for name, count in asked.items():
+        yield Claim(pod.metadata.namespace, pod.metadata.name, name, None if name in unlisted else count)
 
 
 def _uids(pod: Pod) -> Iterator[str]:

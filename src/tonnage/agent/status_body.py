@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from tonnage.agent.device_plugin import Offer
 from tonnage.documents.node_gpu_status import (
     ConfigStatus,
@@ -12,12 +15,24 @@ from tonnage.documents.node_gpu_status import (
 )
 from tonnage.model.devices import Device
 from tonnage.model.names import parse_device_id
-from tonnage.model.sharing import Hold
+from tonnage.model.sharing import Hold, PlannedResource, Slot
+
+_MOST_HOLDERS: Final = 64
+_MOST_IDS: Final = 64
+"""For one device. A node of 64 devices then stays below the size that etcd takes (1.5 MiB)."""
+_LONGEST_TEXT: Final = 2048
+_MOST_PROBLEMS: Final = 64
 
 
 def status_of(offer: Offer, *, at: str) -> NodeGPUStatusBody:
-    """The status as it follows from what the node offers."""
-    devices = [_device(offer, device) for device in offer.inventory.devices]
+    """The status as it follows from what the node offers; lists are cut, and what was cut is counted."""
+    shown = {slot.uuid: slot for resource in reversed(offer.advertised) for slot in reversed(resource.slots)}
+    resources = {slot.uuid: resource for resource in offer.plan.resources for slot in resource.slots}
+    holders = _holders(offer.holds)
+    devices = [
+        _device(device, shown.get(device.uuid), resources.get(device.uuid), holders.get(device.uuid, []))
+        for device in offer.inventory.devices
+    ]
     choice = offer.config.choice
     return NodeGPUStatusBody.model_construct(
         updated_at=at,
@@ -25,16 +40,18 @@ def status_of(offer: Offer, *, at: str) -> NodeGPUStatusBody:
         cuda_version=offer.inventory.cuda_version,
         device_count=len(devices),
         healthy_count=sum(device.health == "Healthy" for device in devices),
-        config=ConfigStatus.model_construct(source=choice.source, key=choice.key, error=offer.config.error),
+        config=ConfigStatus.model_construct(
+            source=choice.source, key=choice.key, error=offer.config.error[:_LONGEST_TEXT]
+        ),
         resources=_resources(offer),
         devices=devices,
-        problems=[*offer.inventory.problems, *offer.plan.problems],
+        problems=_cut([*offer.inventory.problems, *offer.plan.problems], _MOST_PROBLEMS),
     )
 
 
-def _device(offer: Offer, device: Device) -> DeviceStatus:
-    shown = next((s for ad in offer.advertised for s in ad.slots if s.uuid == device.uuid), None)
-    resource = next((r for r in offer.plan.resources if any(s.uuid == device.uuid for s in r.slots)), None)
+def _device(
+    device: Device, shown: Slot | None, resource: PlannedResource | None, holders: list[Holder]
+) -> DeviceStatus:
     return DeviceStatus.model_construct(
         uuid=device.uuid,
         index=device.index,
@@ -47,19 +64,36 @@ def _device(offer: Offer, device: Device) -> DeviceStatus:
         reason=device.reason or (shown.reason if shown else ""),
         resource=resource.name if resource else "",
         replicas=resource.replicas if resource else 1,
-        holders=[holder for hold in offer.holds for holder in _holders(hold, device.uuid)],
+        holders=holders,
     )
 
 
-def _holders(hold: Hold, uuid: str) -> list[Holder]:
-    ids = [slot for slot in hold.ids if parse_device_id(slot).uuid == uuid]
-    if not ids:
-        return []
-    return [
-        Holder.model_construct(
-            resource=hold.resource, ids=ids, namespace=hold.namespace, pod=hold.pod, container=hold.container
-        )
-    ]
+def _holders(holds: Iterable[Hold]) -> dict[str, list[Holder]]:
+    """By device, each hold with the ids of that device."""
+    result: dict[str, list[Holder]] = {}
+    for hold in holds:
+        by_device: dict[str, list[str]] = {}
+        for slot in hold.ids:
+            by_device.setdefault(parse_device_id(slot).uuid, []).append(slot)
+        for uuid, ids in by_device.items():
+            listed = result.setdefault(uuid, [])
+            if len(listed) < _MOST_HOLDERS:
+                listed.append(
+                    Holder.model_construct(
+                        resource=hold.resource,
+                        ids=_cut(ids, _MOST_IDS),
+                        namespace=hold.namespace,
+                        pod=hold.pod,
+                        container=hold.container,
+                    )
+                )
+    return result
+
+
+def _cut(texts: list[str], most: int) -> list[str]:
+    if len(texts) <= most:
+        return texts
+    return [*texts[: most - 1], f"and {len(texts) - most + 1} more"]
 
 
 def _resources(offer: Offer) -> list[ResourceStatus]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tonnage.cli.library import read_text
+from tonnage.cli.library import read_bytes
 from tonnage.cli.options import Common
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tonnage.wire.objects import Object
 
 _LARGEST_JSON: Final = 512 << 20
+_BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
 _NOT_SERVED: Final = (403, 404)
 
 
@@ -111,19 +112,47 @@ def read_snapshot(path: Path) -> Snapshot:
 
 
 def read_documents(path: Path) -> list[JsonValue]:
-    """Every document of a JSON or YAML file. JSON may be large."""
-    if path.suffix == ".json":
-        if path.is_file() and path.stat().st_size > _LARGEST_JSON:
-            raise ConfigError(Problem("file too large", str(path), f"more than {_LARGEST_JSON >> 20} MiB"))
-        try:
-            return [json.loads(path.read_bytes())]
-        except OSError as error:
-            raise ConfigError(Problem("cannot read the file", str(path), error.strerror or "")) from None
-        except ValueError as error:
-            raise ConfigError(Problem("no valid JSON", str(path), str(error))) from None
-    from tonnage.documents.source import parse_yaml_all
+    """Every document of a captured cluster, in JSON or YAML; `-` is stdin.
 
-    return [document.value for document in parse_yaml_all(read_text(path), source=str(path))]
+    Raises:
+        ConfigError: unreadable, or too large.
+    """
+    content = read_bytes(path, _LARGEST_JSON)
+    if content.lstrip(_BLANKS)[:1] in (b"{", b"["):
+        return [_parsed_json(content, str(path))]
+    from tonnage.documents.source import MAX_BYTES, parse_yaml_all
+
+    if len(content) > MAX_BYTES:
+        why = f"YAML of more than {MAX_BYTES >> 20} MiB takes minutes to read"
+        remedy = "save it as JSON: kubectl get nodes,pods,namespaces,priorityclasses -A -o json"
+        raise ConfigError(Problem("file too large", str(path), why, remedy))
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(Problem("no UTF-8 text", str(path), str(error))) from None
+    return [document.value for document in parse_yaml_all(text, source=str(path))]
+
+
+def _parsed_json(content: bytes, source: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(content, object_pairs_hook=_unrepeated)
+    except json.JSONDecodeError as error:
+        where = f"{source}:{error.lineno}:{error.colno}"
+        raise ConfigError(Problem("no valid JSON", where, error.msg)) from None
+    except RecursionError:
+        raise ConfigError(Problem("no valid JSON", source, "nested too deeply")) from None
+    except ValueError as error:
+        raise ConfigError(Problem("no valid JSON", source, str(error)[:200])) from None
+    return value
+
+
+def _unrepeated(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        again = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate key {again[:100]}")
+    return result
 
 
 def in_file(error: ConfigError, path: Path) -> ConfigError:

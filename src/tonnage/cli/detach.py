@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -70,7 +71,11 @@ def _ready(process: subprocess.Popen[bytes], folder: StateFolder, log: IO[bytes]
 
 def _failed(said: str, status: int) -> ClusterError | ConfigError:
     """The child's own words, with the status that it ended with."""
-    text = said.strip().removeprefix("error: ") or f"exit status {status}"
+    text = said.strip().removeprefix("error: ")
+    if status < 0:
+        text = f"killed by {signal.Signals(-status).name}\n{text}".strip()
+    elif not text:
+        text = f"exit status {status}"
     kind = ConfigError if status == ConfigError.exit_status else ClusterError
     return kind(Problem(f"the cluster ended before it was up\n{text}"))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import resource
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, MutableMapping
@@ -18,9 +20,9 @@ from tonnage.adapters.logging import set_up_logging
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.places import runtime_folder
 from tonnage.cli.readiness import Readiness, readiness
-from tonnage.cli.state import EngineName, Running, StateFolder, private_folder
+from tonnage.cli.state import EngineName, Running, StateFolder, private_folder, unusable
 from tonnage.documents.scenario import Scenario
-from tonnage.model.errors import ClusterError, Problem
+from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.wire.kinds import NODE
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 _PAUSE_S: Final = 0.05
 _PATIENCE_S: Final = 60.0
+_FILES: Final = 100
+_FILES_A_NODE: Final = 16
+_TAIL_BYTES: Final = 64 << 10
 
 
 class Engine(Protocol):
@@ -51,6 +56,7 @@ class Embedded:
     api: KubernetesApi
     running: Running
     kubeconfig: Path
+    log: Path
     check: Callable[[], None]
 
 
@@ -74,6 +80,7 @@ async def embedded_cluster(
         HardwareError: a folder cannot be used.
     """
     quiet_grpc(os.environ)
+    allow_many_files(scenario.nodes)
     from tonnage.cli.kubeconfig import kubeconfig_text
 
     clock = SystemClock()
@@ -87,19 +94,22 @@ async def embedded_cluster(
         make = _genuine if engine == "kubernetes" else _twin
         cluster = make(scenario, clock, state, sockets, port)
         try:
-            endpoint = await cluster.serve()
-            running = Running(
-                pid=os.getpid(),
-                scenario=scenario.name,
-                nodes=scenario.nodes,
-                server=endpoint.url,
-                kubeconfig=str(state.kubeconfig),
-                since=clock.now().isoformat(timespec="seconds"),
-                engine=engine,
-            )
-            state.publish(running, kubeconfig_text(endpoint.url, endpoint.ca_pem, endpoint.token))
-            await cluster.populate(state.kubeconfig)
-            yield Embedded(cluster.api, running, state.kubeconfig, cluster.check)
+            try:
+                endpoint = await cluster.serve()
+                running = Running(
+                    pid=os.getpid(),
+                    scenario=scenario.name,
+                    nodes=scenario.nodes,
+                    server=endpoint.url,
+                    kubeconfig=str(state.kubeconfig),
+                    since=clock.now().isoformat(timespec="seconds"),
+                    engine=engine,
+                )
+                state.publish(running, kubeconfig_text(endpoint.url, endpoint.ca_pem, endpoint.token))
+                await cluster.populate(state.kubeconfig)
+            except OSError as error:
+                raise _no_room(sockets, error) from error
+            yield Embedded(cluster.api, running, state.kubeconfig, state.log, cluster.check)
         finally:
             await cluster.stop()
     finally:
@@ -132,6 +142,30 @@ def _genuine(scenario: Scenario, clock: SystemClock, state: StateFolder, sockets
     )
 
 
+def allow_many_files(nodes: int) -> None:
+    """Raise the soft limit of open files to the hard one, where the nodes need it.
+
+    Raises:
+        HardwareError: the hard limit is too low for so many nodes.
+    """
+    needed = _FILES + nodes * _FILES_A_NODE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard not in (resource.RLIM_INFINITY, -1) and hard < needed:
+        why = f"this process may open {hard}; {nodes} nodes take up to {needed}"
+        remedy = f"raise the limit (ulimit -n {needed}), or take fewer nodes with --nodes"
+        raise HardwareError(Problem("too few open files allowed", "RLIMIT_NOFILE", why, remedy))
+    if soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def _no_room(sockets: Path, error: OSError) -> HardwareError:
+    """The system refuses a file or a socket of the cluster."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        remedy = "raise the limit (ulimit -n 4096), or take fewer nodes with --nodes"
+        return HardwareError(Problem("too many open files", str(sockets), remedy=remedy))
+    return unusable(Path(error.filename) if isinstance(error.filename, str) else sockets, error)
+
+
 def quiet_grpc(environment: MutableMapping[str, str]) -> None:
     """Keep gRPC's C core from writing to stderr whenever a socket closes; it reads this when it is loaded."""
     environment.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -162,7 +196,20 @@ async def wait_until_ready(
             Problem(
                 "the fleet did not come up",
                 cluster.running.server,
-                f"after {_PATIENCE_S:.0f} s: {last}",
+                "\n".join([f"after {_PATIENCE_S:.0f} s: {last}", *last_complaints(cluster.log)]),
                 "fewer nodes with --nodes, or a machine with more free cores",
             )
         ) from None
+
+
+def last_complaints(log: Path) -> tuple[str, ...]:
+    """The last three errors or warnings that a cluster wrote, without their times, each once."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ()
+    said = [line.partition(" ")[2] for line in lines]
+    complaints = dict.fromkeys(text for text in said if text.startswith(("ERROR", "WARNING")))
+    return tuple(text[:300] for text in complaints)[-3:]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from tonnage.cli.cluster import connected, in_file, read_documents, snapshot_of
+from tonnage.cli.cluster import connected, in_file, snapshot_of
 from tonnage.cli.failure import colour_wanted
 from tonnage.cli.options import Common, common_options
 from tonnage.cli.output import emit
@@ -57,8 +57,13 @@ def _pod_name(words: tuple[str, ...], filename: Path | None) -> str:
         return ""
     kind, _, name = words[0].partition("/")
     parts = [kind, *([name] if name else []), *words[1:]]
-    if len(parts) != 2 or parts[0] not in ("pod", "pods", "po"):
-        raise click.UsageError(f"pod NAME is expected, not {' '.join(words)[:100]}")
+    if parts[0] not in ("pod", "pods", "po"):
+        raise click.UsageError(
+            f"pod NAME is expected, not {' '.join(words)[:100]}: "
+            "name one of the pods (kubectl get pods), or the manifest with -f FILE"
+        )
+    if len(parts) != 2:
+        raise click.UsageError("which pod? Give one name: pod NAME")
     return parts[1]
 
 
@@ -93,9 +98,10 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
 
 def _manifests(path: Path, snapshot: Snapshot, namespace: str, version: str) -> tuple[Explanation, ...]:
     from tonnage.adapters.reading_documents import manifests_from_documents
+    from tonnage.cli.manifests import read_manifests
     from tonnage.diagnose.explain import explain_manifest
 
-    documents = read_documents(path)
+    documents = read_manifests(path)
     try:
         found = manifests_from_documents(documents, namespace=namespace, classes=snapshot.priority_classes)
     except ConfigError as error:

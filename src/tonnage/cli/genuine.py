@@ -114,13 +114,14 @@ class GenuineCluster:
             await self._fleet.stop()
         await self._clients.aclose()
         await self._plane.stop()
+        if not failed:
+            shutil.rmtree(self._folder.path, ignore_errors=True)
+            return
         for entry in self._folder.path.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry)
             elif str(entry) != failed:
                 entry.unlink()
-        if not failed:
-            self._folder.path.rmdir()
 
     def _failed_log(self) -> str:
         try:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
+import signal
+from collections.abc import Coroutine
 from pathlib import Path
 
 import click
 
+from tonnage.cli.failure import INTERRUPTED
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.lab_report import (
     LabReport,
@@ -50,7 +54,13 @@ def list_labs(common: Common) -> None:
 
 
 @command.command(
-    "run", help="Run a lab: NAME, or a folder or file of your own. Exit status 1 when a step fails."
+    "run",
+    help=(
+        "Run a lab: NAME, or a folder or file of your own. Exit status 1 when a step fails.\n\n"
+        "It runs on the cluster of --kubeconfig, which is never taken from KUBECONFIG: a lab changes things. "
+        "Without that it runs on the embedded cluster that is up with the lab's scenario, or on one started "
+        "for it alone."
+    ),
 )
 @click.argument("name", metavar="NAME", shell_complete=complete_lab)
 @click.option("--keep", is_flag=True, help="Leave what the lab made, for a look around.")
@@ -62,11 +72,34 @@ def run(common: Common, name: str, keep: bool, state: Path | None) -> int:
     """On the cluster of --kubeconfig; else on the embedded one that runs; else on one started for it."""
     found = load_lab(name)
     if common.kubeconfig:
-        return asyncio.run(run_on(found, common.kubeconfig.absolute(), common, keep=keep))
+        return _until_signalled(run_on(found, common.kubeconfig.absolute(), common, keep=keep))
     running = StateFolder(state or state_folder(os.environ)).running()
     if running and running.scenario == found.lab.scenario:
-        return asyncio.run(run_on(found, Path(running.kubeconfig), common, keep=keep))
-    return asyncio.run(_on_its_own(found, common, keep=keep))
+        return _until_signalled(run_on(found, Path(running.kubeconfig), common, keep=keep))
+    return _until_signalled(_on_its_own(found, common, keep=keep))
+
+
+def _until_signalled(lab: Coroutine[None, None, int]) -> int:
+    """Run the lab; Ctrl-C, SIGTERM and SIGHUP cut it off, and it cleans up; a second one is not caught."""
+    received: list[signal.Signals] = []
+
+    async def cancellable() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end(number: signal.Signals) -> None:
+            received.append(number)
+            loop.remove_signal_handler(number)
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, end, number)
+        return await lab
+
+    try:
+        return asyncio.run(cancellable())
+    except asyncio.CancelledError:
+        return 128 + received[0] if received else INTERRUPTED
 
 
 async def _on_its_own(found: FoundLab, common: Common, *, keep: bool) -> int:
@@ -90,7 +123,11 @@ async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: boo
     surroundings = Surroundings(found.folder, kubectl_binary(), kubeconfig, os.environ, common.context)
     quiet = common.output == "json"
     if not quiet:
-        click.echo(render_head(found.lab, str(found.folder), f"export KUBECONFIG={kubeconfig}"))
+        click.echo(
+            render_head(
+                found.lab, shlex.quote(str(found.folder)), f"export KUBECONFIG={shlex.quote(str(kubeconfig))}"
+            )
+        )
     report = await run_lab(
         found.lab,
         surroundings,

@@ -13,7 +13,8 @@ from tonnage.cli.lab_checks import Check
 from tonnage.documents.lab import Lab, Step
 from tonnage.model.json import JsonObject
 
-_LONGEST_LINES: Final = 12
+_LONGEST_LINES: Final = 32
+_LONGEST_JSON: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +127,13 @@ def _marks(report: StepReport) -> Iterator[str]:
 
 
 def trimmed(stdout: str, stderr: str) -> tuple[str, ...]:
-    """The output without its middle when it is long."""
+    """The output without its middle when long; of long JSON its length: the checks say what matters."""
     lines = [*stdout.rstrip().splitlines(), *stderr.rstrip().splitlines()]
+    if len(lines) > _LONGEST_JSON and not stderr and (lines[0][:1], lines[-1]) == ("{", "}"):
+        return (f"{{... {len(lines)} lines of JSON ...}}",)
     if len(lines) <= _LONGEST_LINES:
         return tuple(lines)
-    head, tail = lines[: _LONGEST_LINES - 5], lines[-4:]
+    head, tail = lines[: _LONGEST_LINES - 9], lines[-8:]
     return (*head, f"... {len(lines) - len(head) - len(tail)} lines ...", *tail)
 
 

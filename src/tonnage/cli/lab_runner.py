@@ -130,7 +130,8 @@ async def run_step(
         await clock.sleep(min(pause, expect.within - waited))
     if step.command.assigns:
         checks = (*checks, _assigned(step.command.assigns, seen))
-        values[step.command.assigns] = seen.stdout.strip()
+        if all(check.passed for check in checks):
+            values[step.command.assigns] = seen.stdout.strip()
     return StepReport(
         title=step.title,
         command=step.run,

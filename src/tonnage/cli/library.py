@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -86,18 +88,31 @@ def read_text(path: Path) -> str:
         ConfigError: it cannot be read, is far too large, or is no text.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_BYTES + 1)
-        if len(content) > _LARGEST_BYTES:
-            raise ConfigError(Problem("file too large", str(path), f"more than {_LARGEST_BYTES >> 20} MiB"))
-        return content.decode("utf-8")
+        return read_bytes(path, _LARGEST_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(Problem("no UTF-8 text", str(path), str(error))) from None
+
+
+def read_bytes(path: Path, largest: int) -> bytes:
+    """The content of a file that a person named; `-` is stdin.
+
+    Raises:
+        ConfigError: it cannot be read, or has more than `largest` bytes.
+    """
+    try:
+        with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+            content = file.read(largest + 1)
     except OSError as error:
         raise ConfigError(Problem("cannot read the file", str(path), error.strerror or str(error))) from None
+    if len(content) > largest:
+        raise ConfigError(Problem("file too large", str(path), f"more than {largest >> 20} MiB"))
+    return content
 
 
 def _unknown(noun: str, name: str, known: tuple[str, ...], remedy: str) -> ConfigError:
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name.lower(), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}; {remedy}"
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        missing = "a folder" if Path(name).is_dir() else "no such file"
+        return ConfigError(Problem(f"no {noun} there", name[:1000], missing, hint))
     return ConfigError(Problem(f"no such {noun}: {name[:200]}", remedy=hint))

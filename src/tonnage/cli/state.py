@@ -79,7 +79,8 @@ class StateFolder:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
-            raise _unusable(self.path, error) from error
+            self.release()
+            raise unusable(self.path, error) from error
 
     def _acquire(self) -> int:
         """Descriptor of the locked file. Others lock it for a moment to look, or remove it as they leave."""
@@ -118,7 +119,7 @@ class StateFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unusable(self.path, error) from error
+            raise unusable(self.path, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -194,7 +195,7 @@ def private_folder(path: Path) -> Path:
             raise PermissionError(errno.EPERM, "belongs to another user, or is a link", str(path))
         path.chmod(0o700)
     except OSError as error:
-        raise _unusable(path, error) from error
+        raise unusable(path, error) from error
     return path
 
 
@@ -207,12 +208,14 @@ def _write(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-def _unusable(path: Path, error: OSError) -> HardwareError:
+def unusable(path: Path, error: OSError) -> HardwareError:
+    """A folder that the system refuses, with the remedy that fits the reason."""
     remedy = {
         errno.EACCES: "choose a folder that you may write",
         errno.EPERM: "remove it, or choose another folder",
         errno.ENOSPC: "free some room, or choose another folder",
         errno.EROFS: "choose a folder that you may write",
+        errno.EDQUOT: "free some room, or choose another folder",
     }.get(error.errno or 0, "choose another folder")
     return HardwareError(
         Problem("the folder cannot be used", str(path), error.strerror or str(error), remedy)

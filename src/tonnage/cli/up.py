@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -175,7 +176,6 @@ class Progress:
 
 def say_where(running: Running) -> None:
     """What a person types next."""
-    click.echo(
-        f"Cluster of {running.nodes} nodes (scenario {running.scenario}) at {running.server}", err=True
-    )
-    click.echo(f"export KUBECONFIG={running.kubeconfig}")
+    nodes = "1 node" if running.nodes == 1 else f"{running.nodes} nodes"
+    click.echo(f"Cluster of {nodes} (scenario {running.scenario}) at {running.server}", err=True)
+    click.echo(f"export KUBECONFIG={shlex.quote(running.kubeconfig)}")

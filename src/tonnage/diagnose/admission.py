@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.case import FieldError, device_needs
 from tonnage.model.cluster import Manifest
@@ -20,16 +22,77 @@ def explain_refused(
             (error.reason.code, error.reason.subject, str(error.reason.facts["resource"])), error.reason
         )
     first = errors[0].reason
+    found = {reason.code for reason in reasons.values()}
+    return Explanation(
+        subject=subject,
+        verdict=Verdict.NEVER,
+        layer=Layer.ADMISSION,
+        phase="",
+        needs={} if Code.NOT_AN_INTEGER in found else device_needs(manifest.pod),
+        message=f"the API server refuses it: {first.message}",
+        upstream_message=f'{manifest.kind} "{manifest.name}" is invalid: {listed}',
+        reasons=tuple(reasons.values()),
+        remedies=_remedies(reasons.values(), view),
+    )
+
+
+def explain_unreadable(manifest: Manifest, subject: Subject) -> Explanation:
+    """A manifest with a quantity that is none: the API server cannot even decode it."""
+    problem = manifest.pod.problems[0]
+    kind = subject.kind
+    reason = Reason(
+        Code.UNREADABLE,
+        Layer.ADMISSION,
+        str(subject),
+        f"{problem.where}: {problem.what}",
+        {"field": problem.where},
+        "write a number, with a suffix such as m, k, Mi or Gi where it needs one",
+        "Kubernetes quantity",
+    )
+    return Explanation(
+        subject=subject,
+        verdict=Verdict.NEVER,
+        layer=Layer.ADMISSION,
+        phase="",
+        needs={},
+        message=f"the API server refuses it: {reason.message}",
+        upstream_message=f'{kind} in version "v1" cannot be handled as a {kind}: {problem.remedy}',
+        reasons=(reason,),
+        remedies=(Remedy(reason.remedy, "the API server can read it"),),
+    )
+
+
+def explain_without_class(manifest: Manifest, subject: Subject, view: View) -> Explanation | None:
+    """A pod whose priority class does not exist is forbidden; None when it names none, or a known one.
+
+    A snapshot without any class was taken without looking at them: a cluster always has some.
+    """
+    name = manifest.pod.priority_class
+    classes = sorted(cls.name for cls in view.snapshot.priority_classes)
+    if not name or not classes or name in classes or name.startswith("system-"):
+        return None
+    own = [known for known in classes if not known.startswith("system-")]
+    there = f"; there are {', '.join(own)}" if own else ""
+    reason = Reason(
+        Code.PRIORITY_CLASS_UNKNOWN,
+        Layer.ADMISSION,
+        str(subject),
+        f"the priority class {name} does not exist{there}",
+        {"class": name, "classes": [*classes]},
+        "create the class, or name one that exists",
+        "API server, Priority admission",
+    )
     return Explanation(
         subject=subject,
         verdict=Verdict.NEVER,
         layer=Layer.ADMISSION,
         phase="",
         needs=device_needs(manifest.pod),
-        message=f"the API server refuses it: {first.message}",
-        upstream_message=f'{manifest.kind} "{manifest.name}" is invalid: {listed}',
-        reasons=tuple(reasons.values()),
-        remedies=tuple(Remedy(reason.remedy, _what_is_there(view, reason)) for reason in reasons.values()),
+        message=f"the API server refuses the pod: {reason.message}",
+        upstream_message=f'pods "{manifest.pod.name}" is forbidden: '
+        f"no PriorityClass with name {name} was found",
+        reasons=(reason,),
+        remedies=(Remedy(reason.remedy, "the API server lets the pod exist"),),
     )
 
 
@@ -48,6 +111,14 @@ def explain_over_quota(manifest: Manifest, subject: Subject, quotas: list[tuple[
         reasons=reasons,
         remedies=tuple(Remedy(reason.remedy, "the API server lets the pod exist") for reason in reasons),
     )
+
+
+def _remedies(reasons: Iterable[Reason], view: View) -> tuple[Remedy, ...]:
+    """One remedy for each thing to do, however many fields it is for."""
+    effects: dict[str, list[str]] = {}
+    for reason in reasons:
+        effects.setdefault(reason.remedy, []).append(_what_is_there(view, reason))
+    return tuple(Remedy(action, "; ".join(dict.fromkeys(told))) for action, told in effects.items())
 
 
 def _what_is_there(view: View, reason: Reason) -> str:

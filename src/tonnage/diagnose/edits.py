@@ -10,6 +10,7 @@ from tonnage.decide.cluster.requests import pod_requests
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.rules.renamed_resource import is_same_device
+from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Container, Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
 from tonnage.model.verdict import Code, Reason
 
@@ -104,11 +105,12 @@ def uncordon(node: NodeView) -> Edit:
 
 
 def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
-    """Ask for the same device by the name under which the node offers it."""
-    names = (
-        name for name, amount in node.allocatable.items() if amount > 0 and is_same_device(name, resource)
-    )
-    name = next(names, None)
+    """Ask for the same device by the name under which the node offers it; a whole one instead of a part."""
+    there = [name for name, amount in sorted(node.allocatable.items()) if amount > 0]
+    same = next((name for name in there if is_same_device(name, resource)), None)
+    whole = f"{resource.split('/', maxsplit=1)[0]}/gpu"
+    larger = whole if "/mig-" in resource and whole in there else None
+    name = same or larger
     if name is None:
         return None
 
@@ -117,7 +119,8 @@ def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
             other, lambda amounts: {name if n == resource else n: a for n, a in amounts.items()}
         )
 
-    return Edit(f"rename {resource} {name}", f"ask for {name} instead of {resource}", 3, on_pod=on_pod)
+    action = f"ask for {name} instead of {resource}" + ("" if same else ": a whole GPU instead of a part")
+    return Edit(f"rename {resource} {name}", action, 3 if same else 8, on_pod=on_pod)
 
 
 def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
@@ -139,26 +142,33 @@ def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
     )
 
 
+def single(resource: str) -> Edit:
+    """Ask for one of a resource in every container that asks for more."""
+
+    def on_pod(pod: Pod) -> Pod:
+        return _with_amounts(
+            pod, lambda amounts: {n: min(a, 1) if n == resource else a for n, a in amounts.items()}
+        )
+
+    return Edit(f"single {resource}", f"ask for 1 {resource} in each container", 4, on_pod=on_pod)
+
+
 def wait_for(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
     """Wait until enough pods on the node end: the fewest that free what is short, the largest first."""
     resource = str(reason.facts.get("resource", ""))
-    ending = tuple(_enough(pod, node, resource, reason))
+    ending = tuple(_enough(node, resource, reason))
     if not ending:
         return None
-    names = ", ".join(f"{p.namespace}/{p.name}" for p in ending)
-    others = _alternatives(node, resource, ending)
-    told = (
-        f"wait for {names} on {node.name} to end, or end it"
-        if not others
-        else (f"wait for one of {', '.join(others)} on {node.name} to end, or end one")
-    )
+    alike = _alternatives(node, resource, ending)
+    names = [own(f"{p.namespace}/{p.name}", pod.namespace) for p in alike or ending]
+    told = f"{len(ending)} of {listed(names)}" if alike else " and ".join(names)
 
     def on_view(view: View) -> View:
         return view.with_node(view.nodes[node.name].without(ending))
 
-    return Edit(
-        f"wait {node.name} {names}", told, 30 + len(ending), f"{names} on {node.name}", on_view=on_view
-    )
+    waits_for = f"{told} on {node.name}"
+    action = f"wait for {waits_for} to end, or end {'it' if len(ending) == 1 else 'them'}"
+    return Edit(f"wait {waits_for}", action, 30 + len(ending), waits_for, on_view=on_view)
 
 
 def _fact(reason: Reason, name: str) -> int:
@@ -166,9 +176,9 @@ def _fact(reason: Reason, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _enough(pod: Pod, node: NodeView, resource: str, reason: Reason) -> Iterator[Pod]:
+def _enough(node: NodeView, resource: str, reason: Reason) -> Iterator[Pod]:
     """Pods to end, those that need the least company first."""
-    short = _fact(reason, "requested") - _fact(reason, "free") if resource else 1
+    short = _fact(reason, "requested") - _fact(reason, "free") if resource else _crowd(reason)
     amounts = sorted(((_amount(p, resource), p) for p in node.pods), key=lambda pair: (-pair[0], pair[1].key))
     exact = [(amount, p) for amount, p in amounts if amount >= short > 0]
     if exact:
@@ -182,13 +192,18 @@ def _enough(pod: Pod, node: NodeView, resource: str, reason: Reason) -> Iterator
             yield holder
 
 
-def _alternatives(node: NodeView, resource: str, ending: tuple[Pod, ...]) -> tuple[str, ...]:
-    """All pods that hold as much as the one that would have to end."""
-    if len(ending) != 1 or not resource:
+def _crowd(reason: Reason) -> int:
+    """How many pods too many a node would have."""
+    return _fact(reason, "pods") + 1 - _fact(reason, "limit")
+
+
+def _alternatives(node: NodeView, resource: str, ending: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    """All pods that hold as much as each that would have to end, if there are more of them."""
+    amounts = {_amount(pod, resource) for pod in ending}
+    if len(amounts) != 1:
         return ()
-    amount = _amount(ending[0], resource)
-    same = sorted(f"{p.namespace}/{p.name}" for p in node.pods if _amount(p, resource) == amount)
-    return tuple(same) if 1 < len(same) <= 8 else ()
+    same = sorted((p for p in node.pods if _amount(p, resource) in amounts), key=lambda p: p.key)
+    return tuple(same) if len(same) > len(ending) else ()
 
 
 def _amount(pod: Pod, resource: str) -> int:

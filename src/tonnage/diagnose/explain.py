@@ -10,12 +10,17 @@ from dataclasses import replace
 
 from tonnage.decide.cluster.scheduling import TOTAL, Decision, schedule_on
 from tonnage.decide.cluster.view import View, view_of
-from tonnage.diagnose.admission import explain_over_quota, explain_refused
+from tonnage.diagnose.admission import (
+    explain_over_quota,
+    explain_refused,
+    explain_unreadable,
+    explain_without_class,
+)
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.nodes import node_verdicts
 from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.quota import quota_reasons, scoped_quotas
-from tonnage.diagnose.remedies import remedies_for
+from tonnage.diagnose.remedies import one_of_each, remedies_for
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.wording import summary
 from tonnage.model.cluster import Manifest, Pod, Snapshot
@@ -53,15 +58,23 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
     view = view_of(snapshot, version=version)
+    if any(problem.remedy for problem in manifest.pod.problems):
+        return explain_unreadable(manifest, subject)
+    forbidden = explain_without_class(manifest, subject, view)
+    if forbidden is not None and not manifest.pod.owner:
+        return forbidden
     errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
     if errors:
         return explain_refused(manifest, subject, errors, view)
+    if forbidden is not None:
+        return forbidden
     quotas = list(quota_reasons(manifest.pod, view))
     if quotas:
         return explain_over_quota(manifest, subject, quotas)
     pod = manifest.pod
     undecided = tuple(f"the scoped quota {name}" for name in scoped_quotas(pod, view))
-    return _explain_waiting(replace(pod, unmodelled=(*pod.unmodelled, *undecided)), subject, view)
+    explanation = _explain_waiting(replace(pod, unmodelled=(*pod.unmodelled, *undecided)), subject, view)
+    return explanation if kind == "Pod" else _for_template(explanation)
 
 
 def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
@@ -71,12 +84,14 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
 
 def _explain_waiting(pod: Pod, subject: Subject, view: View) -> Explanation:
     decision = schedule_on(pod, view, thorough=True)
-    nodes = node_verdicts(decision, view) if not decision.gates and not decision.conflict else ()
+    nodes = node_verdicts(pod, decision, view) if not decision.gates and not decision.conflict else ()
     case = Case(pod, view, decision, nodes)
     reasons = (*_pod_reasons(case), *(reason for rule in RULES for reason in rule.findings(case)))
     verdict = _verdict(case, reasons)
     layer = None if verdict is Verdict.FITS else _layer(case, reasons)
-    remedies = remedies_for(case) if decision.chosen is None and nodes and not decision.unmodelled else ()
+    remedies: tuple[Remedy, ...] = ()
+    if verdict is not Verdict.FITS and nodes and not decision.unmodelled:
+        remedies = remedies_for(case) if decision.chosen is None else one_of_each(case, reasons)
     return Explanation(
         subject=subject,
         verdict=verdict,
@@ -90,6 +105,15 @@ def _explain_waiting(pod: Pod, subject: Subject, view: View) -> Explanation:
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, verdict),
     )
+
+
+def _for_template(explanation: Explanation) -> Explanation:
+    """The same with patches of the workload, which has its pod under `spec.template`."""
+    remedies = tuple(
+        replace(remedy, patch={"spec": {"template": remedy.patch}}) if remedy.patch else remedy
+        for remedy in explanation.remedies
+    )
+    return replace(explanation, remedies=remedies)
 
 
 def _pod_reasons(case: Case) -> Iterable[Reason]:
@@ -182,4 +206,4 @@ def _with_last_words(
     """When nothing that can be tried helps, what the reasons themselves advise."""
     if remedies or verdict is Verdict.FITS:
         return remedies
-    return tuple(Remedy(reason.remedy, reason.message) for reason in reasons if reason.remedy)
+    return tuple(Remedy(action, "") for action in dict.fromkeys(r.remedy for r in reasons) if action)

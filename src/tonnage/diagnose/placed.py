@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.rules.single_request import STRICT_KEY
 from tonnage.model.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
 
@@ -12,17 +13,17 @@ _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 _APPLICATION: Final = frozenset({"CrashLoopBackOff"})
 _PLUGIN_WORDS: Final = (
     "invalid allocation request",
-    "maximum request size",
     "GetPreferredAllocation",
     "Allocate failed due to rpc error",
 )
 """Words of kubelet's refusals that quote the device plugin."""
+_ONE_REPLICA: Final = "maximum request size for shared resources is 1"
 _HARDWARE_WORDS: Final = ("no longer healthy", "no healthy devices present")
 
 
 def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanation:
     """The explanation of a pod that has a node, or has ended."""
-    reason = _trouble(pod)
+    reason = _trouble(pod, snapshot)
     placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot))
     return Explanation(
         subject=subject,
@@ -66,12 +67,31 @@ def _told(pod: Pod, placement: Placement) -> str:
     return f"{state} {node}{f' with {devices}' if devices else ''}"
 
 
-def _trouble(pod: Pod) -> Reason | None:
+def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """What the layers below the scheduler say in the pod's own status."""
     if pod.status.phase == "Failed":
-        return _failed(pod)
+        return _too_many_replicas(pod, snapshot) or _failed(pod)
     stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
     return _stuck(pod, stuck) if stuck is not None else None
+
+
+def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """KUB-4: the device plugin refused a container that asked for several of a shared resource."""
+    if _ONE_REPLICA not in pod.status.message:
+        return None
+    status = snapshot.gpu.get(pod.node_name)
+    named = f" by the device-plugin configuration {status.config}" if status and status.config else ""
+    asked = ", ".join(f"{n} {name}" for name, n in device_needs(pod).items())
+    return Reason(
+        Code.SHARED_REQUEST_TOO_LARGE,
+        Layer.PLUGIN,
+        f"Pod {pod.namespace}/{pod.name}",
+        f"failed on {pod.node_name} ({pod.status.reason}): asks {asked}, and the device plugin gives a "
+        f"container one at most ({STRICT_KEY} is true there{named})",
+        {"reason": pod.status.reason, "config": status.config if status else ""},
+        "ask for one (more replicas of one device give no more compute), then delete the pod",
+        "Pod status.message, NodeGPUStatus",
+    )
 
 
 def _failed(pod: Pod) -> Reason:

@@ -6,18 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonnage.decide.cluster.scheduling import Decision, schedule_on
+from tonnage.decide.cluster.scheduling import schedule_on
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.edits import Edit, edits_for
+from tonnage.diagnose.edits import Edit, edits_for, single
 from tonnage.diagnose.patch import patch_of
+from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonObject
-from tonnage.model.verdict import Remedy
+from tonnage.model.verdict import Code, Reason, Remedy
 
 _MOST_TRIALS: Final = 24
 _MOST_OFFERED: Final = 6
-_MOST_NAMED: Final = 8
+_MOST_NAMED: Final = 4
 _TOGETHER_COST: Final = 10
 """What needing several changes at once adds for each but the first."""
 
@@ -39,32 +40,53 @@ class _Plan:
 
 def remedies_for(case: Case) -> tuple[Remedy, ...]:
     """Remedies for a pod that no node takes, each of which makes the engine place it."""
-    found: list[tuple[int, Remedy]] = []
+    found: dict[frozenset[str], tuple[int, Remedy]] = {}
     waits: list[_Plan] = []
     for plan in _plans(case)[:_MOST_TRIALS]:
-        pod, view = _applied(plan.edits, case)
-        decision = schedule_on(pod, view)
-        if decision.chosen is None:
+        needed = _least(plan, case)
+        if needed is None or needed.key in found:
             continue
-        if len(plan.edits) == 1 and plan.edits[0].waits_for:
-            waits.append(plan)
+        if len(needed.edits) == 1 and needed.edits[0].waits_for:
+            waits.append(needed)
         else:
-            found.append((plan.cost, _remedy(plan, case, pod, decision)))
-    found += _waiting(waits, case)
-    found += _by_priority(case)
-    found.sort(key=lambda pair: pair[0])
-    return tuple(remedy for _, remedy in found[:_MOST_OFFERED])
+            found[needed.key] = (needed.cost, _remedy(needed, case))
+    ranked = [*found.values(), *_waiting(waits, case), *_by_priority(case)]
+    ranked.sort(key=lambda pair: pair[0])
+    return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
+
+
+def one_of_each(case: Case, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
+    """Asking for one of each shared resource of which a node gives no more, where that places the pod."""
+    names = {str(r.facts["resource"]) for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE}
+    edits = tuple(single(name) for name in sorted(names))
+    return (_remedy(_Plan(edits), case),) if edits and _places(edits, case) else ()
+
+
+def _least(plan: _Plan, case: Case) -> _Plan | None:
+    """The plan without the edits that it does not need, the dearest left out first; None when it fails."""
+    if not _places(plan.edits, case):
+        return None
+    edits = plan.edits
+    for edit in sorted(plan.edits, key=lambda e: -e.cost) if len(edits) > 1 else ():
+        others = tuple(other for other in edits if other is not edit)
+        if others and _places(others, case):
+            edits = others
+    return _Plan(edits)
+
+
+def _places(edits: Iterable[Edit], case: Case) -> bool:
+    return schedule_on(*_applied(edits, case)).chosen is not None
 
 
 def _waiting(plans: list[_Plan], case: Case) -> list[tuple[int, Remedy]]:
     """Waiting is one remedy, whichever of several pods it is for."""
-    if len(plans) == 1:
-        pod, view = _applied(plans[0].edits, case)
-        return [(plans[0].cost, _remedy(plans[0], case, pod, schedule_on(pod, view)))]
-    named = [plan.edits[0].waits_for for plan in plans]
-    told = ", ".join(named[:_MOST_NAMED]) + (" …" if len(named) > _MOST_NAMED else "")
-    remedy = Remedy(f"wait for one of these to end, or end it: {told}", "fits the node that it leaves")
-    return [(plans[0].cost, remedy)] if plans else []
+    unique = list({plan.key: plan for plan in plans}.values())
+    if len(unique) <= 1:
+        return [(plan.cost, _remedy(plan, case)) for plan in unique]
+    shown = [plan.edits[0].waits_for for plan in unique[:_MOST_NAMED]]
+    told = "; or ".join([*shown, *(["…"] if len(unique) > _MOST_NAMED else [])])
+    remedy = Remedy(f"wait for these to end, or end them: {told}", "fits the node that they leave")
+    return [(unique[0].cost, remedy)]
 
 
 def _plans(case: Case) -> list[_Plan]:
@@ -85,18 +107,13 @@ def _applied(edits: Iterable[Edit], case: Case) -> tuple[Pod, View]:
     return pod, view
 
 
-def _remedy(plan: _Plan, case: Case, pod: Pod, decision: Decision) -> Remedy:
+def _remedy(plan: _Plan, case: Case) -> Remedy:
     action = "; and ".join(edit.action for edit in plan.edits)
-    effect = f"fits {decision.chosen}"
+    pod, view = _applied(plan.edits, case)
+    effect = f"fits {schedule_on(pod, view).chosen}"
     if len(plan.edits) > 1:
-        alone = [edit for edit in plan.edits if _suffices(edit, case)]
-        effect += " (all of it is needed: no part alone is enough)" if not alone else ""
+        effect += " (all of it is needed: no part alone is enough)"
     return Remedy(action, effect, patch_of(case.pod, pod))
-
-
-def _suffices(edit: Edit, case: Case) -> bool:
-    pod, view = _applied((edit,), case)
-    return schedule_on(pod, view).chosen is not None
 
 
 def _by_priority(case: Case) -> list[tuple[int, Remedy]]:
@@ -110,8 +127,8 @@ def _by_priority(case: Case) -> list[tuple[int, Remedy]]:
         raised = replace(case.pod, priority=cls.value, priority_class=cls.name)
         decision = schedule_on(raised, case.view)
         if decision.nominated is not None:
-            victims = ", ".join(f"{v.namespace}/{v.name}" for v in decision.victims)
-            effect = f"fits {decision.nominated} after evicting {victims}"
+            victims = (own(f"{v.namespace}/{v.name}", case.pod.namespace) for v in decision.victims)
+            effect = f"fits {decision.nominated} after evicting {listed(victims)}"
             patch: JsonObject = {"spec": {"priorityClassName": cls.name}}
             return [(50, Remedy(f"use the priority class {cls.name}", effect, patch))]
     return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from tonnage.diagnose.wording import phrase
+from tonnage.diagnose.wording import listed, phrase, told_together
 from tonnage.model.verdict import Explanation, NodeVerdict, Reason, Remedy, Verdict
 
 _HEADLINES = {
@@ -14,7 +14,6 @@ _HEADLINES = {
     Verdict.NEVER: "the manifest or the cluster must be changed",
     Verdict.UNKNOWN: "something is missing for an answer",
 }
-_MOST_NAMES = 6
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
@@ -22,7 +21,10 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     lines = [*_head(explanation)]
     for title, part in (
         ("Why", _reasons(explanation.reasons)),
-        ("Nodes", _nodes(explanation.nodes) if not _placed(explanation) else ()),
+        (
+            "Nodes",
+            _nodes(explanation.nodes, explanation.subject.namespace) if not _placed(explanation) else (),
+        ),
         ("Scores", _scores(explanation) if _placed(explanation) else ()),
         ("What to do", _remedies(explanation.remedies)),
         ("In Kubernetes' words", (explanation.upstream_message,) if explanation.upstream_message else ()),
@@ -50,28 +52,26 @@ def _head(explanation: Explanation) -> Iterator[str]:
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
     for reason in reasons:
-        yield f"[{reason.layer}] {reason.message}  ({reason.code})"
+        field = reason.facts.get("field")
+        where = f"  at {field}" if isinstance(field, str) and field not in reason.message else ""
+        yield f"[{reason.layer}] {reason.message}{where}  ({reason.code})"
 
 
-def _nodes(nodes: tuple[NodeVerdict, ...]) -> Iterator[str]:
-    """Groups of nodes that are refused alike, the largest last so that the odd ones are seen first."""
+def _nodes(nodes: tuple[NodeVerdict, ...], namespace: str) -> Iterator[str]:
+    """Groups of nodes that are refused alike, the most hopeful first, of those the smallest."""
     groups: dict[tuple[Verdict, tuple[tuple[str, bool], ...]], list[NodeVerdict]] = {}
     for node in nodes:
         alike = tuple((phrase(reason), reason.hidden) for reason in node.reasons)
         groups.setdefault((node.verdict, alike), []).append(node)
-    for (verdict, _), members in sorted(groups.items(), key=lambda g: (len(g[1]), g[1][0].node)):
-        names = ", ".join(member.node for member in members[:_MOST_NAMES])
-        more = f" and {len(members) - _MOST_NAMES} more" if len(members) > _MOST_NAMES else ""
-        yield f"{names}{more}: {verdict}"
-        for reason in members[0].reasons:
-            example = f" (so on {members[0].node})" if len(members) > 1 and _differs(members, reason) else ""
+    hopes = list(Verdict)
+    for (verdict, _), members in sorted(
+        groups.items(), key=lambda g: (hopes.index(g[0][0]), len(g[1]), g[1][0].node)
+    ):
+        yield f"{listed(member.node for member in members)}: {verdict}"
+        for number, reason in enumerate(members[0].reasons):
             behind = "also " if reason.hidden else ""
-            yield f"  - {behind}{reason.message}{example}"
-
-
-def _differs(members: list[NodeVerdict], reason: Reason) -> bool:
-    told = {r.message for member in members for r in member.reasons if r.code is reason.code}
-    return len(told) > len([r for r in members[0].reasons if r.code is reason.code])
+            same = [member.reasons[number] for member in members]
+            yield f"  - {behind}{told_together(same, namespace)}"
 
 
 def _scores(explanation: Explanation) -> Iterator[str]:
@@ -84,6 +84,7 @@ def _scores(explanation: Explanation) -> Iterator[str]:
 def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
     for number, remedy in enumerate(remedies, 1):
         yield f"{number}. {remedy.action}"
-        yield f"   -> {remedy.effect}"
+        if remedy.effect:
+            yield f"   -> {remedy.effect}"
         if remedy.patch:
             yield f"   patch: {json.dumps(remedy.patch, separators=(', ', ': '))}"

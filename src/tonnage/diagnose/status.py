@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,14 +47,21 @@ class FleetRow:
     allocated: int
     used_mib: int | None
     memory_mib: int
-    health: str
+    troubles: tuple[str, ...] = ()
+    cordoned: bool = False
     holders: tuple[tuple[str, int], ...] = ()
     devices: tuple[DeviceRow, ...] = ()
 
     @property
     def in_order(self) -> bool:
-        """Whether everything that is there is offered and healthy."""
-        return self.allocatable == self.capacity and all(device.healthy for device in self.devices)
+        """Whether everything that is there is offered and healthy. To cordon a node is no trouble."""
+        return not self.troubles
+
+    @property
+    def health(self) -> str:
+        """`healthy`, or every trouble."""
+        told = "; ".join(self.troubles) or "healthy"
+        return f"{told} (cordoned)" if self.cordoned else told
 
     def to_json(self) -> JsonObject:
         """The row as `status -o json` prints it."""
@@ -71,6 +78,7 @@ class FleetRow:
             "used_mib": self.used_mib,
             "memory_mib": self.memory_mib,
             "health": self.health,
+            "cordoned": self.cordoned,
             "holders": held,
             "devices": [_device_json(device) for device in self.devices],
         }
@@ -82,19 +90,31 @@ def fleet(snapshot: Snapshot) -> tuple[FleetRow, ...]:
     return tuple(
         _row(node, resource, snapshot.gpu.get(node.name))
         for node in view.nodes.values()
-        for resource in _resources(node.node, snapshot.gpu.get(node.name))
+        for resource in _resources(node, snapshot.gpu.get(node.name))
     )
 
 
-def _resources(node: Node, status: GpuStatus | None) -> list[str]:
+def _resources(view: NodeView, status: GpuStatus | None) -> list[str]:
+    node = view.node
     names = {name for name in (*node.capacity, *node.allocatable) if is_extended(name)}
     names |= (
         {device.resource for device in status.devices if device.resource} if status is not None else set()
     )
-    kept = sorted(n for n in names if node.capacity.get(n, 0) or node.allocatable.get(n, 0))
+    kept = sorted(
+        name
+        for name in names
+        if (node.capacity.get(name, 0) or node.allocatable.get(name, 0))
+        and (view.requested.get(name, 0) or not _is_former(node, name, status))
+    )
     if not kept and status is not None and status.devices:
         return sorted(names) or [""]
     return kept
+
+
+def _is_former(node: Node, resource: str, status: GpuStatus | None) -> bool:
+    """Whether the node's devices go by another name now; kubelet lists the old one for some minutes more."""
+    names = {device.resource for device in status.devices} if status is not None else set()
+    return not node.allocatable.get(resource, 0) and bool(names) and not names & {resource, ""}
 
 
 def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
@@ -112,7 +132,8 @@ def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
         allocated=view.requested.get(resource, 0),
         used_mib=sum(u for u in used if u is not None) if used and None not in used else None,
         memory_mib=sum(d.memory_mib for d in devices),
-        health=_health(node, resource, devices),
+        troubles=tuple(_troubles(node, resource, devices, status)),
+        cordoned=node.unschedulable,
         holders=holders(view, resource),
         devices=tuple(_device_row(d) for d in devices),
     )
@@ -129,17 +150,22 @@ def _mode(node: Node, resource: str, devices: Iterable[GpuDevice]) -> str:
     return label or ("time-sliced" if resource.endswith(SHARED_SUFFIX) else "exclusive")
 
 
-def _health(node: Node, resource: str, devices: list[GpuDevice]) -> str:
+def _troubles(node: Node, resource: str, devices: list[GpuDevice], status: GpuStatus | None) -> Iterator[str]:
     ill = [device for device in devices if not device.healthy]
+    missing = node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)
     if ill:
         why = "; ".join(sorted({device.reason for device in ill if device.reason}))
-        return f"{len(ill)} of {len(devices)} unhealthy{f': {why}' if why else ''}"
-    missing = node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)
-    if missing > 0:
-        return f"{missing} of {node.capacity[resource]} not allocatable"
-    if not resource or (devices and not node.allocatable.get(resource, 0)):
-        return "not advertised"
-    return "healthy" if node.ready is not False else "node not ready"
+        yield f"{len(ill)} of {len(devices)} unhealthy{f': {why}' if why else ''}"
+    elif missing > 0 and _is_former(node, resource, status):
+        yield "offered under another name now, still held under this one"
+    elif missing > 0:
+        yield f"{missing} of {node.capacity[resource]} not allocatable"
+    elif not resource or (devices and not node.allocatable.get(resource, 0)):
+        yield "not advertised"
+    if node.ready is False:
+        yield "node not ready"
+    for problem in status.problems if status is not None else ():
+        yield problem.splitlines()[0]
 
 
 def _device_row(device: GpuDevice) -> DeviceRow:

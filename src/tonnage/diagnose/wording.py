@@ -1,10 +1,16 @@
-"""Reasons in few words, for one line."""
+"""Reasons in few words: for one line, for a group of nodes, for a list of pods."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from tonnage.model.verdict import Code, NodeVerdict, Reason
+from tonnage.decide.cluster.requests import written_amount
+from tonnage.model.cluster import Requirement
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, NodeVerdict, Reason
+
+_MOST_NAMED = 6
 
 
 def summary(nodes: tuple[NodeVerdict, ...]) -> str:
@@ -19,7 +25,7 @@ def summary(nodes: tuple[NodeVerdict, ...]) -> str:
 
 
 def phrase(reason: Reason) -> str:
-    """What a reason says of a node, to stand after a number of nodes."""
+    """What a reason says of a node, to stand after a number of nodes. Equal phrases are told together."""
     facts = reason.facts
     match reason.code:
         case Code.TAINT:
@@ -29,11 +35,97 @@ def phrase(reason: Reason) -> str:
             return f"without enough free {facts['resource']}"
         case Code.TOO_LARGE:
             return f"too small in {facts['resource']}"
+        case Code.NOT_ADVERTISED if reason.layer is Layer.SCHEDULER:
+            return f"without {facts['resource']}"
+        case Code.NOT_ADVERTISED if facts.get("instead"):
+            return f"offering other names than {facts['resource']}"
         case Code.NOT_ADVERTISED:
-            return f"not offering {facts['resource']}"
-        case Code.NODE_AFFINITY | Code.NOT_PINNED | Code.NODE_NAME:
+            return f"with a GPU but not offering {facts['resource']}"
+        case Code.NODE_AFFINITY:
             return "outside its node selector or affinity"
+        case Code.NOT_PINNED | Code.NODE_NAME:
+            return "other than the one it names"
         case Code.CORDONED:
             return "cordoned"
+        case Code.TOO_MANY_PODS:
+            return "full of pods"
         case _:
             return f"refusing ({reason.code.value})"
+
+
+def told_together(reasons: Sequence[Reason], namespace: str) -> str:
+    """One sentence for what several nodes say alike: numbers become ranges, labels a list of values.
+
+    `namespace` is the pod's own, whose pods are named without it.
+    """
+    first = reasons[0]
+    if len({reason.message for reason in reasons}) == 1:
+        return first.message
+    resource = str(first.facts.get("resource"))
+    asked = f"asks {written_amount(resource, _number(first.facts.get('requested')))} {resource}"
+    match first.code:
+        case Code.INSUFFICIENT:
+            held = [own(name, namespace) for reason in reasons for name in _holders(reason)]
+            by = f"; held by {listed(held)}" if held else ""
+            return f"{asked}, {_range(reasons, resource, 'free')} free on each{by}"
+        case Code.TOO_LARGE:
+            return f"{asked}, the whole nodes have {_range(reasons, resource, 'allocatable')} allocatable"
+        case Code.NODE_AFFINITY if len({_wanted(reason) for reason in reasons}) == 1:
+            values = sorted({value for reason in reasons for value in _actual(reason)})
+            return f"wants {_wanted(first)}; the nodes have {listed(values)}"
+        case _:
+            return f"{first.message} (so on {first.subject.removeprefix('Node ')})"
+
+
+def listed(names: Iterable[str], most: int = _MOST_NAMED) -> str:
+    """Names in a row, of a long list the first and how many more.
+
+    >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2)
+    ('a, b and 1 more', 'a, b')
+    """
+    found = list(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
+
+
+def own(name: str, namespace: str) -> str:
+    """A pod's `namespace/name` as somebody in `namespace` says it.
+
+    >>> own("ml/train", "ml"), own("ml/train", "web")
+    ('train', 'ml/train')
+    """
+    return name.removeprefix(f"{namespace}/")
+
+
+def _range(reasons: Sequence[Reason], resource: str, fact: str) -> str:
+    """The least and the most of an amount."""
+    amounts = [_number(reason.facts.get(fact)) for reason in reasons]
+    least, most = written_amount(resource, min(amounts)), written_amount(resource, max(amounts))
+    return least if least == most else f"{least} to {most}"
+
+
+def _number(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _holders(reason: Reason) -> list[str]:
+    return [str(item["pod"]) for item in _objects(reason, "holders")]
+
+
+def _wanted(reason: Reason) -> str:
+    found: list[str] = []
+    for item in _objects(reason, "failing"):
+        values = item["values"]
+        texts = tuple(str(value) for value in values) if isinstance(values, list) else ()
+        found.append(str(Requirement(str(item["key"]), str(item["operator"]), texts)))
+    return "; ".join(found)
+
+
+def _actual(reason: Reason) -> list[str]:
+    found = [item["actual"] for item in _objects(reason, "failing")]
+    return ["no such label" if value is None else str(value) for value in found]
+
+
+def _objects(reason: Reason, fact: str) -> list[dict[str, JsonValue]]:
+    value = reason.facts.get(fact)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -127,18 +127,6 @@ class HostPort:
 
 
 @dataclass(frozen=True, slots=True)
-class OddQuantity:
-    """A quantity as written, of which less than a whole unit (for `cpu`: a thousandth) is asked.
-
-    `section` is `limits` or `requests`.
-    """
-
-    section: str
-    resource: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Container:
     """A container's needs. `requests` holds a limit where only that is given, as the API server fills it in;
     `requested` names what the manifest itself has under requests. `sidecar`: an init container that stays.
@@ -149,7 +137,6 @@ class Container:
     requests: Requests = field(default_factory=dict)
     limits: Requests = field(default_factory=dict)
     requested: frozenset[str] = frozenset()
-    odd: tuple[OddQuantity, ...] = ()
     sidecar: bool = False
     env: frozenset[str] = frozenset()
 
@@ -240,17 +227,26 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """A document that makes pods: the pod it makes, and where the pod's fields stand in it.
+class WrittenAmounts:
+    """What a container's `resources` say in a manifest, where they stand at `where`; canonical spelling."""
 
-    `kind` is as the API server names it in refusals (`Pod`, `Deployment.apps`); `prefix` is put before a
-    pod's field paths (`spec.template.`).
+    container: str
+    where: str
+    limits: Labels
+    requests: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A document that makes pods: the pod it makes, and its containers' amounts as they stand in it.
+
+    `kind` is as the API server names it in refusals (`Pod`, `Deployment.apps`).
     """
 
     kind: str
     name: str
     pod: Pod
-    prefix: str = ""
+    amounts: tuple[WrittenAmounts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

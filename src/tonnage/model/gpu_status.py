@@ -45,3 +45,5 @@ class GpuStatus:
     """Replicas of one device by resource name; 1 is exclusive."""
     single_requests: frozenset[str] = frozenset()
     """Resources of which a container may ask one at most (`failRequestsGreaterThanOne`)."""
+    config: str = ""
+    """The device-plugin configuration that runs there, as the agent names it."""

@@ -61,7 +61,8 @@ class Cluster:
 
         The agents find the API server by `kubeconfig`, which the caller has written from the endpoint.
         """
-        self._loops.run("controllers", run_controllers(self.api, self._clock))
+        root_ca = self._authority.certificate_pem.decode()
+        self._loops.run("controllers", run_controllers(self.api, self._clock, root_ca=root_ca))
         scheduler = Scheduler(self.api, self._clock, version=self._scenario.server_version)
         self._loops.run("scheduler", scheduler.run())
         await self._fleet.start(self._authority, self._loops)

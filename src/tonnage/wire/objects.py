@@ -159,7 +159,7 @@ class PodSpec(Wire):
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: list[Toleration] = []
-    priority: int = 0
+    priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
     restart_policy: str = "Always"
@@ -277,6 +277,7 @@ class WorkloadStatus(Wire):
     number_unavailable: int = 0
     updated_number_scheduled: int = 0
     collision_count: int | None = None
+    terminating_replicas: int | None = None
     conditions: list[Condition] = []
 
 

@@ -113,9 +113,7 @@ async def test_bad_bodies_are_refused_with_a_status(
 @pytest.mark.parametrize(
     ("method", "path", "code"),
     [
-        pytest.param("GET", "/nonsense", 404, id="no such path"),
-        pytest.param("GET", "/apis/apps/v2/deployments", 404, id="no such version"),
-        pytest.param("GET", "/apis/nothing.example", 404, id="no such group"),
+        pytest.param("GET", "/apis/apps/v1/nonsense", 404, id="no such resource"),
         pytest.param("GET", "/api/v1/namespaces/default/nodes", 404, id="a namespace for a cluster's kind"),
         pytest.param("GET", "/api/v1/namespaces/default/pods/x/nonsense", 404, id="no such subresource"),
         pytest.param("PUT", MAPS, 405, id="PUT of a collection"),
@@ -139,6 +137,13 @@ async def test_bad_requests_are_refused_with_a_status(
         assert '"code":410' in answer.out
     else:
         assert (answer.json["kind"], answer.json["code"]) == ("Status", code)
+
+
+@pytest.mark.parametrize("path", ["/nonsense", "/apis/apps/v2/deployments", "/apis/nothing.example"])
+async def test_paths_outside_every_group_are_refused_in_plain_text(running: Any, path: str) -> None:
+    answer = await running.http("GET", path)
+    assert (answer.code, answer.out) == (404, "404 page not found\n")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
 async def test_unknown_fields_warn_are_refused_or_pass_as_asked(running: Any) -> None:

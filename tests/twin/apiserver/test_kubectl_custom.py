@@ -132,7 +132,7 @@ async def test_deleting_the_definition_takes_its_instances_along(defined: Any, r
     await defined("apply -f -", _json(TIER))
     await defined("delete crd tiers.tonnage.dev --timeout=30s")
     gone = (await defined.attempt("get tiers")).err
-    assert gone.endswith("the server could not find the requested resource\n")
+    assert gone.endswith("the server could not find the requested resource (get tiers.tonnage.dev)\n")
     assert running.server.store.list(("tonnage.dev", "tiers")) == []
 
 

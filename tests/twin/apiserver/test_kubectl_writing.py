@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tonnage.wire.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD
+from tonnage.wire.objects import Taint
 
 DEPLOYMENT_YAML = """
 apiVersion: apps/v1
@@ -74,14 +75,21 @@ async def test_label_annotate_taint_and_cordon_a_node(kubectl: Any, running: Any
     await kubectl("cordon a100-0")
     node = await running.api.get(NODE, "a100-0")
     assert (node.metadata.labels["tier"], node.metadata.annotations["note"]) == ("gold", "hello")
-    # The taint of an unschedulable node is the node lifecycle controller's to add.
-    assert [(taint.key, taint.effect) for taint in node.spec.taints] == [("nvidia.com/gpu", "NoSchedule")]
+    # Taints by condition go, and that of an unschedulable node comes, by the node lifecycle controller.
+    assert {(taint.key, taint.effect) for taint in node.spec.taints} == {
+        ("nvidia.com/gpu", "NoSchedule"),
+        ("node.kubernetes.io/not-ready", "NoSchedule"),
+    }
     assert (await kubectl("get nodes")).rows[0][1] == "Ready,SchedulingDisabled"
     await kubectl("uncordon a100-0")
     await kubectl("taint node a100-0 nvidia.com/gpu-")
     await kubectl("label node a100-0 tier-")
     node = await running.api.get(NODE, "a100-0")
-    assert (node.spec.taints, node.spec.unschedulable, "tier" in node.metadata.labels) == ([], False, False)
+    assert (node.spec.taints, node.spec.unschedulable, "tier" in node.metadata.labels) == (
+        [Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")],
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,6 +215,7 @@ async def test_services_are_given_addresses_and_ports_and_keep_them(kubectl: Any
     first = (await kubectl("get services")).rows
     assert [row[:5] for row in first] == [
         ["inner", "ClusterIP", "10.96.0.16", "<none>", "80/TCP"],
+        ["kubernetes", "ClusterIP", "10.96.0.1", "<none>", "443/TCP"],
         ["none", "ClusterIP", "None", "<none>", "80/TCP"],
         ["outer", "NodePort", "10.96.0.17", "<none>", "80:30000/TCP"],
     ]

@@ -37,8 +37,8 @@ _TAINTS = [
     pytest.param(_node("True", _OWN), {("nvidia.com/gpu", "NoSchedule")}, id="a ready node keeps its own"),
     pytest.param(
         _node("", Taint(key=_NOT_READY, effect="NoSchedule")),
-        {(_NOT_READY, "NoSchedule")},
-        id="a node that has never reported keeps the taint that it was made with",
+        set(),
+        id="a node that has never reported loses the taint that it was made with",
     ),
     pytest.param(
         _node("True", Taint(key=_NOT_READY, effect="NoSchedule"), Taint(key=_NOT_READY, effect="NoExecute")),
@@ -142,8 +142,8 @@ async def _bound(cluster: Cluster, name: str, **spec: Any) -> None:
 
 
 async def test_a_node_that_reports_ready_loses_its_taint_and_is_announced(running: Cluster) -> None:
-    taint = {"key": _NOT_READY, "effect": "NoSchedule"}
-    await running.apply(NODE, "a100-0", {"spec": {"taints": [taint]}})
+    condition = {"type": "Ready", "status": "False"}
+    await running.apply(NODE, "a100-0", {"status": {"conditions": [condition]}})
     await running.clock.advance(5)
     assert (_NOT_READY, "NoSchedule") in await _taints(running)
     await running.report("a100-0")

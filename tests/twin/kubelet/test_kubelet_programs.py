@@ -171,9 +171,8 @@ async def test_a_person_is_told_what_does_not_work(
 
 
 async def test_an_unknown_command_cannot_be_executed(node: Node) -> None:
-    with pytest.raises(ExecError, match=r'exec: "nosuch": executable file not found in \$PATH') as refused:
+    with pytest.raises(ExecError, match=r'exec: "nosuch": executable file not found in \$PATH'):
         await node.run("nosuch")
-    assert refused.value.exit_code == 127
     with pytest.raises(ExecError, match="stat /opt/x: no such file or directory"):
         await node.run("/opt/x")
 

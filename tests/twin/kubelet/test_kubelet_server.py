@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 import struct
 import zlib
@@ -186,6 +187,7 @@ class WebSocketSession:
         self.protocol = ""
         self.refused = 0
         self.channels: dict[int, bytes] = {}
+        self.order: list[tuple[int, bytes]] = []
 
     async def open(self, path: str, protocols: list[str]) -> None:
         request = wsproto.events.Request(host="kubelet", target=path, subprotocols=protocols)
@@ -218,6 +220,7 @@ class WebSocketSession:
             case wsproto.events.RejectConnection(status_code=code):
                 self.refused = code
             case wsproto.events.BytesMessage(data=data):
+                self.order.append((data[0], bytes(data[1:])))
                 self.channels[data[0]] = self.channels.get(data[0], b"") + bytes(data[1:])
             case wsproto.events.CloseConnection() | wsproto.events.RejectData():
                 return True
@@ -256,16 +259,30 @@ async def test_an_exit_code_travels_in_the_status(world: World, dial: Dialer) ->
     assert session.protocol == "v4.channel.k8s.io"
 
 
-async def test_a_command_that_is_not_there_fails_in_runcs_words(world: World, dial: Dialer) -> None:
+async def test_a_command_that_is_not_there_fails_in_containerds_words(world: World, dial: Dialer) -> None:
     world.bind("web")
     await world.phase("web", "Running")
     session = await websocket(dial, "/exec/default/web/main?command=nvidia-smi&output=1&error=1")
     status = await session.finish()
-    assert status["details"]["causes"][0]["message"] == "127"
-    assert session.channels[2] == (
-        b"OCI runtime exec failed: exec failed: unable to start container process: "
-        b'exec: "nvidia-smi": executable file not found in $PATH: unknown\n'
+    assert (status["reason"], status["code"]) == ("InternalError", 500)
+    assert re.fullmatch(
+        "Internal error occurred: error executing command in container: failed to exec in container: "
+        'failed to start exec "[0-9a-f]{64}": OCI runtime exec failed: exec failed: unable to start '
+        r'container process: exec: "nvidia-smi": executable file not found in \$PATH: unknown',
+        status["message"],
     )
+    assert not session.channels.get(2)
+
+
+async def test_the_first_message_is_empty_and_on_the_lowest_channel_that_is_written(
+    world: World, dial: Dialer
+) -> None:
+    """As of the kubelet: the client learns that the connection stands before any output comes."""
+    world.bind("web")
+    await world.phase("web", "Running")
+    session = await websocket(dial, "/exec/default/web/main?command=true&error=1")
+    await session.finish()
+    assert session.order[0] == (2, b"")
 
 
 async def test_input_ends_with_the_close_signal_of_v5(world: World, dial: Dialer) -> None:

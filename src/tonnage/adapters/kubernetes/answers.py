@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
+from tonnage.wire.nulls import without_nulls
 from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
@@ -65,7 +66,10 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
     """What the decoder makes of an answer. Raises ClusterError when it is no such thing."""
     try:
-        return decoder.decode(content)
+        try:
+            return decoder.decode(content)
+        except msgspec.ValidationError:
+            return msgspec.convert(without_nulls(msgspec.json.decode(content)), decoder.type)
     except msgspec.DecodeError as error:
         raise ClusterError(
             Problem(

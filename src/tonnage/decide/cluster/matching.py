@@ -21,7 +21,7 @@ from tonnage.model.cluster import (
     Toleration,
 )
 
-_INT64: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_INT64: Final = re.compile(r"[+-]?[0-9]{1,63}")
 _LARGEST: Final = 2**63
 
 

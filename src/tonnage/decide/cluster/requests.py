@@ -25,12 +25,14 @@ def pod_requests(pod: Pod) -> dict[str, int]:
 
 
 def scored_requests(pod: Pod, *, pod_level: bool) -> tuple[int, int]:
-    """(cpu milli, memory bytes) as scores count them: a container that names none counts as a small one."""
-    least = {
-        name: amount
-        for name, amount in _SCORED_LEAST.items()
-        if not (pod_level and pod.pod_requests and name in pod.pod_requests)
-    }
+    """(cpu milli, memory bytes) as scores count them: a container that names none counts as a small one.
+
+    In a pod with pod-level requests that is so only where the pod as a whole names none.
+    """
+    least: Requests = _SCORED_LEAST
+    if pod_level and _whole_pod(pod.pod_requests):
+        asked = pod_requests(pod)
+        least = {name: amount for name, amount in least.items() if not asked.get(name)}
     total = _total(pod, least, pod_level=pod_level)
     return total.get(CPU, 0), total.get(MEMORY, 0)
 
@@ -42,6 +44,20 @@ def is_extended(resource: str) -> bool:
     [True, False, False, False]
     """
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
+
+
+def written_amount(name: str, amount: int) -> str:
+    """An amount as people write it.
+
+    >>> written_amount("cpu", 1500), written_amount("memory", 3 * 1024**3)
+    ('1500m', '3Gi')
+    """
+    if name == CPU:
+        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+    for suffix, size in (("Gi", 1024**3), ("Mi", 1024**2)):
+        if name in (MEMORY, EPHEMERAL) and abs(amount) >= size:
+            return f"{amount / size:.4g}{suffix}"
+    return f"{amount}"
 
 
 def add(total: dict[str, int], amounts: Requests) -> None:

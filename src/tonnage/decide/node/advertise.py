@@ -44,17 +44,20 @@ def conflict(resource: PlannedResource, slot: Slot, uses: Uses) -> Hold | None:
 def advertise(plan: NodePlan, holds: Iterable[Hold]) -> tuple[Advertisement, ...]:
     """Every resource of the plan; slots whose device is otherwise held are unhealthy until it is released."""
     uses = uses_of(holds)
+    return tuple(Advertisement(resource.name, _shown(resource, uses)) for resource in plan.resources)
+
+
+def _shown(resource: PlannedResource, uses: Uses) -> tuple[Slot, ...]:
+    """The resource's own slots where nothing is in the way: that is what nodes are nearly all of the time."""
+    first = {slot.uuid: slot for slot in reversed(resource.slots)}
+    found = {uuid: conflict(resource, slot, uses) for uuid, slot in first.items() if uuid in uses}
+    why = {uuid: f"held as {describe(hold)}" for uuid, hold in found.items() if hold is not None}
+    if not why:
+        return resource.slots
     return tuple(
-        Advertisement(resource.name, tuple(_shown(resource, slot, uses) for slot in resource.slots))
-        for resource in plan.resources
+        replace(slot, healthy=False, reason=slot.reason or why[slot.uuid]) if slot.uuid in why else slot
+        for slot in resource.slots
     )
-
-
-def _shown(resource: PlannedResource, slot: Slot, uses: Uses) -> Slot:
-    hold = conflict(resource, slot, uses)
-    if hold is None:
-        return slot
-    return replace(slot, healthy=False, reason=slot.reason or f"held as {describe(hold)}")
 
 
 def describe(hold: Hold) -> str:

@@ -13,11 +13,12 @@ def allocate(resource: PlannedResource, ids: Sequence[str], holds: Iterable[Hold
 
     Source of the texts: NVIDIA/k8s-device-plugin, whose users search for them.
     """
-    slots = {slot.id: slot for slot in resource.slots}
+    asked = set(ids)
+    slots = {slot.id: slot for slot in resource.slots if slot.id in asked}
     uses = uses_of(holds)
     if not ids:
         return _invalid(resource, "no-devices", "no devices requested")
-    if len(set(ids)) != len(ids):
+    if len(asked) != len(ids):
         return _invalid(resource, "duplicate-device", "a device is requested twice")
     for slot_id in ids:
         if slot_id not in slots:

@@ -6,6 +6,7 @@ which kubelet cannot be asked. It errs towards "held": a device is free only whe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -47,6 +48,24 @@ class Evidence:
     reserved: tuple[Hold, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A living pod that asks for `count` of a resource; None: kubelet's list cannot show all of it."""
+
+    namespace: str
+    pod: str
+    resource: str
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The claims of all living pods of the node, looked up after the question `order` was asked."""
+
+    order: int = 0
+    claims: tuple[Claim, ...] = ()
+
+
 Ledger = tuple[Entry, ...]
 
 
@@ -79,8 +98,9 @@ def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float) ->
     return (*kept, *(Entry(allocation.resource, slot, order, now) for slot in allocation.ids))
 
 
-def settle(ledger: Ledger, evidence: Evidence, *, now: float) -> Ledger:
-    """The ledger without what is over: once in kubelet's books and gone, or never there for `UNSEEN_S`.
+def settle(ledger: Ledger, evidence: Evidence, *, now: float, census: Census = Census()) -> Ledger:
+    """The ledger without what is over: once in kubelet's books and gone; or never there, for `UNSEEN_S` or
+    while no living pod can be the one that it was for.
 
     Evidence asked for before an allocation was answered says nothing about it.
     """
@@ -92,7 +112,7 @@ def settle(ledger: Ledger, evidence: Evidence, *, now: float) -> Ledger:
             kept.append(entry)
         elif (entry.resource, entry.id) in entered:
             kept.append(entry if entry.seen else replace(entry, seen=True))
-        elif not evidence.final or (not entry.seen and now - entry.since <= UNSEEN_S):
+        elif not evidence.final or not (entry.seen or _lost(entry, evidence, census, now)):
             kept.append(entry)
     return tuple(kept)
 
@@ -100,6 +120,28 @@ def settle(ledger: Ledger, evidence: Evidence, *, now: float) -> Ledger:
 def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     """Every hold: kubelet's, with the pod that has it, and those that only the ledger knows."""
     return _union(evidence.holds, (Hold(entry.resource, (entry.id,)) for entry in ledger))
+
+
+def _lost(entry: Entry, evidence: Evidence, census: Census, now: float) -> bool:
+    """Whether an answer that is in none of kubelet's books is too old to get there, or nobody's.
+
+    It is nobody's when every living pod that asks for the resource has been given all of it otherwise.
+    """
+    if now - entry.since > UNSEEN_S:
+        return True
+    if census.order < entry.order:
+        return False
+    given = Counter(
+        (hold.namespace, hold.pod)
+        for hold in evidence.shown
+        for _ in hold.ids
+        if hold.resource == entry.resource
+    )
+    return all(
+        claim.count is not None and given[claim.namespace, claim.pod] >= claim.count
+        for claim in census.claims
+        if claim.resource == entry.resource
+    )
 
 
 def _union(*sources: Iterable[Hold]) -> tuple[Hold, ...]:

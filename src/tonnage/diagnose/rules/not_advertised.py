@@ -7,6 +7,8 @@ from typing import Final
 
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.case import Case, device_needs, offered
+from tonnage.diagnose.rules.renamed_resource import related_names
+from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.json import JsonValue
@@ -19,9 +21,9 @@ _DRIVER: Final = ("nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver-versio
 
 
 def findings(case: Case) -> Iterator[Reason]:
-    """A reason for every device resource that the pod needs and no node offers."""
+    """A reason for every device resource that the pod needs and no node offers under any name."""
     for name in device_needs(case.pod):
-        if not offered(case.view, name):
+        if not offered(case.view, name) and not related_names(name, case.view):
             yield _reason(name, case.view)
 
 
@@ -54,11 +56,11 @@ def _reason(resource: str, view: View) -> Reason:
     }
     if lost:
         told = (
-            f"nodes with capacity but nothing allocatable: {', '.join(lost)} "
+            f"nodes with capacity but nothing allocatable: {listed(lost)} "
             "(devices unhealthy, or the plugin is gone)"
         )
     elif layers:
-        told = f"nodes that have a GPU by their labels, but offer none: {', '.join(sorted(layers))}"
+        told = f"nodes that have a GPU by their labels, but offer none: {listed(sorted(layers))}"
     else:
         told = "no node is known to have such a device"
     return Reason(

@@ -1,6 +1,6 @@
 """ADM-1, ADM-2, ADM-3: devices come whole, with a limit, and requests equal limits.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation (ValidateContainer resources), 1.35.
+Source: k8s.io/kubernetes pkg/apis/core/validation (validateContainerResourceRequirements), 1.35.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.diagnose.case import FieldError
-from tonnage.model.cluster import Container, Manifest
-from tonnage.model.quantity import canonical_quantity
+from tonnage.model.cluster import Manifest, WrittenAmounts
+from tonnage.model.quantity import parse_quantity
 from tonnage.model.verdict import Code, Layer, Reason
 
 _SOURCE: Final = "API server, pod validation"
@@ -22,66 +22,64 @@ _INSTEAD: Final = (
 
 
 def errors(manifest: Manifest) -> Iterator[FieldError]:
-    """Everything wrong with quantities of extended resources, container by container."""
-    for section, containers in (
-        ("containers", manifest.pod.containers),
-        ("initContainers", manifest.pod.init_containers),
-    ):
-        for index, container in enumerate(containers):
-            yield from _of(container, f"{manifest.prefix}spec.{section}[{index}].resources")
+    """Everything wrong with the amounts that containers ask for, container by container."""
+    for written in manifest.amounts:
+        yield from _of(written)
 
 
-def _of(container: Container, where: str) -> Iterator[FieldError]:
-    for name in sorted(filter(is_extended, container.limits)):
-        yield from _fraction(container, "limits", name, where)
-    for name in sorted(filter(is_extended, container.requests)):
-        yield from _fraction(container, "requests", name, where)
-        yield from _unequal(container, name, where)
-
-
-def _fraction(container: Container, section: str, name: str, where: str) -> Iterator[FieldError]:
+def _of(written: WrittenAmounts) -> Iterator[FieldError]:
     """A limit that stands alone is copied to the requests first, so it is complained about twice."""
-    written = section if section == "limits" or name in container.requested else "limits"
-    text = next((o.text for o in container.odd if (o.section, o.resource) == (written, name)), "")
-    if not text:
+    requests = {**written.limits, **written.requests}
+    for name, text in sorted(written.limits.items()):
+        yield from _amount(written, f"limits[{name}]", name, text)
+    for name, text in sorted(requests.items()):
+        yield from _amount(written, f"requests[{name}]", name, text)
+        limit = written.limits.get(name)
+        if limit is not None:
+            yield from _against_limit(written, name, text, limit)
+        elif is_extended(name):
+            yield _without_limit(written, name, text)
+
+
+def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterator[FieldError]:
+    value = parse_quantity(text)
+    where = f"{written.where}.{field}"
+    facts = {"resource": name, "value": text, "field": where}
+    if value < 0:
+        reason = _reason(Code.NEGATIVE, written, f"{name}: {text} is below zero", facts, "ask for 0 or more")
+        yield FieldError(where, f'Invalid value: "{text}": must be greater than or equal to 0', reason)
+    if is_extended(name) and value.denominator != 1:
+        told = f"{name}: {text} is no whole number; devices cannot be asked for in parts"
+        reason = _reason(Code.NOT_AN_INTEGER, written, told, facts, _INSTEAD)
+        yield FieldError(where, f'Invalid value: "{text}": must be an integer', reason)
+
+
+def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) -> Iterator[FieldError]:
+    asked, allowed = parse_quantity(text), parse_quantity(limit)
+    where = f"{written.where}.requests"
+    facts = {"resource": name, "request": text, "limit": limit, "field": where}
+    if is_extended(name) and asked != allowed:
+        told = f"{name} is {text} under requests and {limit} under limits; for a device they must be equal"
+        error, remedy = f"must be equal to {name} limit of {limit}", f"write {name} once, under limits"
+    elif asked > allowed:
+        told = f"{name} is {text} under requests and only {limit} under limits"
+        error = f"must be less than or equal to {name} limit of {limit}"
+        remedy = f"raise the limit of {name} to {text}, or lower the request"
+    else:
         return
-    quantity = canonical_quantity(text)
-    reason = Reason(
-        Code.NOT_AN_INTEGER,
-        Layer.ADMISSION,
-        f"Container {container.name}",
-        f"{name}: {text} is no whole number; devices cannot be asked for in parts",
-        {"resource": name, "value": text, "field": f"{where}.{section}[{name}]"},
-        _INSTEAD,
-        _SOURCE,
-    )
-    error = f'Invalid value: "{quantity}": must be an integer'
-    yield FieldError(f"{where}.{section}[{name}]", error, reason)
+    reason = _reason(Code.REQUEST_LIMIT_UNEQUAL, written, told, facts, remedy)
+    yield FieldError(where, f'Invalid value: "{text}": {error}', reason)
 
 
-def _unequal(container: Container, name: str, where: str) -> Iterator[FieldError]:
-    limit, request = container.limits.get(name), container.requests[name]
-    if limit is None:
-        reason = Reason(
-            Code.LIMIT_MISSING,
-            Layer.ADMISSION,
-            f"Container {container.name}",
-            f"{name} stands under requests alone; a device needs a limit",
-            {"resource": name, "request": request, "field": f"{where}.limits"},
-            f"put {name}: {request} under limits (the request then follows by itself)",
-            _SOURCE,
-        )
-        error = "Required value: Limit must be set for non overcommitable resources"
-        yield FieldError(f"{where}.limits", error, reason)
-    elif request != limit:
-        reason = Reason(
-            Code.REQUEST_LIMIT_UNEQUAL,
-            Layer.ADMISSION,
-            f"Container {container.name}",
-            f"{name} is {request} under requests and {limit} under limits; for a device they must be equal",
-            {"resource": name, "request": request, "limit": limit, "field": f"{where}.requests"},
-            f"write {name} once, under limits",
-            _SOURCE,
-        )
-        error = f'Invalid value: "{request}": must be equal to {name} limit of {limit}'
-        yield FieldError(f"{where}.requests", error, reason)
+def _without_limit(written: WrittenAmounts, name: str, text: str) -> FieldError:
+    where = f"{written.where}.limits"
+    told = f"{name} stands under requests alone; a device needs a limit"
+    facts = {"resource": name, "request": text, "field": where}
+    remedy = f"put {name}: {text} under limits (the request then follows by itself)"
+    reason = _reason(Code.LIMIT_MISSING, written, told, facts, remedy)
+    return FieldError(where, "Required value: Limit must be set for non overcommitable resources", reason)
+
+
+def _reason(code: Code, written: WrittenAmounts, told: str, facts: dict[str, str], remedy: str) -> Reason:
+    subject = f"Container {written.container}"
+    return Reason(code, Layer.ADMISSION, subject, told, {**facts}, remedy, _SOURCE)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.case import Case, device_needs, offered
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import Node
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.verdict import Code, Layer, Reason
 
@@ -16,7 +17,7 @@ def findings(case: Case) -> Iterator[Reason]:
     for name in device_needs(case.pod):
         related = related_names(name, case.view)
         if related and not offered(case.view, name):
-            told = "; ".join(f"{other} on {', '.join(nodes)}" for other, nodes in related.items())
+            told = "; ".join(f"{other} on {listed(nodes)}" for other, nodes in related.items())
             yield Reason(
                 Code.RESOURCE_RENAMED,
                 Layer.PLUGIN,
@@ -30,16 +31,21 @@ def findings(case: Case) -> Iterator[Reason]:
 
 def related_names(resource: str, view: View) -> dict[str, tuple[str, ...]]:
     """Resources of the same vendor that stand for the same kind of device, and the nodes that offer them."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, node in view.nodes.items():
+        for related in related_on(node.node, resource):
+            found[related] = (*found.get(related, ()), name)
+    return dict(sorted(found.items()))
+
+
+def related_on(node: Node, resource: str) -> tuple[str, ...]:
+    """The related resources of which a node has any."""
     vendor = resource.split("/", maxsplit=1)[0]
-    names = sorted(
-        {
-            name
-            for node in view.nodes.values()
-            for name in node.node.allocatable
-            if is_extended(name) and name != resource and name.split("/")[0] == vendor
-        }
+    return tuple(
+        name
+        for name, amount in sorted(node.allocatable.items())
+        if amount > 0 and name != resource and name.startswith(f"{vendor}/") and _is_kin(name, resource)
     )
-    return {name: nodes for name in names if _is_kin(name, resource) and (nodes := offered(view, name))}
 
 
 def is_same_device(one: str, other: str) -> bool:

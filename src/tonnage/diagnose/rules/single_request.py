@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.wording import listed
 from tonnage.model.verdict import Code, Layer, Reason
+
+STRICT_KEY: Final = "sharing.timeSlicing.failRequestsGreaterThanOne"
+"""The key of the device-plugin configuration that makes it so."""
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -23,10 +28,16 @@ def findings(case: Case) -> Iterator[Reason]:
                     Code.SHARED_REQUEST_TOO_LARGE,
                     Layer.PLUGIN,
                     f"Container {container.name}",
-                    f"asks {asked} {resource}, of which a container may have one "
-                    f"(failRequestsGreaterThanOne on {', '.join(nodes)}); kubelet would fail the pod "
-                    "with UnexpectedAdmissionError",
+                    f"asks {asked} {resource}, of which a container may have one ({STRICT_KEY} is true on "
+                    f"{_told(nodes, case)}); kubelet would fail the pod with UnexpectedAdmissionError",
                     {"resource": resource, "requested": asked, "nodes": [*nodes]},
                     f"ask for one {resource}: more replicas of one device give no more compute",
                     "NodeGPUStatus, device-plugin configuration",
                 )
+
+
+def _told(nodes: list[str], case: Case) -> str:
+    """The nodes, and the configuration that they run."""
+    known = case.view.snapshot.gpu
+    configs = sorted({known[name].config for name in nodes if known[name].config})
+    return listed(nodes) + (f", by {', '.join(configs)}" if configs else "")

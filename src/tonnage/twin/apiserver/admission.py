@@ -16,11 +16,13 @@ from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.services import ServiceAddresses
 from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import NAMESPACE, POD
+from tonnage.twin.apiserver.strategies import NAMESPACE, NODE, POD
 
 PRIORITY_CLASS: Final[Resource] = ("scheduling.k8s.io", "priorityclasses")
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
 _TOLERATED_S: Final = 300
+_SERVICE_ACCOUNT: Final[Resource] = ("", "serviceaccounts")
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
 _EVICTING_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
@@ -120,6 +122,39 @@ class Priority:
         return forbidden(request.resource, text(pod, "metadata", "name"), why)
 
 
+class NodeTaint:
+    """A new node takes no pods before the node controller has seen it ready."""
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Taint a new node. Source: plugin/pkg/admission/nodetaint."""
+        if request.resource != NODE or obj is None or old is not None or request.subresource:
+            return
+        taints = mappings(obj, "spec", "taints")
+        if not any((text(one, "key"), text(one, "effect")) == (_NOT_READY, "NoSchedule") for one in taints):
+            put(obj, [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}], "spec", "taints")
+
+
+class ServiceAccounts:
+    """A pod runs as an account that is there; `default` may still be on its way into a new namespace."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Refuse a new pod whose account is missing. Source: plugin/pkg/admission/serviceaccount."""
+        if request.resource != POD or obj is None or old is not None or request.subresource:
+            return
+        account = text(obj, "spec", "serviceAccountName")
+        key = (request.namespace, account)
+        if account in ("", "default") or self._store.get(_SERVICE_ACCOUNT, key) is not None:
+            return
+        why = (
+            f'error looking up service account {request.namespace}/{account}: serviceaccount "{account}" '
+            "not found"
+        )
+        raise forbidden(POD, text(obj, "metadata", "name"), why)
+
+
 class PodDefaults:
     """A new pod's service account, and how long it stays on a node that is lost."""
 
@@ -145,4 +180,11 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
 
 def default_plugins(store: Store) -> tuple[Plugin, ...]:
     """The plugins of a server that is asked for nothing else, in upstream's order."""
-    return (NamespaceLifecycle(store), PodDefaults(), Priority(store), ServiceAddresses(store))
+    return (
+        NamespaceLifecycle(store),
+        PodDefaults(),
+        ServiceAccounts(store),
+        NodeTaint(),
+        Priority(store),
+        ServiceAddresses(store),
+    )

@@ -6,16 +6,22 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tonnage.adapters.ports import Clock
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import copied, put
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.pipeline import timestamp
+from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 _CLASSES: Final = (
     ("system-cluster-critical", 2_000_000_000, "Used for system critical pods."),
-    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must stay on their node."),
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
 )
 
 
@@ -49,3 +55,34 @@ def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
             },
             {"name": name, "generation": 1},
         )
+
+
+def publish_api(store: Store, clock: Clock, uid: Callable[[], str], port: int) -> None:
+    """Tell in `default/kubernetes` where the API is reached, anew when its port has changed."""
+    key = ("default", "kubernetes")
+    stored = store.get(SERVICE, key)
+    ports: list[JsonValue] = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
+    if stored is not None:
+        changed = copied(stored.object)
+        put(changed, ports, "spec", "ports")
+        store.update(SERVICE, key, changed, read=stored)
+        return
+    metadata: JsonObject = {
+        "name": "kubernetes",
+        "namespace": "default",
+        "uid": uid(),
+        "creationTimestamp": timestamp(clock.now()),
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    }
+    spec: JsonObject = {
+        "ports": ports,
+        "clusterIP": API_ADDRESS,
+        "clusterIPs": [API_ADDRESS],
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "internalTrafficPolicy": "Cluster",
+    }
+    head: JsonObject = {"apiVersion": "v1", "kind": "Service", "metadata": metadata}
+    store.create(SERVICE, key, {**head, "spec": spec, "status": {"loadBalancer": {}}})

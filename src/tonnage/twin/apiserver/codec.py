@@ -6,6 +6,7 @@ from functools import cached_property
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied, mapping, text
+from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
 from tonnage.twin.apiserver.objects.custom_values import decode_custom, validate_custom
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.defaults import apply_defaults
@@ -72,10 +73,14 @@ class Codec:
         """A stored object as the version of `served` shows it; the object itself where they are the same."""
         if text(obj, "apiVersion") == served.row.api_version:
             return obj
+        if served.row.api_version == RENAMED:
+            return renamed_event(obj)
         return {**obj, "apiVersion": served.row.api_version}
 
     def for_store(self, served: Served, obj: JsonObject) -> JsonObject:
         """An object of the version of `served` as the store keeps it."""
+        if served.row.api_version == RENAMED:
+            return stored_event(obj)
         if served.custom is None or served.custom.storage_api_version == text(obj, "apiVersion"):
             return obj
         return {**obj, "apiVersion": served.custom.storage_api_version}

@@ -77,9 +77,6 @@ class Definitions:
 
     def _write_status(self, stored: Stored, taken: str) -> None:
         obj = copied(stored.object)
-        finalizers = texts(obj, "metadata", "finalizers")
-        if CLEANUP not in finalizers:
-            put(obj, [*finalizers, CLEANUP], "metadata", "finalizers")
         status = mapping(obj, "status")
         obj["status"] = status
         old = {text(one, "type"): one for one in mappings(status, "conditions")}

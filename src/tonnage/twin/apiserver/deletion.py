@@ -14,6 +14,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, mapping, number, put, text, texts
+from tonnage.twin.apiserver.definitions import CLEANUP, DEFINITION
 from tonnage.twin.apiserver.pipeline import Pipeline, fresh, may_go, timestamp
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.statuses import conflict, success
@@ -78,6 +79,8 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
     now = pipeline.clock.now()
     if not text(metadata, "deletionTimestamp"):
         _set_finalizers(metadata, options)
+        if request.resource == DEFINITION:
+            metadata["finalizers"] = [*texts(metadata, "finalizers"), CLEANUP]
         metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
         if counts_generations(request.served) and number(metadata, "generation") > 0:

@@ -15,7 +15,7 @@ from tonnage.twin.apiserver.definitions import version_priority
 from tonnage.twin.apiserver.exchange import JSON, Exchange
 from tonnage.twin.apiserver.openapi import OpenApi
 from tonnage.twin.apiserver.resources import Registry, Served
-from tonnage.twin.apiserver.statuses import no_such_path
+from tonnage.twin.apiserver.statuses import no_such_page
 from tonnage.wire.schema import Subresource
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -34,6 +34,10 @@ VERSION: Final[JsonObject] = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
+V2: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+EMPTY_V2: Final = b"\x0a\x032.0"
+"""The second OpenAPI, a protobuf message that says its version only: clients look there for kinds that the
+third does not know, and must learn that there is nothing."""
 _HEALTH: Final = frozenset({"healthz", "livez", "readyz"})
 
 
@@ -63,6 +67,8 @@ class Discovery:
                 await exchange.answer({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
             case ["version"]:
                 await exchange.answer(VERSION)
+            case ["openapi", "v2"]:
+                await exchange.answer_bytes(EMPTY_V2, content_type=V2)
             case ["openapi", "v3", *rest]:
                 await _tagged(exchange, self._openapi.document("/".join(rest)), JSON)
             case [first, *_] if first in _HEALTH:
@@ -71,13 +77,15 @@ class Discovery:
                 listed = aggregated(self._registry, core=root == "api")
                 await _tagged(exchange, msgspec.json.encode(listed), AGGREGATED)
             case segments:
-                await _tagged(exchange, msgspec.json.encode(self._classic(segments)), JSON)
+                classic = self._classic(segments, exchange.headers.get("host", ""))
+                await _tagged(exchange, msgspec.json.encode(classic), JSON)
 
-    def _classic(self, segments: list[str]) -> JsonObject:
+    def _classic(self, segments: list[str], host: str) -> JsonObject:
         groups = self._registry.group_versions()
         match segments:
             case ["api"]:
-                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+                reached: list[JsonValue] = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
+                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": reached}
             case ["apis"]:
                 listed: list[JsonValue] = [
                     _group(name, list(found)) for name, found in groups.items() if name
@@ -89,7 +97,7 @@ class Discovery:
                 return _resource_list(version, groups[""][version])
             case ["apis", group, version] if version in groups.get(group, {}):
                 return _resource_list(f"{group}/{version}", groups[group][version])
-        raise no_such_path()
+        raise no_such_page()
 
 
 async def _tagged(exchange: Exchange, data: bytes, content_type: str) -> None:

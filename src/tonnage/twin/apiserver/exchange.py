@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.statuses import status_of
+from tonnage.twin.apiserver.statuses import NoSuchPageError, status_of
 
 _SEND_S: Final = 30.0
 """A client that takes nothing for so long is cut off."""
@@ -59,11 +59,13 @@ class Exchange:
         if self._started:
             await self.chunk(b"", last=True)
             return
-        data = msgspec.json.encode(status_of(error))
+        data, content_type = msgspec.json.encode(status_of(error)), JSON
+        if isinstance(error, NoSuchPageError):
+            data, content_type = b"404 page not found\n", "text/plain; charset=utf-8"
         # What is left of a body that was not read must not be taken for the next request.
         extra = [(b"connection", b"close")] if error.code in (401, 413) else []
         try:
-            await self.start(error.code, JSON, length=len(data), extra=extra)
+            await self.start(error.code, content_type, length=len(data), extra=extra)
             await self.chunk(data, last=True)
         except (ConnectionError, RuntimeError):
             return

@@ -16,6 +16,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import parameters
 from tonnage.twin.apiserver.bodies import parse_body, read_body
+from tonnage.twin.apiserver.cautions import cautions
 from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.proxy import KubeletProxy
@@ -24,7 +25,7 @@ from tonnage.twin.apiserver.statuses import (
     StatusError,
     bad_request,
     method_not_allowed,
-    no_such_path,
+    no_such_page,
     unauthorized,
     unsupported_media_type,
 )
@@ -81,7 +82,7 @@ class Application:
     async def _websocket(self, exchange: Exchange) -> None:
         address = parameters.address_of(exchange.segments)
         if address is None or address.subresource not in ("exec", "attach"):
-            raise no_such_path()
+            raise no_such_page()
         await self._proxy.stream(exchange, address)
 
     async def _serve(self, exchange: Exchange) -> None:
@@ -92,7 +93,7 @@ class Application:
             return
         address = parameters.address_of(exchange.segments)
         if address is None or address.rest:
-            raise no_such_path()
+            raise no_such_page()
         if address.subresource == "log" and exchange.method == "GET":
             await self._proxy.logs(exchange, address)
         elif address.subresource in _KUBELET:
@@ -129,6 +130,7 @@ class Application:
     async def _list(self, exchange: Exchange, request: Request, address: Address) -> None:
         found = self._verbs.page(request, parameters.list_query(exchange.query, address))
         served = request.served
+        exchange.warnings += cautions(request)
         form = parameters.wanted_form(exchange.headers.get("accept", ""))
         if form == "Table":
             rows = [stored.object for stored in found.items]
@@ -145,7 +147,7 @@ class Application:
         texts = [
             stored.json
             if stored.object.get("apiVersion") == version
-            else msgspec.json.encode({**stored.object, "apiVersion": version})
+            else msgspec.json.encode(self._verbs.in_version(served, stored.object))
             for stored in found.items
         ]
         await exchange.answer_bytes(
@@ -197,14 +199,16 @@ class Application:
 
     async def _show(self, exchange: Exchange, request: Request, obj: JsonObject, code: int = 200) -> None:
         served = request.served
+        exchange.warnings += cautions(request)
         if served.custom is not None and served.custom.deprecation:
             exchange.warnings += (served.custom.deprecation,)
         form = parameters.wanted_form(exchange.headers.get("accept", ""))
-        if form == "Table" and request.subresource != "scale":
+        if form == "Table":
             include = exchange.query.get("includeObject", "Metadata")
             revision = obj.get("metadata", {})
             version = revision.get("resourceVersion", "") if isinstance(revision, dict) else ""
-            obj = self._tables.table(served, [obj], {"resourceVersion": version}, include)
+            metadata: JsonObject = {"resourceVersion": version}
+            obj = self._tables.table(served, [obj], metadata, include, scale=request.subresource == "scale")
         elif form == "PartialObjectMetadata":
             obj = partial_of(obj)
         await exchange.answer(obj, code)

@@ -7,12 +7,13 @@ covers that revision; after that it answers 410, and the client starts again.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.event_versions import RENAMED, stored_path
 from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_fields, parse_labels
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, expired
@@ -68,6 +69,8 @@ def matcher(served: Served, label_selector: str, field_selector: str) -> Matches
     labels = parse_labels(label_selector) if label_selector else ()
     selectable = served.custom.selectable if served.custom is not None else ()
     fields = parse_fields(served.row, field_selector, selectable) if field_selector else ()
+    if served.row.api_version == RENAMED:
+        fields = tuple(replace(one, path=stored_path(one.path)) for one in fields)
     if not labels and not fields:
         return _everything
 

@@ -15,7 +15,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied
 from tonnage.twin.apiserver.descriptions import Descriptions
 from tonnage.twin.apiserver.resources import Registry, Served
-from tonnage.twin.apiserver.statuses import no_such_path
+from tonnage.twin.apiserver.statuses import no_such_page
 from tonnage.wire.schema import Field, Schema
 
 _SCALARS: Final[dict[str, JsonObject]] = {
@@ -44,6 +44,7 @@ _NAMED: Final[dict[str, tuple[str, JsonObject]]] = {
     ),
 }
 """Scalars that people know by a name of their own."""
+_ANY_KIND: Final = "core/v1.Pod"
 _WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
@@ -66,7 +67,7 @@ class OpenApi:
                 {"paths": {name: _entry(name, found) for name, found in groups.items()}}
             )
         if path not in groups:
-            raise no_such_path()
+            raise no_such_page()
         found = groups[path]
         if any(served.custom is not None for served in found):
             return self._make(path, found)
@@ -151,8 +152,16 @@ class _Schemas:
         own = described.setdefault("properties", {})
         assert isinstance(own, dict)
         metadata = self._add_type("meta/v1.ObjectMeta")
-        own["apiVersion"] = own["kind"] = {"type": "string"}
+        own["apiVersion"] = {"type": "string"}
+        own["kind"] = {"type": "string"}
         own["metadata"] = {"allOf": [{"$ref": f"#/components/schemas/{metadata}"}]}
+        # What every kind has is described as the built-in kinds describe it.
+        _, texts = self._descriptions.of(_ANY_KIND)
+        for name in ("apiVersion", "kind", "metadata"):
+            field = own[name]
+            assert isinstance(field, dict)
+            if texts.get(name):
+                field["description"] = texts[name]
         return described
 
     def _add_type(self, type_name: str) -> str:
@@ -189,7 +198,8 @@ class _Schemas:
         if field.map_keys:
             found["x-kubernetes-list-map-keys"] = list(field.map_keys)
         if field.enum:
-            found["enum"] = list(field.enum)
+            inner = found.get("items")
+            (inner if isinstance(inner, dict) else found)["enum"] = list(field.enum)
         if field.default is not None:
             found["default"] = field.default
         return found

@@ -13,10 +13,12 @@ from random import Random
 from typing import Final
 
 from tonnage.adapters.ports import Clock
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, items, mapping, number, put, text
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import already_exists, bad_request, conflict, not_found
@@ -25,6 +27,9 @@ from tonnage.twin.apiserver.strategies import POD, prepare_create, prepare_updat
 
 Change = Callable[[JsonObject], JsonValue]
 """From the object as it is (in the request's version; not to be changed) to the body that is wanted."""
+
+Unreadable = Callable[[JsonValue, BodyError], ApiError]
+"""What to say of a wanted body that is no object of the kind."""
 
 _ATTEMPTS: Final = 5
 _NAME_ATTEMPTS: Final = 8
@@ -85,12 +90,12 @@ class Pipeline:
                 put(obj, name, "metadata", "name")
         raise already_exists(request.resource, name)
 
-    async def update(self, request: Request, change: Change) -> Outcome:
+    async def update(self, request: Request, change: Change, unreadable: Unreadable | None = None) -> Outcome:
         """The object after `change`; asked again when somebody else was faster. Raises ApiError."""
         for _ in range(_ATTEMPTS):
             stored = self.read(request)
             old = self.codec.in_version(request.served, stored.object)
-            obj, warnings = self.codec.decode(request.served, change(old), request.options.field_validation)
+            obj, warnings = self._read(request, change(old), unreadable)
             self._address(request, obj)
             self._expect(request, obj, old)
             obj = self.codec.default(request.served, obj)
@@ -118,6 +123,14 @@ class Pipeline:
         """Ask every admission plugin. Raises ApiError."""
         for plugin in self._plugins:
             await plugin.admit(request, obj, old)
+
+    def _read(
+        self, request: Request, body: JsonValue, unreadable: Unreadable | None
+    ) -> tuple[JsonObject, tuple[str, ...]]:
+        try:
+            return self.codec.decode(request.served, body, request.options.field_validation)
+        except BodyError as error:
+            raise (unreadable(body, error) if unreadable else error) from None
 
     def _replace(self, request: Request, obj: JsonObject, stored: Stored) -> JsonObject:
         """Store an update, which ends the object when it was only waiting to be let go."""

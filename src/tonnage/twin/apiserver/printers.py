@@ -23,7 +23,11 @@ from tonnage.twin.apiserver.columns import (
     since,
     wide,
 )
+from tonnage.twin.apiserver.event_versions import RENAMED, stored_event
+from tonnage.twin.apiserver.printers_network import NETWORK
 from tonnage.twin.apiserver.printers_pods import NODES, PODS
+from tonnage.twin.apiserver.printers_policies import POLICIES
+from tonnage.twin.apiserver.printers_volumes import VOLUMES
 from tonnage.twin.apiserver.printers_workloads import WORKLOADS
 from tonnage.twin.apiserver.store import Resource
 
@@ -49,10 +53,6 @@ def _namespace(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [_name(obj), text(obj, "status", "phase"), age(obj, now)]
 
 
-def _service_account(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [_name(obj), len(items(obj, "secrets")), age(obj, now)]
-
-
 def _priority_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [
         _name(obj),
@@ -72,6 +72,8 @@ def _lease(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 
 def _event(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    if text(obj, "apiVersion") == RENAMED:
+        obj = stored_event(obj)
     involved, source = mapping(obj, "involvedObject"), mapping(obj, "source")
     first = text(obj, "firstTimestamp") or text(obj, "eventTime")
     last = text(obj, "series", "lastObservedTime") or text(obj, "lastTimestamp") or first
@@ -197,10 +199,12 @@ PRINTERS: Final[Mapping[Resource, Printer]] = {
     **PODS,
     **NODES,
     **WORKLOADS,
+    **VOLUMES,
+    **NETWORK,
+    **POLICIES,
     ("", "configmaps"): _printer("Data|Age", _config_map),
     ("", "secrets"): _printer("Type|Data|Age", _secret),
     ("", "namespaces"): _printer("Status|Age", _namespace),
-    ("", "serviceaccounts"): _printer("Secrets|Age", _service_account),
     ("", "events"): Printer(_EVENT_COLUMNS, _event),
     ("", "services"): _printer("Type|Cluster-IP|External-IP|Port(s)|Age", _service, *wide("Selector")),
     ("", "resourcequotas"): _printer("Request|Limit|Age", _quota),

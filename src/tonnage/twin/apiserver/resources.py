@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.store import Resource
 from tonnage.wire.schema import KindRow, Schema, Subresource
+
+_STORED_AS: Final[dict[Resource, Resource]] = {("events.k8s.io", "events"): ("", "events")}
+"""Kinds that are another one under a second name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,8 @@ class Served:
 
     @property
     def key(self) -> Resource:
-        """Where the store keeps its objects; the same for all versions."""
-        return self.row.group, self.row.plural
+        """Where the store keeps its objects; the same for all versions and names."""
+        return _STORED_AS.get((self.row.group, self.row.plural), (self.row.group, self.row.plural))
 
     @property
     def has_status(self) -> bool:
@@ -45,9 +49,9 @@ class Served:
 
 # Served by no handler of ours: subresources of a kubelet's or of a controller's protocols.
 _UNSERVED = frozenset({"proxy", "portforward", "ephemeralcontainers", "resize", "token", "approval"})
-# Reviews (RBAC and authentication) have no store; the second events API is the first one under another name.
+# Reviews (RBAC and authentication) have no store.
 _UNSERVED_KINDS = frozenset({("", "ComponentStatus")})
-_UNSERVED_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io", "events.k8s.io"})
+_UNSERVED_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
 def built_in(schema: Schema) -> Iterator[Served]:
@@ -82,6 +86,10 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> Served | None:
         """The resource at a path, or None."""
         return self._served.get((group, version, plural))
+
+    def builds_in(self, group: str, version: str) -> bool:
+        """Whether the server itself brings kinds of this group and version."""
+        return any(row.group == group and row.version == version for row in self.schema.kinds)
 
     def find_kind(self, group: str, version: str, kind: str) -> Served | None:
         """The resource of a kind, or None."""

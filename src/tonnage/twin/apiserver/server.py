@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.twin.apiserver.admission import Plugin, default_plugins
-from tonnage.twin.apiserver.bootstrap import bootstrap
+from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
@@ -86,6 +86,7 @@ class ApiServer:
         listener = Listener(self.verbs, self._clock, self._random, authority, token)
         bound = await listener.start(host, port)
         self._listener = listener
+        publish_api(self.store, self._clock, self._uid, bound)
         shown = f"[{host}]" if ":" in host else host
         return Endpoint(f"https://{shown}:{bound}", authority.certificate_pem, token)
 

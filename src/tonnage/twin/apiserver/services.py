@@ -11,6 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, items, mappings, number, text
+from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.store import Resource, Store
@@ -19,6 +20,8 @@ SERVICE: Final[Resource] = ("", "services")
 _RANGE: Final = IPv4Network("10.96.0.0/16")
 _RESERVED: Final = 16
 """The first addresses are for the cluster's own services."""
+API_ADDRESS: Final = str(_RANGE[1])
+"""The address of the API's own service."""
 _NODE_PORTS: Final = range(30000, 32768)
 
 
@@ -45,12 +48,33 @@ class ServiceAddresses:
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         if text(spec, "type") in ("NodePort", "LoadBalancer"):
+            self._check_ports(request, obj, old)
             self._give_ports(spec, old)
 
     def _free_addresses(self) -> Iterator[str]:
         used = {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
         addresses = (str(_RANGE[index]) for index in range(_RESERVED, _RANGE.num_addresses - 1))
         return (address for address in addresses if address not in used)
+
+    def _check_ports(self, request: Request, service: JsonObject, old: JsonObject | None) -> None:
+        """Refuse node ports that are out of range or another service's. Raises InvalidError."""
+        own = {number(port, "nodePort") for port in _ports(old)}
+        used = {number(port, "nodePort") for one in self._store.list(SERVICE) for port in _ports(one.object)}
+        faults: list[FieldError] = []
+        for index, port in enumerate(_ports(service)):
+            wanted = number(port, "nodePort")
+            path = f"spec.ports[{index}].nodePort"
+            if not wanted or wanted in own:
+                continue
+            if wanted not in _NODE_PORTS:
+                ports = f"{_NODE_PORTS.start}-{_NODE_PORTS.stop - 1}"
+                why = f"provided port is not in the valid range. The range of valid ports is {ports}"
+                faults.append(invalid(path, wanted, why))
+            elif wanted in used:
+                faults.append(invalid(path, wanted, "provided port is already allocated"))
+        if faults:
+            name = text(service, "metadata", "name")
+            raise InvalidError(invalid_status(request.served.row, name, tuple(faults)))
 
     def _give_ports(self, spec: JsonObject, old: JsonObject | None) -> None:
         used = {number(port, "nodePort") for one in self._store.list(SERVICE) for port in _ports(one.object)}

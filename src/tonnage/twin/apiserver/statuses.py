@@ -72,9 +72,21 @@ def not_found(resource: Resource, name: str) -> StatusError:
     )
 
 
+class NoSuchPageError(StatusError):
+    """404 outside every API group that is served; told in plain text, by which clients know it."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "the server could not find the requested resource")
+
+
 def no_such_path() -> StatusError:
-    """404 of a path that the server does not serve."""
+    """404 of a path within a group that the server serves."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def no_such_page() -> StatusError:
+    """404 of any other path that the server does not serve."""
+    return NoSuchPageError()
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:

@@ -39,7 +39,7 @@ class WatchStream:
         # Spread over an hour, so that clients do not all come back at once.
         otherwise_s = _SHORTEST_S * (1 + self._random.random())
         options = parameters.watch_options(exchange.query, otherwise_s)
-        form = _Form(self._tables, request.served, exchange)
+        form = _Form(self._tables, request.served, exchange, self._verbs)
         events = self._verbs.watch(request, query, options)
         await exchange.start(200, "application/json")
         # The headers must go out at once: a client waits for them before it acts.
@@ -66,8 +66,9 @@ class WatchStream:
 class _Form:
     """Events as the client wants them: whole objects, their metadata, or rows of a table."""
 
-    def __init__(self, tables: Tables, served: Served, exchange: Exchange) -> None:
+    def __init__(self, tables: Tables, served: Served, exchange: Exchange, verbs: Verbs) -> None:
         self._tables = tables
+        self._verbs = verbs
         self._served = served
         self._form = parameters.wanted_form(exchange.headers.get("accept", ""))
         self._include = exchange.query.get("includeObject", "Metadata")
@@ -103,7 +104,7 @@ class _Form:
         return msgspec.json.encode(self._whole(seen.stored))
 
     def _whole(self, stored: Stored) -> JsonObject:
-        return {**stored.object, "apiVersion": self._served.row.api_version}
+        return self._verbs.in_version(self._served, stored.object)
 
     def _table(self, obj: JsonObject) -> bytes:
         metadata = obj["metadata"]

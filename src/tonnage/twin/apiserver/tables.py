@@ -32,10 +32,19 @@ class Tables:
         self._built_in: Mapping[Resource, Printer] | None = None
 
     def table(
-        self, served: Served, objects: Sequence[JsonObject], metadata: JsonObject, include: str
+        self,
+        served: Served,
+        objects: Sequence[JsonObject],
+        metadata: JsonObject,
+        include: str,
+        *,
+        scale: bool = False,
     ) -> JsonObject:
-        """The Table object. `include` says what comes with a row: Object, Metadata or None."""
-        printer = self._printer(served)
+        """The Table object. `include` says what comes with a row: Object, Metadata or None.
+
+        `scale`: the objects are the kind's Scale.
+        """
+        printer = _scale() if scale else self._printer(served)
         now = self._clock.now()
         rows: list[JsonValue] = [
             {"cells": printer.cells(obj, now), **_beside(obj, include)} for obj in objects
@@ -56,6 +65,12 @@ class Tables:
 
             self._built_in = PRINTERS
         return self._built_in.get(served.key, _GENERIC)
+
+
+def _scale() -> Printer:
+    from tonnage.twin.apiserver.printers_policies import SCALE
+
+    return SCALE
 
 
 def _beside(obj: JsonObject, include: str) -> JsonObject:

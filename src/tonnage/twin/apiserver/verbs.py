@@ -13,17 +13,16 @@ from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, page
 from tonnage.twin.apiserver.objects import problems
-from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
-from tonnage.twin.apiserver.objects.strategic import strategic_merge
-from tonnage.twin.apiserver.pipeline import Change, Pipeline
+from tonnage.twin.apiserver.patches import patched, unreadable_patch
+from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options, Outcome, Request, User
-from tonnage.twin.apiserver.resources import Registry
+from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import (
     bad_request,
     method_not_allowed,
+    no_such_page,
     no_such_path,
-    unsupported_media_type,
 )
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.watching import Seen, WatchQuery, events
@@ -61,6 +60,8 @@ class Verbs:
         """A request to what an address names. Raises ApiError 404 for what is not served."""
         served = self.registry.find(*address.path)
         namespace, name, subresource = address.namespace, address.name, address.subresource
+        if served is None and not self.registry.builds_in(*address.path[:2]):
+            raise no_such_page()
         if served is None or (subresource and subresource not in served.subresources):
             raise no_such_path()
         if namespace and not served.row.namespaced:
@@ -115,10 +116,12 @@ class Verbs:
 
     async def patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Outcome:
         """The object after a patch."""
-        change = self._patch(request, patch_type, patch)
+        schema = self.registry.schema
+        change = patched(schema, request.served, request.subresource, patch_type, patch)
         if request.subresource == "scale":
             return await subresources.rescale(self._pipeline, request, change)
-        return await self._settled(request, await self._pipeline.update(request, change))
+        unreadable = unreadable_patch(schema, patch_type, patch)
+        return await self._settled(request, await self._pipeline.update(request, change, unreadable))
 
     async def delete(self, request: Request, options: DeleteOptions) -> JsonObject:
         """The object while it still stands, else a Status."""
@@ -159,29 +162,14 @@ class Verbs:
                 raise method_not_allowed()
 
     def _shown(self, request: Request, obj: JsonObject) -> JsonObject:
-        return self._pipeline.codec.in_version(request.served, obj)
+        return self.in_version(request.served, obj)
+
+    def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
+        """A stored object as a version shows it."""
+        return self._pipeline.codec.in_version(served, obj)
 
     async def _settled(self, request: Request, outcome: Outcome) -> Outcome:
         """The outcome in the version asked for, once what a definition means is in force."""
         if request.resource == DEFINITION and not request.options.dry_run:
             self.definitions.settle(text(outcome.object, "metadata", "name"))
         return Outcome(self._shown(request, outcome.object), outcome.warnings)
-
-    def _patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Change:
-        match patch_type:
-            case PatchType.JSON:
-                return lambda old: json_patch(old, patch)
-            case PatchType.MERGE:
-                return lambda old: merge_patch(old, patch)
-            case PatchType.STRATEGIC:
-                return self._strategic(request, patch)
-
-    def _strategic(self, request: Request, patch: JsonValue) -> Change:
-        if request.served.custom is not None:
-            accepted = (PatchType.JSON, PatchType.MERGE)
-            raise unsupported_media_type(PatchType.STRATEGIC, accepted)
-        if not isinstance(patch, dict):
-            raise bad_request("cannot unmarshal the patch into an object")
-        schema = self.registry.schema
-        type_name = "autoscaling/v1.Scale" if request.subresource == "scale" else request.served.row.type
-        return lambda old: strategic_merge(schema, type_name, old, patch)

@@ -87,7 +87,14 @@ def _counts(deployment: Deployment, sets: Sets) -> WorkloadStatus:
         available_replicas=available,
         unavailable_replicas=max(sum(s.spec.replicas for s in sets.all) - available, 0),
         collision_count=deployment.status.collision_count,
+        terminating_replicas=_terminating(sets),
     )
+
+
+def _terminating(sets: Sets) -> int | None:
+    """Pods on their way out, unknown while one of the sets has not said how many it has."""
+    counts = [one.status.terminating_replicas for one in sets.all]
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def _set_availability(deployment: Deployment, status: WorkloadStatus, conditions: _Conditions) -> None:

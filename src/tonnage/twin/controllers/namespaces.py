@@ -18,21 +18,28 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
-from tonnage.wire.kinds import CUSTOM_RESOURCE, EVENT, NAMESPACE, Kind
+from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, Kind
 from tonnage.wire.objects import Condition, Namespace, Object
 from tonnage.wire.timestamps import timestamp
 
 T = TypeVar("T", bound=Object)
 
 SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, Object)
+ROOT_CA: Final = "kube-root-ca.crt"
+_ABOUT_CA: Final = "kubernetes.io/description"
+_CA_USE: Final = "The CA of this cluster's API server."
 _EMPTYING_AGAIN_S: Final = 1.0
 
 
 class NamespaceController:
-    """Gives every namespace its `default` ServiceAccount, and empties those that are to end."""
+    """Gives every namespace its `default` ServiceAccount and the cluster's CA; empties those that are to end.
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    `root_ca` is the certificate, PEM; without one there is no ConfigMap.
+    """
+
+    def __init__(self, api: KubernetesApi, clock: Clock, *, root_ca: str = "") -> None:
         self._api = api
+        self._root_ca = root_ca
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._namespaces = Informer(api, NAMESPACE, clock, on_change=self._queue.add)
@@ -40,15 +47,25 @@ class NamespaceController:
         self._accounts.subscribe(
             lambda delta: self._queue.add(("", delta.before.metadata.namespace)) if delta.before else None
         )
+        self._authorities = Informer(api, CONFIG_MAP, clock, field_selector=f"metadata.name={ROOT_CA}")
+        self._authorities.subscribe(
+            lambda delta: self._queue.add(("", delta.before.metadata.namespace)) if delta.before else None
+        )
         self._definitions = Informer(api, CUSTOM_RESOURCE, clock)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for task in (self._namespaces.run(), self._accounts.run(), self._definitions.run()):
+            for task in (
+                self._namespaces.run(),
+                self._accounts.run(),
+                self._authorities.run(),
+                self._definitions.run(),
+            ):
                 group.create_task(task)
             await self._namespaces.synced()
             await self._accounts.synced()
+            await self._authorities.synced()
             await self._definitions.synced()
             group.create_task(work(self._queue, self._reconcile, workers=2))
 
@@ -60,6 +77,8 @@ class NamespaceController:
             if self._accounts.get("default", namespace.metadata.name) is None:
                 body: JsonObject = {"metadata": {"name": "default"}}
                 await _create_unless_there(self._api, SERVICE_ACCOUNT, body, namespace.metadata.name)
+            if self._root_ca:
+                await self._publish_ca(namespace.metadata.name)
             return None
         if "kubernetes" not in (namespace.spec.get("finalizers") or []):
             return None
@@ -70,6 +89,20 @@ class NamespaceController:
         await self._tell(namespace, {})
         await self._finalize(namespace)
         return None
+
+    async def _publish_ca(self, namespace: str) -> None:
+        """Write the ConfigMap with the CA, again when somebody has changed or deleted it."""
+        found = self._authorities.get(ROOT_CA, namespace)
+        data: JsonObject = {"ca.crt": self._root_ca}
+        metadata: JsonObject = {"name": ROOT_CA, "annotations": {_ABOUT_CA: _CA_USE}}
+        if found is None:
+            await _create_unless_there(self._api, CONFIG_MAP, {"metadata": metadata, "data": data}, namespace)
+        elif found.data != data:
+            try:
+                await self._api.patch(CONFIG_MAP, ROOT_CA, {"data": data}, namespace=namespace)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
 
     def _kinds(self) -> list[Kind[Object]]:
         custom = (custom_kind(definition) for definition in self._definitions)

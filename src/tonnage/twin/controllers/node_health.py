@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from tonnage.model.json import JsonObject
 from tonnage.wire.objects import Condition, Node, Taint
 from tonnage.wire.timestamps import timestamp
 
@@ -17,6 +18,11 @@ GRACE_S: Final = 50.0
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+_TTL: Final = "node.alpha.kubernetes.io/ttl"
+_OLD_LABELS: Final = {
+    "kubernetes.io/os": "beta.kubernetes.io/os",
+    "kubernetes.io/arch": "beta.kubernetes.io/arch",
+}
 _BY_CONDITION: Final = {
     ("Ready", "False"): NOT_READY,
     ("Ready", "Unknown"): UNREACHABLE,
@@ -35,17 +41,12 @@ def ready_status(node: Node) -> str:
 
 
 def wanted_taints(node: Node, now: datetime) -> list[Taint]:
-    """The node's taints as its conditions and `unschedulable` want them; those of others stay as they are.
-
-    A node that has never said whether it is ready keeps the not-ready taint it was made with.
-    """
+    """The node's taints as its conditions and `unschedulable` want them; those of others stay as they are."""
     keys = {
         key
         for condition in node.status.conditions
         if (key := _BY_CONDITION.get((condition.type, condition.status))) is not None
     }
-    if not ready_status(node):
-        keys |= {taint.key for taint in node.spec.taints if taint.key in (NOT_READY, UNREACHABLE)}
     if node.spec.unschedulable:
         keys.add(UNSCHEDULABLE)
     wanted = {(key, "NoSchedule") for key in keys}
@@ -56,6 +57,25 @@ def wanted_taints(node: Node, now: datetime) -> list[Taint]:
         Taint(key=key, effect=effect, time_added=timestamp(now)) for key, effect in sorted(wanted - present)
     ]
     return [*kept, *added]
+
+
+def lacking_metadata(node: Node) -> JsonObject:
+    """Labels and annotations that a node must still be given, empty when it has all.
+
+    The old names of its operating system and architecture follow the new ones; kubelets read how long they
+    may keep secrets from an annotation, which is 0 in a cluster of up to 100 nodes.
+    Source: k8s.io/kubernetes/pkg/controller (nodelifecycle, ttl), v1.35.
+    """
+    labels = node.metadata.labels
+    wanted: JsonObject = {
+        old: labels[new]
+        for new, old in _OLD_LABELS.items()
+        if new in labels and labels.get(old) != labels[new]
+    }
+    result: JsonObject = {"labels": wanted} if wanted else {}
+    if _TTL not in node.metadata.annotations:
+        result["annotations"] = {_TTL: "0"}
+    return result
 
 
 def _managed(taint: Taint) -> bool:

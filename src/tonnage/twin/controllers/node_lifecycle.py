@@ -13,7 +13,13 @@ from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.controllers.node_health import GRACE_S, ready_status, silent_conditions, wanted_taints
+from tonnage.twin.controllers.node_health import (
+    GRACE_S,
+    lacking_metadata,
+    ready_status,
+    silent_conditions,
+    wanted_taints,
+)
 from tonnage.wire.kinds import LEASE, NODE, POD
 from tonnage.wire.objects import Condition, Lease, Node, ObjectReference, Pod
 from tonnage.wire.timestamps import timestamp
@@ -83,6 +89,7 @@ class NodeLifecycleController:
         silent_s = self._clock.monotonic() - self._heard_s.get(name, self._clock.monotonic())
         if silent_s >= self._grace_s:
             node = await self._mark_silent(node)
+        node = await self._complete(node)
         await self._taint(node)
         if ready_status(node) in ("False", "Unknown"):
             await self._mark_pods_not_ready(node)
@@ -103,6 +110,14 @@ class NodeLifecycleController:
         text = f"Node {node.metadata.name} status is now: NodeNotReady"
         await self._events.emit(marked, "Normal", "NodeNotReady", text)
         return marked
+
+    async def _complete(self, node: Node) -> Node:
+        """Give a node the labels and the annotation that every node has."""
+        lacking = lacking_metadata(node)
+        if not lacking:
+            return node
+        version: JsonObject = {"resourceVersion": node.metadata.resource_version}
+        return await self._api.patch(NODE, node.metadata.name, {"metadata": {**version, **lacking}})
 
     async def _taint(self, node: Node) -> None:
         taints = wanted_taints(node, self._clock.now())

@@ -20,6 +20,11 @@ def is_active(pod: Pod) -> bool:
     return pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None
 
 
+def is_terminating(pod: Pod) -> bool:
+    """On its way out and not finished."""
+    return pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is not None
+
+
 def ready_condition(pod: Pod) -> Condition | None:
     """The pod's Ready condition when it is true."""
     return next((c for c in pod.status.conditions if c.type == "Ready" and c.status == "True"), None)

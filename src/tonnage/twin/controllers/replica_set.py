@@ -77,7 +77,9 @@ class ReplicaSetController:
                 await self._scale(key, owner, active)
             except ClusterError as error:
                 failure = error
-        again_s = await self._update_status(owner, active, _message(failure) if failure else "")
+        leaving = sum(pod_state.is_terminating(pod) for pod in mine)
+        message = _message(failure) if failure else ""
+        again_s = await self._update_status(owner, active, message, leaving)
         if failure is not None:
             raise failure
         return again_s
@@ -142,8 +144,12 @@ class ReplicaSetController:
             raise
         await self._events.emit(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
 
-    async def _update_status(self, owner: ReplicaSet, active: list[Pod], failure: str) -> float | None:
-        status, again_s = replica_set_status(owner, active, self._clock.now(), failure)
+    async def _update_status(
+        self, owner: ReplicaSet, active: list[Pod], failure: str, terminating: int
+    ) -> float | None:
+        status, again_s = replica_set_status(
+            owner, active, self._clock.now(), failure, terminating=terminating
+        )
         patch = status_patch(owner.status, status)
         if patch is not None:
             try:

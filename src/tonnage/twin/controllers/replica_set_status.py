@@ -13,10 +13,11 @@ from tonnage.wire.timestamps import timestamp
 
 
 def replica_set_status(
-    owner: ReplicaSet, active: list[Pod], now: datetime, failure: str
+    owner: ReplicaSet, active: list[Pod], now: datetime, failure: str, *, terminating: int = 0
 ) -> tuple[WorkloadStatus, float | None]:
     """The status, and the seconds until a pod becomes available by time alone (None: none will).
 
+    `terminating` counts the pods on their way out, which are not among the active ones.
     `failure` is what the server said when a pod could not be made or deleted, empty when all went well.
     """
     template = owner.spec.template.get("metadata") or {}
@@ -28,6 +29,7 @@ def replica_set_status(
         fully_labeled_replicas=sum(labels.items() <= pod.metadata.labels.items() for pod in active),
         ready_replicas=sum(is_ready(pod) for pod in active),
         available_replicas=sum(wait == 0 for wait in waits),
+        terminating_replicas=terminating,
         observed_generation=owner.metadata.generation,
         conditions=[c for c in owner.status.conditions if c.type != "ReplicaFailure"],
     )

@@ -15,11 +15,14 @@ from tonnage.twin.controllers.replica_set import ReplicaSetController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
 
 
-async def run_controllers(api: KubernetesApi, clock: Clock) -> None:
-    """Run them all until cancelled. What is wrong with one of them ends all."""
+async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = "") -> None:
+    """Run them all until cancelled. What is wrong with one of them ends all.
+
+    `root_ca` is the API server's CA (PEM), which every namespace is told.
+    """
     async with asyncio.TaskGroup() as group:
         for controller in (
-            NamespaceController(api, clock),
+            NamespaceController(api, clock, root_ca=root_ca),
             ReplicaSetController(api, clock),
             DeploymentController(api, clock),
             DaemonSetController(api, clock),

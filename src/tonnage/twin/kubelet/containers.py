@@ -146,7 +146,7 @@ class PretendedRuntime:
         self, container: RunningContainer, argv: Sequence[str], stdio: Stdio, *, interactive: bool
     ) -> int:
         if not container.running:
-            raise ExecError("cannot exec in a stopped container: unknown", 126)
+            raise ExecError("cannot exec in a stopped container: unknown")
         context = self._context(container.config, tuple(argv), stdio, interactive=interactive)
         program = self._programs.command(context)
         if program is None:
@@ -159,8 +159,7 @@ class PretendedRuntime:
             raise ExecError(
                 "OCI runtime exec failed: exec failed: unable to start container process: "
                 + why
-                + ": unknown",
-                127,
+                + ": unknown"
             )
         run = asyncio.ensure_future(program(context))
         gone = asyncio.ensure_future(container.exited.wait())

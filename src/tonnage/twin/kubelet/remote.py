@@ -6,6 +6,7 @@ Both transports (WebSocket and SPDY) stand on this. Source: k8s.io/kubelet/pkg/c
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -113,8 +114,7 @@ async def run_session(
             return SUCCESS
         code = await runtime.execute(container, request.command, stdio, interactive=request.tty)
     except ExecError as error:
-        stdio.write_error(f"{error}\n".encode())
-        code = error.exit_code
+        return _start_status(error, container)
     finally:
         stdio.finish()
     return SUCCESS if code == 0 else _exit_status(request.command, code)
@@ -149,6 +149,22 @@ async def _copy_log(log: ContainerLog, stdio: RemoteStdio) -> None:
         at = log.end
         if log.closed:
             return
+
+
+def _start_status(error: ExecError, container: RunningContainer) -> Mapping[str, Any]:
+    """The process never ran, so there is no exit code: in containerd's and the kubelet's words."""
+    message = (
+        "Internal error occurred: error executing command in container: failed to exec in container: "
+        f'failed to start exec "{hashlib.sha256(container.id.encode()).hexdigest()}": {error}'
+    )
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": "InternalError",
+        "details": {"causes": [{"message": message.removeprefix("Internal error occurred: ")}]},
+        "code": 500,
+    }
 
 
 def _exit_status(command: tuple[str, ...], code: int) -> Mapping[str, Any]:

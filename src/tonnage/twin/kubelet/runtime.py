@@ -106,11 +106,7 @@ class StartError(Exception):
 
 
 class ExecError(Exception):
-    """A command cannot be started in a container; `exit_code` is the shell's 126 or 127."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    """A command cannot be started in a container; the text is the runtime's."""
 
 
 class ContainerRuntime(Protocol):

@@ -20,6 +20,9 @@ _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 _CLOSE: Final = 255
 _CHANNELS: Final = {"stdout": _STDOUT, "stderr": _STDERR}
 _GOING_AWAY: Final = 1008
+_START_S: Final = 0.05
+"""How long a real runtime takes to start a process. kubectl before 1.33 reads the connection before it has
+made its streams, and drops what arrives in between: `Unknown stream id 1, discarding message`."""
 
 
 def choose_subprotocol(offered: list[str]) -> str | None:
@@ -31,6 +34,9 @@ async def serve_websocket(
     socket: WebSocket, runtime: ContainerRuntime, container: RunningContainer, request: RemoteRequest
 ) -> None:
     """Serve one session on an accepted WebSocket and close it."""
+    # Nothing in it, as the kubelet does: it tells the client that the connection stands.
+    await socket.send_bytes(bytes([_STDOUT if request.stdout else _STDERR if request.stderr else _ERROR]))
+    await asyncio.sleep(_START_S)  # the peer's patience, not the cluster's: no virtual time
     stdio = RemoteStdio()
     session = asyncio.ensure_future(run_session(runtime, container, request, stdio))
     receiving = asyncio.ensure_future(_receive(socket, stdio))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.cluster.refusal import Check, Refusal
-from tonnage.decide.cluster.requests import CPU, EPHEMERAL, MEMORY, PODS, pod_requests
+from tonnage.decide.cluster.requests import CPU, EPHEMERAL, MEMORY, PODS, pod_requests, written_amount
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
@@ -71,21 +71,19 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         "used": used,
         "free": allocatable - used,
     }
+    asked = f"asks {written_amount(name, amount)} {name}"
+    whole = written_amount(name, allocatable)
     if allocatable == 0:
         code, message = Code.NOT_ADVERTISED, f"the node does not offer {name}"
         remedy = f"see which nodes offer it: kubectl get nodes -o custom-columns with {name}"
     elif amount > allocatable:
         code = Code.TOO_LARGE
-        message = (
-            f"asks {_told(name, amount)} {name}, the whole node has {_told(name, allocatable)} allocatable"
-        )
+        message = f"{asked}, the whole node has {whole} allocatable"
         remedy = f"ask for less {name}, or use larger nodes"
     else:
         code = Code.INSUFFICIENT
-        message = (
-            f"asks {_told(name, amount)} {name}, {_told(name, allocatable - used)} free "
-            f"({_told(name, used)} of {_told(name, allocatable)} used)"
-        )
+        free = written_amount(name, allocatable - used)
+        message = f"{asked}, {free} free ({written_amount(name, used)} of {whole} used)"
         remedy = "wait for a pod there to end, or free one"
     return Reason(
         code,
@@ -97,17 +95,3 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         NAME,
         lasting=amount > max(allocatable, view.node.capacity.get(name, 0)),
     )
-
-
-def _told(name: str, amount: int) -> str:
-    """An amount as people write it.
-
-    >>> _told("cpu", 1500), _told("memory", 3 * 1024**3), _told("nvidia.com/gpu", 2)
-    ('1500m', '3Gi', '2')
-    """
-    if name == CPU:
-        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
-    for suffix, size in (("Gi", 1024**3), ("Mi", 1024**2)):
-        if name in (MEMORY, EPHEMERAL) and abs(amount) >= size:
-            return f"{amount / size:.4g}{suffix}"
-    return f"{amount}"

@@ -101,9 +101,10 @@ def _pod(obj: JsonObject) -> None:
 
 
 def _same_list(holder: JsonObject, one: str, many: str, key: str) -> None:
-    """Let a field and the list whose first element it is say the same; whichever is there wins."""
+    """Let a field and the list whose first element it is say the same; the field wins."""
     listed = holder.get(many)
-    if not listed and holder.get(one):
+    first = listed[0] if isinstance(listed, list) and listed else None
+    if holder.get(one) and holder[one] != (first.get(key) if isinstance(first, dict) else first):
         holder[many] = [{key: holder[one]} if key else holder[one]]
     elif isinstance(listed, list) and listed and not holder.get(one):
         first = listed[0].get(key) if isinstance(listed[0], dict) else listed[0]

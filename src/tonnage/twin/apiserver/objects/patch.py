@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects.body import copy_json
+from tonnage.twin.apiserver.objects.scalars import describe
 
 MOST_OPERATIONS: Final = 10_000
 LARGEST_COPIES: Final = 3 * 1024 * 1024
@@ -19,12 +20,15 @@ REJECTED: Final = "the server rejected our request due to an error in our reques
 _INDEX: Final = re.compile(r"[+-]?[0-9]+")
 
 
+_REASONS: Final = {400: "BadRequest", 422: "Invalid", 500: ""}
+
+
 class PatchError(ApiError):
-    """A patch that cannot be read (400) or does not apply (422); `detail` says why."""
+    """A patch that cannot be read (400; 500 where upstream has no code for it) or does not apply (422)."""
 
     def __init__(self, detail: str, *, code: int = 422, message: str | None = None) -> None:
         said = REJECTED if code == 422 else detail
-        super().__init__(code, "BadRequest" if code == 400 else "Invalid", message or said)
+        super().__init__(code, _REASONS[code], message or said)
         self.detail = detail
 
 
@@ -60,7 +64,7 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
     """
     if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
         raise PatchError(
-            "error decoding patch: json: cannot unmarshal value into Go value of type []handlers.jsonPatchOp",
+            f"error decoding patch: json: cannot unmarshal {_unreadable(operations)}",
             code=400,
         )
     if len(operations) > MOST_OPERATIONS:
@@ -80,6 +84,14 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
     if not isinstance(document, dict):
         raise PatchError("the patched document is not an object")
     return document
+
+
+def _unreadable(operations: JsonValue) -> str:
+    """What is no list of operations, and where it stands."""
+    if not isinstance(operations, list):
+        return f"{describe(operations)} into Go value of type []handlers.jsonPatchOp"
+    wrong = next(item for item in operations if not isinstance(item, dict))
+    return f"{describe(wrong)} into Go value of type handlers.jsonPatchOp"
 
 
 def _applied(document: JsonValue, operation: JsonObject) -> JsonValue:

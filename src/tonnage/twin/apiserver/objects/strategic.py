@@ -69,7 +69,7 @@ def _directed(patch: JsonObject) -> JsonObject:
         case "delete":
             return {}
         case other:
-            raise PatchError(f"unknown patch type: {other} in map: {_go_map(patch)}", code=400)
+            raise PatchError(f"unknown patch type: {other} in map: {go_map(patch)}", code=500)
 
 
 def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
@@ -144,13 +144,13 @@ def _merge_elements(
 ) -> tuple[list[JsonValue], list[JsonValue]]:
     """Objects merged by the merge key; and what was there before, with `$patch: delete` done."""
     if not row.merge_key:
-        raise PatchError(f"cannot merge lists without merge key for {row.name}", code=400)
+        raise PatchError(f"cannot merge lists without merge key for {row.name}", code=500)
     base = list(current)
     additions: list[JsonObject] = []
     replace = False
     for item in patch:
         if not isinstance(item, dict):
-            raise PatchError("expected a map, but received a non-map element", code=400)
+            raise PatchError("expected a map, but received a non-map element", code=500)
         match item.get(DIRECTIVE):
             case None:
                 additions.append(item)
@@ -162,9 +162,9 @@ def _merge_elements(
             case "replace":
                 replace = True
             case "merge":
-                raise PatchError("merging lists cannot yet be specified in the patch", code=400)
+                raise PatchError("merging lists cannot yet be specified in the patch", code=500)
             case other:
-                raise PatchError(f"unknown patch type: {other} in map: {_go_map(item)}", code=400)
+                raise PatchError(f"unknown patch type: {other} in map: {go_map(item)}", code=500)
     if replace:
         return [_fresh(item) for item in additions], []
     return _with_additions(schema, row, base, additions), base
@@ -200,7 +200,7 @@ def _merge_ordered(
         return
     current = result.get(key)
     if current is not None and not isinstance(current, list):
-        raise PatchError("expected a slice, but received another kind", code=400)
+        raise PatchError("expected a slice, but received another kind", code=500)
     if patch is not None:
         _check_order(patch, order, row.merge_key)
     if current is None and patch is None:
@@ -280,7 +280,7 @@ def _value_of(item: JsonValue, merge_key: str) -> JsonValue:
 
 def _key_of(item: JsonObject, merge_key: str) -> JsonValue:
     if merge_key not in item:
-        raise PatchError(f"map: {_go_map(item)} does not contain declared merge key: {merge_key}", code=400)
+        raise PatchError(f"map: {go_map(item)} does not contain declared merge key: {merge_key}", code=500)
     return item[merge_key]
 
 
@@ -290,7 +290,7 @@ def _listed(value: JsonValue, what: str) -> list[JsonValue]:
     return value
 
 
-def _go_map(item: JsonObject) -> str:
+def go_map(item: JsonObject) -> str:
     """An object as Go prints a map: keys in order, `map[a:1 b:x]`."""
     return f"map[{' '.join(f'{key}:{_go_value(item[key])}' for key in sorted(item))}]"
 
@@ -298,7 +298,7 @@ def _go_map(item: JsonObject) -> str:
 def _go_value(value: JsonValue) -> str:
     match value:
         case dict():
-            return _go_map(value)
+            return go_map(value)
         case list():
             return f"[{' '.join(map(_go_value, value))}]"
         case bool():

@@ -77,8 +77,7 @@ def _versions(versions: list[JsonObject]) -> Found:
         seen.add(name)
         schema = mapping(version, "schema", "openAPIV3Schema")
         if not schema:
-            words = "schemas are required"
-            yield required(f"{where}.schema.openAPIV3Schema", words)
+            yield required(f"{where}.schema.openAPIV3Schema")
         else:
             yield from schema_problems(schema, f"{where}.schema.openAPIV3Schema")
         yield from _columns(

@@ -52,6 +52,13 @@ def pod_create(obj: JsonObject) -> Found:
     """A new pod, but for its metadata."""
     spec = mapping(obj, "spec")
     yield from pod_spec(spec, "spec")
+    for key in ("containers", "initContainers"):
+        # In templates an image of blanks is a token that controllers know.
+        for index, container in enumerate(mappings(spec, key)):
+            image = text(container, "image")
+            if image.strip() != image:
+                why = "must not have leading or trailing whitespace"
+                yield invalid(f"spec.{key}[{index}].image", image, why)
     if items(spec, "ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if text(spec, "nodeName") and items(spec, "schedulingGates"):

@@ -20,6 +20,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     unchanged,
 )
 from tonnage.twin.apiserver.objects.validation.pods import pod_template
+from tonnage.twin.apiserver.objects.validation.schedules import schedule_problem
 
 _MISMATCH: Final = "`selector` does not match template `labels`"
 _EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
@@ -261,10 +262,13 @@ def _job_indices(spec: JsonObject, path: str) -> Found:
 
 
 def cron_job(obj: JsonObject) -> Found:
-    """A CronJob's spec, but for the grammar of its schedule."""
+    """A CronJob's spec."""
     spec = mapping(obj, "spec")
-    if not text(spec, "schedule"):
+    schedule = text(spec, "schedule")
+    if not schedule:
         yield required("spec.schedule")
+    elif wrong := schedule_problem(schedule):
+        yield invalid("spec.schedule", schedule, wrong)
     policy, policies = text(spec, "concurrencyPolicy"), ("Allow", "Forbid", "Replace")
     if policy not in policies:
         yield unsupported("spec.concurrencyPolicy", policy, policies)

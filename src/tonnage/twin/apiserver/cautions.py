@@ -1,0 +1,44 @@
+"""What a client is warned of besides its own mistakes: old versions, and kinds that nothing here runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.store import Resource
+
+IDLE_PREFIX: Final = "on this twin"
+_DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
+    ("", "v1", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
+"""By group, version and plural. Source: lifecycle markers of k8s.io/api (v1.35)."""
+_IDLE: Final[dict[Resource, str]] = {
+    ("", "persistentvolumeclaims"): "no volume is ever bound to a PersistentVolumeClaim",
+    ("", "replicationcontrollers"): "nothing makes a ReplicationController's pods",
+    ("", "resourcequotas"): "no ResourceQuota is enforced",
+    ("", "limitranges"): "no LimitRange is enforced",
+    ("", "services"): "no Service carries traffic",
+    ("apps", "statefulsets"): "nothing makes a StatefulSet's pods",
+    ("autoscaling", "horizontalpodautoscalers"): "nothing scales for a HorizontalPodAutoscaler",
+    ("batch", "cronjobs"): "nothing starts a CronJob's jobs",
+    ("batch", "jobs"): "nothing makes a Job's pods",
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): "no webhook is called",
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): "no webhook is called",
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): "no admission policy is evaluated",
+    ("networking.k8s.io", "ingresses"): "no Ingress carries traffic",
+    ("networking.k8s.io", "networkpolicies"): "no NetworkPolicy is enforced",
+    ("resource.k8s.io", "resourceclaims"): "nothing allocates a ResourceClaim",
+    ("resource.k8s.io", "resourceclaimtemplates"): "nothing makes or allocates a template's claims",
+}
+"""Kinds that look alive on a cluster and are objects only here; who gives one life takes its line away."""
+
+
+def cautions(request: Request) -> tuple[str, ...]:
+    """Texts of Warning headers for a request, whatever comes of it."""
+    row = request.served.row
+    found = []
+    if old := _DEPRECATED.get((row.group, row.version, row.plural)):
+        found.append(old)
+    if request.verb == "create" and not request.subresource and (why := _IDLE.get(request.resource)):
+        found.append(f"{IDLE_PREFIX} {why}; the object is only kept")
+    return tuple(found)

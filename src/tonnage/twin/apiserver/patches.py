@@ -1,0 +1,87 @@
+"""Patches as the server applies them: which kind of patch, and what it says of one that leads to no object.
+
+Source: apiserver's endpoints/handlers/patch.go, apimachinery's runtime/converter.go (v1.35).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from tonnage.adapters.ports import PatchType
+from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.objects.body import BodyError
+from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
+from tonnage.twin.apiserver.objects.scalars import describe
+from tonnage.twin.apiserver.objects.strategic import go_map, strategic_merge
+from tonnage.twin.apiserver.pipeline import Change, Unreadable
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.statuses import bad_request, unsupported_media_type
+from tonnage.wire.schema import Schema
+
+_WRONG_TYPE: Final = re.compile(r"json: cannot unmarshal (\w+)(?: (\S+))? into Go .* of type (.+)")
+_NUMBERS: Final = frozenset({"int32", "int64", "float64"})
+_SCALARS: Final = frozenset({"string", "bool"}) | _NUMBERS
+
+
+def patched(
+    schema: Schema, served: Served, subresource: str, patch_type: PatchType, patch: JsonValue
+) -> Change:
+    """The change that a patch is. Raises ApiError 400, 415; the change itself raises PatchError."""
+    match patch_type:
+        case PatchType.JSON:
+            return lambda old: json_patch(old, patch)
+        case PatchType.MERGE:
+            return lambda old: merge_patch(old, patch)
+        case PatchType.STRATEGIC:
+            return _strategic(schema, served, subresource, patch)
+
+
+def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValue) -> Change:
+    if served.custom is not None:
+        accepted = (PatchType.JSON, PatchType.MERGE)
+        raise unsupported_media_type(PatchType.STRATEGIC, accepted)
+    if not isinstance(patch, dict):
+        what = describe(patch)
+        raise bad_request(f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}")
+    type_name = "autoscaling/v1.Scale" if subresource == "scale" else served.row.type
+    return lambda old: strategic_merge(schema, type_name, old, patch)
+
+
+def unreadable_patch(schema: Schema, patch_type: PatchType, patch: JsonValue) -> Unreadable:
+    """What is said when a patch makes something that is no object of the kind: 422, never 400."""
+
+    def refusal(body: JsonValue, error: BodyError) -> InvalidError:
+        if patch_type is PatchType.STRATEGIC and isinstance(patch, dict):
+            shown, detail = go_map(patch), converter_text(schema, error.detail)
+        else:
+            shown, detail = json.dumps(body, separators=(",", ":"), ensure_ascii=False), error.detail
+        return InvalidError(invalid_status(None, "", (invalid("patch", shown, detail),)))
+
+    return refusal
+
+
+def converter_text(schema: Schema, detail: str) -> str:
+    """A decoder's complaint about a type in the words of the converter that strategic patches go through.
+
+    `detail` is `json: cannot unmarshal string into Go struct field S.f of type int32`; other texts stay.
+    """
+    match = _WRONG_TYPE.fullmatch(detail)
+    if match is None:
+        return detail
+    found, number, wanted = match[1], match[2] or "", match[3]
+    given = {"number": "float64" if "." in number else "int64", "object": "map", "array": "slice"}.get(
+        found, found
+    )
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {given}"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {given}"
+    if wanted not in _SCALARS and any(name.endswith(f"/{wanted}") for name in schema.types):
+        return f"cannot restore struct from: {given}"
+    plain = wanted if wanted in _SCALARS else "string"
+    if (given == "int64" and plain == "string") or {given, plain} <= _NUMBERS:
+        return f"cannot convert {given} to {wanted}"
+    return f"unrecognized type: {plain}"

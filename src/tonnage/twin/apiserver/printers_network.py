@@ -1,0 +1,90 @@
+"""Columns of what concerns the network.
+
+Source: pkg/printers/internalversion/printers.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.columns import NAME, NONE, Column, Printer, age, age_column
+from tonnage.twin.apiserver.store import Resource
+from tonnage.twin.apiserver.subresources import selector_text
+
+_SHOWN: Final = 3
+
+
+def _policy(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    selector = selector_text(at(obj, "spec", "podSelector")) or NONE
+    return [text(obj, "metadata", "name"), selector, age(obj, now)]
+
+
+def _ingress(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    hosts = [text(rule, "host") for rule in mappings(obj, "spec", "rules") if text(rule, "host")]
+    given = [
+        text(one, "ip") or text(one, "hostname") for one in mappings(obj, "status", "loadBalancer", "ingress")
+    ]
+    return [
+        text(obj, "metadata", "name"),
+        text(obj, "spec", "ingressClassName") or NONE,
+        shortened(hosts) or "*",
+        ",".join(given),
+        "80, 443" if items(obj, "spec", "tls") else "80",
+        age(obj, now),
+    ]
+
+
+def shortened(found: list[str]) -> str:
+    """The first three, and how many more there are.
+
+    >>> shortened(["a", "b", "c", "d", "e"])
+    'a,b,c + 2 more...'
+    """
+    shown, more = ",".join(found[:_SHOWN]), len(found) - _SHOWN
+    return f"{shown} + {more} more..." if more > 0 else shown
+
+
+def _ingress_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    parameters = mapping(obj, "spec", "parameters")
+    group = text(parameters, "apiGroup")
+    kind = text(parameters, "kind") + (f".{group}" if group else "")
+    shown = f"{kind}/{text(parameters, 'name')}" if parameters else NONE
+    return [text(obj, "metadata", "name"), text(obj, "spec", "controller"), shown, age(obj, now)]
+
+
+def _endpoints(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    found: list[str] = []
+    for subset in mappings(obj, "subsets"):
+        addresses = [text(one, "ip") for one in mappings(subset, "addresses")]
+        ports = [number(one, "port") for one in mappings(subset, "ports")]
+        found += [f"{address}:{port}" for port in ports for address in addresses] or addresses
+    return [text(obj, "metadata", "name"), shortened(found) or NONE, age(obj, now)]
+
+
+def _slice(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    ports = [str(number(one, "port")) if at(one, "port") else "*" for one in mappings(obj, "ports")]
+    addresses = [address for one in mappings(obj, "endpoints") for address in texts(one, "addresses")]
+    unset = "<unset>"
+    return [
+        text(obj, "metadata", "name"),
+        text(obj, "addressType"),
+        shortened(ports) or unset,
+        shortened(addresses) or unset,
+        age(obj, now),
+    ]
+
+
+def _columns(names: str) -> tuple[Column, ...]:
+    return (NAME, *(age_column() if name == "Age" else Column(name) for name in names.split("|")))
+
+
+NETWORK: Final[dict[Resource, Printer]] = {
+    ("", "endpoints"): Printer(_columns("Endpoints|Age"), _endpoints),
+    ("discovery.k8s.io", "endpointslices"): Printer(_columns("AddressType|Ports|Endpoints|Age"), _slice),
+    ("networking.k8s.io", "ingresses"): Printer(_columns("Class|Hosts|Address|Ports|Age"), _ingress),
+    ("networking.k8s.io", "ingressclasses"): Printer(_columns("Controller|Parameters|Age"), _ingress_class),
+    ("networking.k8s.io", "networkpolicies"): Printer(_columns("Pod-Selector|Age"), _policy),
+}

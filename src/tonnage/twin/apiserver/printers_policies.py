@@ -1,0 +1,135 @@
+"""Columns of scaling, bounds, roles and webhooks.
+
+Source: pkg/printers/internalversion/printers.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text
+from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, wide
+from tonnage.twin.apiserver.store import Resource
+
+_UNSET: Final = "<unset>"
+_UNKNOWN: Final = "<unknown>"
+_TARGETS: Final = 2
+
+
+def _name(obj: JsonObject) -> str:
+    return text(obj, "metadata", "name")
+
+
+def _created(obj: JsonObject, _now: datetime) -> list[JsonValue]:
+    return [_name(obj), text(obj, "metadata", "creationTimestamp")]
+
+
+def _autoscaler(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    target, least = mapping(obj, "spec", "scaleTargetRef"), at(obj, "spec", "minReplicas")
+    return [
+        _name(obj),
+        f"{text(target, 'kind')}/{text(target, 'name')}",
+        _targets(mappings(obj, "spec", "metrics"), mappings(obj, "status", "currentMetrics")),
+        _UNSET if least is None else str(least),
+        number(obj, "spec", "maxReplicas"),
+        number(obj, "status", "currentReplicas"),
+        age(obj, now),
+    ]
+
+
+def _targets(wanted: list[JsonObject], current: list[JsonObject]) -> str:
+    """`cpu: <unknown>/80%`, two of them at most."""
+    shown = []
+    for index, metric in enumerate(wanted):
+        key = {"ContainerResource": "containerResource"}.get(
+            text(metric, "type"), text(metric, "type").lower()
+        )
+        seen = mapping(current[index], key, "current") if index < len(current) else {}
+        shown.append(_target(metric, key, seen))
+    more = len(shown) - _TARGETS
+    listed = ", ".join(shown[:_TARGETS])
+    return (f"{listed} + {more} more..." if more > 0 else listed) or "<none>"
+
+
+def _target(metric: JsonObject, key: str, seen: JsonObject) -> str:
+    source = mapping(metric, key)
+    target = mapping(source, "target")
+    name = f"{text(source, 'name')}: " if key in ("resource", "containerResource") else ""
+    if text(target, "type") == "Utilization":
+        now = f"{seen['averageUtilization']}%" if "averageUtilization" in seen else _UNKNOWN
+        return f"{name}{now}/{target.get('averageUtilization')}%"
+    average = "averageValue" in target
+    value = "averageValue" if average else "value"
+    # An average of one object's or of an outer metric is marked; a resource and pods' metrics have no other.
+    mark = " (avg)" if average and key in ("object", "external") else ""
+    return f"{name}{seen.get(value) or _UNKNOWN}/{target.get(value) or _UNKNOWN}{mark}"
+
+
+def _binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    role, subjects = mapping(obj, "roleRef"), mappings(obj, "subjects")
+
+    def named(kind: str) -> str:
+        return ", ".join(
+            f"{text(one, 'namespace')}/{text(one, 'name')}" if kind == "ServiceAccount" else text(one, "name")
+            for one in subjects
+            if text(one, "kind") == kind
+        )
+
+    whose: list[JsonValue] = [named(kind) for kind in ("User", "Group", "ServiceAccount")]
+    return [_name(obj), f"{text(role, 'kind')}/{text(role, 'name')}", age(obj, now), *whose]
+
+
+def _counted(key: str) -> Callable[[JsonObject, datetime], list[JsonValue]]:
+    return lambda obj, now: [_name(obj), len(items(obj, key)), age(obj, now)]
+
+
+def _admission_policy(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    kind = mapping(obj, "spec", "paramKind")
+    shown = f"{text(kind, 'apiVersion')}/{text(kind, 'kind')}" if kind else _UNSET
+    return [_name(obj), len(items(obj, "spec", "validations")), shown, age(obj, now)]
+
+
+def _policy_binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    parameter = mapping(obj, "spec", "paramRef")
+    shown = _UNSET
+    if parameter:
+        namespace = text(parameter, "namespace")
+        chosen = text(parameter, "name") or "*"
+        shown = f"{namespace}/{chosen}" if namespace else chosen
+    return [_name(obj), text(obj, "spec", "policyName"), shown, age(obj, now)]
+
+
+def _scale(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    return [_name(obj), number(obj, "spec", "replicas"), number(obj, "status", "replicas"), age(obj, now)]
+
+
+def _columns(names: str) -> tuple[Column, ...]:
+    return (NAME, *(age_column() if name == "Age" else Column(name) for name in names.split("|")))
+
+
+SCALE: Final = Printer(_columns("Desired|Available|Age"), _scale)
+"""The subresource `scale` of every kind."""
+_ROLE_BINDING: Final = Printer((*_columns("Role|Age"), *wide("Users", "Groups", "ServiceAccounts")), _binding)
+_RBAC: Final = "rbac.authorization.k8s.io"
+_ADMISSION: Final = "admissionregistration.k8s.io"
+POLICIES: Final[dict[Resource, Printer]] = {
+    ("", "limitranges"): Printer(_columns("Created At"), _created),
+    (_RBAC, "roles"): Printer(_columns("Created At"), _created),
+    (_RBAC, "clusterroles"): Printer(_columns("Created At"), _created),
+    (_RBAC, "rolebindings"): _ROLE_BINDING,
+    (_RBAC, "clusterrolebindings"): _ROLE_BINDING,
+    ("autoscaling", "horizontalpodautoscalers"): Printer(
+        _columns("Reference|Targets|MinPods|MaxPods|Replicas|Age"), _autoscaler
+    ),
+    (_ADMISSION, "mutatingwebhookconfigurations"): Printer(_columns("Webhooks|Age"), _counted("webhooks")),
+    (_ADMISSION, "validatingwebhookconfigurations"): Printer(_columns("Webhooks|Age"), _counted("webhooks")),
+    (_ADMISSION, "validatingadmissionpolicies"): Printer(
+        _columns("Validations|ParamKind|Age"), _admission_policy
+    ),
+    (_ADMISSION, "validatingadmissionpolicybindings"): Printer(
+        _columns("PolicyName|ParamRef|Age"), _policy_binding
+    ),
+}

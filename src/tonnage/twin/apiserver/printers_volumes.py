@@ -1,0 +1,142 @@
+"""Columns of storage.
+
+Source: pkg/printers/internalversion/printers.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, flag, items, mapping, text, texts
+from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, wide
+from tonnage.twin.apiserver.store import Resource
+
+_UNSET: Final = "<unset>"
+_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+_DEFAULT_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+def access_modes(modes: list[str]) -> str:
+    """`RWO,ROX`, in upstream's order.
+
+    >>> access_modes(["ReadOnlyMany", "ReadWriteOnce"])
+    'RWO,ROX'
+    """
+    return ",".join(short for mode, short in _MODES.items() if mode in modes)
+
+
+def _storage_class(obj: JsonObject) -> str:
+    old = text(obj, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
+    return old or text(obj, "spec", "storageClassName")
+
+
+def _phase(obj: JsonObject) -> str:
+    return "Terminating" if text(obj, "metadata", "deletionTimestamp") else text(obj, "status", "phase")
+
+
+def _claim(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    bound = text(obj, "spec", "volumeName")
+    return [
+        text(obj, "metadata", "name"),
+        _phase(obj),
+        bound,
+        text(obj, "status", "capacity", "storage") if bound else "",
+        access_modes(texts(obj, "status", "accessModes")) if bound else "",
+        _storage_class(obj),
+        text(obj, "spec", "volumeAttributesClassName") or _UNSET,
+        age(obj, now),
+        text(obj, "spec", "volumeMode") or _UNSET,
+    ]
+
+
+def _volume(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    claim = mapping(obj, "spec", "claimRef")
+    return [
+        text(obj, "metadata", "name"),
+        text(obj, "spec", "capacity", "storage"),
+        access_modes(texts(obj, "spec", "accessModes")),
+        text(obj, "spec", "persistentVolumeReclaimPolicy"),
+        _phase(obj),
+        f"{text(claim, 'namespace')}/{text(claim, 'name')}" if claim else "",
+        _storage_class(obj),
+        text(obj, "spec", "volumeAttributesClassName") or _UNSET,
+        text(obj, "status", "reason"),
+        age(obj, now),
+        text(obj, "spec", "volumeMode") or _UNSET,
+    ]
+
+
+def _class(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    name, notes = text(obj, "metadata", "name"), mapping(obj, "metadata", "annotations")
+    default = any(notes.get(key) == "true" for key in _DEFAULT_CLASS)
+    return [
+        f"{name} (default)" if default else name,
+        text(obj, "provisioner"),
+        text(obj, "reclaimPolicy") or "Delete",
+        text(obj, "volumeBindingMode") or "Immediate",
+        flag(obj, "allowVolumeExpansion"),
+        age(obj, now),
+    ]
+
+
+def _csi_node(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    return [text(obj, "metadata", "name"), len(items(obj, "spec", "drivers")), age(obj, now)]
+
+
+def _driver(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    requests = ",".join(str(at(one, "audience") or "") for one in items(obj, "spec", "tokenRequests"))
+    attach = at(obj, "spec", "attachRequired")
+    return [
+        text(obj, "metadata", "name"),
+        attach is None or attach is True,
+        flag(obj, "spec", "podInfoOnMount"),
+        flag(obj, "spec", "storageCapacity"),
+        requests or _UNSET,
+        flag(obj, "spec", "requiresRepublish"),
+        ",".join(texts(obj, "spec", "volumeLifecycleModes")) or "Persistent",
+        age(obj, now),
+    ]
+
+
+def _columns(names: str) -> tuple[Column, ...]:
+    plain = (age_column() if name == "Age" else Column(name) for name in names.split("|"))
+    return (NAME, *plain)
+
+
+VOLUMES: Final[dict[Resource, Printer]] = {
+    ("", "persistentvolumeclaims"): Printer(
+        (
+            *_columns("Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age"),
+            *wide("VolumeMode"),
+        ),
+        _claim,
+    ),
+    ("", "persistentvolumes"): Printer(
+        (
+            *_columns("Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass"),
+            Column("VolumeAttributesClass"),
+            Column("Reason"),
+            age_column(),
+            *wide("VolumeMode"),
+        ),
+        _volume,
+    ),
+    ("storage.k8s.io", "storageclasses"): Printer(
+        _columns("Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _class
+    ),
+    ("storage.k8s.io", "csinodes"): Printer(_columns("Drivers|Age"), _csi_node),
+    ("storage.k8s.io", "csidrivers"): Printer(
+        _columns("AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age"),
+        _driver,
+    ),
+}

@@ -1,0 +1,124 @@
+"""What the API server would refuse, held against the twin's API server, which shares no code with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
+from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.rules.quantities import errors
+from tonnage.model.cluster import Manifest
+from tonnage.model.quantity import canonical_quantity
+from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.twin.apiserver.objects.validation.resources import requirements
+
+Body = dict[str, Any]
+GPU = "nvidia.com/gpu"
+NAMES = ("cpu", "memory", GPU, "amd.com/gpu", "nvidia.com/gpu.shared")
+TEXTS = ("0", "1", "2", "0.5", "500m", "1500m", "-1", "-0.5", "1e3", "1k", "1Ki")
+AMOUNTS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TEXTS), max_size=4)
+CLASSES = [
+    {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": name}, "value": 9}
+    for name in ("system-node-critical", "gpu-low")
+]
+
+
+def body(kind: str = "Pod", **spec: Any) -> Body:
+    meta = {"name": "p"}
+    if kind == "Pod":
+        return {"apiVersion": "v1", "kind": kind, "metadata": meta, "spec": spec}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": {"template": {"spec": spec}}}
+
+
+def containers(*resources: Body) -> list[Any]:
+    return [{"name": f"c{i}", "image": "i", "resources": found} for i, found in enumerate(resources)]
+
+
+def manifest(found: Body) -> Manifest:
+    [read] = manifests_from_documents([found])
+    return read
+
+
+def explained(found: Body, *objects: Body) -> Explanation:
+    items: list[Any] = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}, *objects]
+    return explain_manifest(manifest(found), snapshot_from_documents([{"kind": "List", "items": items}]))
+
+
+@given(limits=AMOUNTS, requests=AMOUNTS)
+def test_adm_1_2_3_the_errors_are_those_of_the_api_server(limits: Body, requests: Body) -> None:
+    """ADM-1, ADM-2, ADM-3, several at once, in every order: text and path."""
+    ours = errors(manifest(body(containers=containers({"limits": limits, "requests": requests}))))
+    defaulted = {name: canonical_quantity(text) for name, text in {**limits, **requests}.items()}
+    capped = {name: canonical_quantity(text) for name, text in limits.items()}
+    filled: dict[str, Any] = {"limits": capped, "requests": defaulted}
+    theirs = requirements(filled, "spec.containers[0].resources")
+    assert [f"{e.path}: {e.text}" for e in ours] == [str(e) for e in theirs]
+
+
+def test_every_container_is_looked_at_and_named() -> None:
+    init = {"name": "init", "image": "i", "resources": {"requests": {GPU: 1}}}
+    found = body(
+        "Deployment",
+        containers=containers({"limits": {GPU: 1}, "requests": {GPU: 0.5}}, {"limits": {GPU: "2.5"}}),
+        initContainers=[init],
+    )
+    explanation = explained(found)
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    assert explanation.upstream_message == (
+        'Deployment.apps "p" is invalid: ['
+        'spec.template.spec.containers[0].resources.requests[nvidia.com/gpu]: Invalid value: "500m": must be '
+        'an integer, spec.template.spec.containers[0].resources.requests: Invalid value: "500m": must be '
+        "equal to nvidia.com/gpu limit of 1, "
+        'spec.template.spec.containers[1].resources.limits[nvidia.com/gpu]: Invalid value: "2500m": must be '
+        "an integer, spec.template.spec.containers[1].resources.requests[nvidia.com/gpu]: Invalid value: "
+        '"2500m": must be an integer, spec.template.spec.initContainers[0].resources.limits: Required value: '
+        "Limit must be set for non overcommitable resources]"
+    )
+    subjects = [reason.subject for reason in explanation.reasons]
+    assert subjects == ["Container c0", "Container c0", "Container c1", "Container init"]
+    assert len({remedy.action for remedy in explanation.remedies}) == len(explanation.remedies)
+
+
+def test_a_quantity_that_is_none_cannot_be_decoded() -> None:
+    explanation = explained(body(containers=containers({"limits": {GPU: "two"}})))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    assert explanation.upstream_message.startswith(
+        'Pod in version "v1" cannot be handled as a Pod: quantities must match the regular expression'
+    )
+    assert [reason.code for reason in explanation.reasons] == [Code.UNREADABLE]
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Deployment"])
+def test_a_priority_class_that_does_not_exist_is_refused(kind: str) -> None:
+    found = body(kind, containers=containers({"limits": {GPU: 1}}), priorityClassName="gpu-high")
+    explanation = explained(found, *CLASSES)
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    assert explanation.upstream_message == (
+        'pods "p" is forbidden: no PriorityClass with name gpu-high was found'
+    )
+    assert "gpu-low" in explanation.message
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        pytest.param("gpu-low", CLASSES, id="it exists"),
+        pytest.param("system-cluster-critical", CLASSES, id="every cluster has it"),
+        pytest.param("gpu-high", [], id="nobody looked at the classes"),
+    ],
+)
+def test_a_priority_class_that_may_exist_is_no_cause(name: str, classes: list[Body]) -> None:
+    found = body(containers=containers({}), priorityClassName=name)
+    assert explained(found, *classes).layer is not Layer.ADMISSION
+
+
+def test_fields_that_are_null_are_as_if_absent() -> None:
+    nulls: Body = {"tolerations": None, "nodeSelector": None, "affinity": {"nodeAffinity": None}}
+    named = [{"name": "c", "image": None, "env": None, "resources": {"limits": {GPU: 1}, "requests": None}}]
+    assert manifest(body(containers=named, **nulls)) == manifest(
+        body(containers=[{"name": "c", "resources": {"limits": {GPU: 1}}}], affinity={})
+    )

@@ -1,0 +1,132 @@
+"""Every remedy that is offered works: applied as the API server would, over all recorded refusals."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from tonnage.adapters.reading import snapshot_from
+from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
+from tonnage.decide.cluster.scheduling import schedule
+from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.render import explanation_lines
+from tonnage.model.cluster import Snapshot
+from tonnage.model.verdict import Verdict
+from tonnage.twin.apiserver.objects.strategic import strategic_merge
+from tonnage.wire import objects as w
+from tonnage.wire.schema import load_schema
+
+Body = dict[str, Any]
+_FILE: Final = Path(__file__).parents[1] / "data" / "kube-scheduler-1.35.4-fuzz-700.json.gz"
+GPU = "nvidia.com/gpu"
+
+
+@cache
+def refused() -> dict[str, tuple[Body, Snapshot]]:
+    """Pending pods (as manifests) that the real scheduler refused, with their clusters."""
+    found: dict[str, tuple[Body, Snapshot]] = {}
+    with gzip.open(_FILE) as file:
+        for case in json.load(file)["cases"]:
+            scenario = case["scenario"]
+            pod = scenario["pending"][0]
+            if "node" in case["expect"] or pod["spec"].get("resourceClaims"):
+                continue
+            objects: list[w.Object] = [msgspec.convert(node, w.Node) for node in scenario["nodes"]]
+            objects += [msgspec.convert(other, w.Pod) for other in scenario["pods"]]
+            classes = [w.PriorityClass(metadata=w.ObjectMeta(name=f"p{n}"), value=n) for n in (50, 5000)]
+            manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"], "spec": pod["spec"]}
+            found[scenario["name"]] = manifest, snapshot_from([*objects, *classes], server_version="1.35.4")
+    return found
+
+
+def patched(manifest: Body, patch: Body) -> Body:
+    """The manifest as a person would send it: its priority is for admission to fill in."""
+    bare = {**manifest, "spec": {k: v for k, v in manifest["spec"].items() if k != "priority"}}
+    kept = manifest if "priorityClassName" not in patch["spec"] else bare
+    return {**manifest, **strategic_merge(load_schema(), "core/v1.Pod", kept, patch)}
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_every_patch_offered_for_a_recorded_refusal_places_the_pod(part: int) -> None:
+    offered = 0
+    for manifest, snapshot in list(refused().values())[part::8]:
+        [read] = manifests_from_documents([manifest])
+        explanation = explain_manifest(read, snapshot)
+        assert explanation.verdict is not Verdict.FITS
+        assert len(explanation.remedies) == len({r.action for r in explanation.remedies})
+        assert all(len(line) < 1200 for line in explanation_lines(explanation))
+        for remedy in explanation.remedies:
+            if not remedy.patch or "wait for" in remedy.action or "uncordon" in remedy.action:
+                continue
+            [changed] = manifests_from_documents(
+                [patched(manifest, remedy.patch)], classes=snapshot.priority_classes
+            )
+            decision = schedule(changed.pod, snapshot)
+            assert decision.chosen or decision.nominated, (manifest, remedy)
+            assert str(decision.chosen or decision.nominated) in remedy.effect
+            offered += 1
+    assert offered > 3
+
+
+def node(name: str, gpus: int, *, resource: str = GPU, taints: Any = ()) -> Body:
+    amounts = {"cpu": "64", "memory": "1Ti", "pods": "110", resource: gpus}
+    status = {"allocatable": amounts, "capacity": amounts}
+    spec = {"taints": [*taints]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec, "status": status}
+
+
+def pod(name: str, gpus: int, *, on: str = "", resource: str = GPU) -> Body:
+    container = {"name": "c", "image": "i", "resources": {"limits": {resource: gpus}}}
+    spec = {"containers": [container], **({"nodeName": on} if on else {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def actions(manifest: Body, *objects: Body) -> list[str]:
+    snapshot = snapshot_from_documents([{"kind": "List", "items": [*objects]}])
+    [read] = manifests_from_documents([manifest])
+    return [remedy.action for remedy in explain_manifest(read, snapshot).remedies]
+
+
+def test_a_change_that_is_not_needed_is_left_out() -> None:
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    found = actions(pod("p", 9), node("a", 4), node("b", 8, taints=[taint]))
+    assert found == [
+        "ask for 4 nvidia.com/gpu",
+        "tolerate the taint dedicated:NoSchedule; and ask for 8 nvidia.com/gpu",
+    ]
+
+
+def test_waiting_says_how_many_of_which() -> None:
+    running = [pod(f"one-{i}", 1, on="a") for i in range(4)]
+    assert actions(pod("p", 2), node("a", 4), *running) == [
+        "wait for 2 of one-0, one-1, one-2, one-3 on a to end, or end them"
+    ]
+    assert actions(pod("p", 4), node("a", 4), pod("x", 1, on="a"), pod("y", 3, on="a")) == [
+        "wait for y and x on a to end, or end them"
+    ]
+
+
+def test_a_whole_gpu_is_offered_for_a_part_never_a_part_for_a_whole() -> None:
+    part = "nvidia.com/mig-1g.10gb"
+    assert actions(pod("p", 1, resource=part), node("a", 4))[0] == (
+        f"ask for {GPU} instead of {part}: a whole GPU instead of a part"
+    )
+    assert not any("instead of" in action for action in actions(pod("p", 1), node("a", 7, resource=part)))
+
+
+def test_a_workloads_patch_is_one_of_its_template() -> None:
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    snapshot = snapshot_from_documents([node("a", 1, taints=[taint])])
+    deployment: Body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    deployment["spec"] = {"template": {"spec": pod("p", 1)["spec"]}}
+    [read] = manifests_from_documents([deployment])
+    [remedy] = explain_manifest(read, snapshot).remedies
+    changed = strategic_merge(load_schema(), "apps/v1.Deployment", deployment, remedy.patch)
+    [again] = manifests_from_documents([{**deployment, **changed}])
+    assert schedule(again.pod, snapshot).chosen == "a"

@@ -1,0 +1,127 @@
+"""Rules that a first hour with kubectl showed: warnings, patches, second names, admission, tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.event_versions import renamed_event, stored_event, stored_path
+from tonnage.twin.apiserver.patches import converter_text
+from tonnage.twin.apiserver.printers_policies import POLICIES
+from tonnage.wire.schema import load_schema
+
+
+async def test_kinds_that_nothing_runs_are_accepted_with_a_warning(kubectl: Any) -> None:
+    answer = await kubectl("create job count --image=busybox -- true")
+    assert answer.err == "Warning: on this twin nothing makes a Job's pods; the object is only kept\n"
+    assert (await kubectl("get jobs")).err == ""
+    assert (await kubectl("create configmap a")).err == ""
+
+
+async def test_a_new_node_is_tainted_once(running: Any) -> None:
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    for name, taints in (("a", []), ("b", [taint])):
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": taints}}
+        answer = await running.http("POST", "/api/v1/nodes", body)
+        assert answer.json["spec"]["taints"] == [taint]
+
+
+async def test_a_pod_needs_its_service_account(kubectl: Any) -> None:
+    overrides = '--overrides={"spec":{"serviceAccountName":"robot"}}'
+    refused = await kubectl.attempt(["run", "p", "--image=x", overrides])
+    assert refused.err.endswith('service account default/robot: serviceaccount "robot" not found\n')
+    await kubectl("create serviceaccount robot")
+    await kubectl(["run", "p", "--image=x", overrides])
+
+
+async def test_events_have_a_second_name(running: Any, kubectl: Any) -> None:
+    body = {
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "train", "namespace": "default"},
+        "message": "hello",
+        "reason": "Said",
+        "type": "Normal",
+        "source": {"component": "test"},
+    }
+    await running.http("POST", "/api/v1/namespaces/default/events", body)
+    path = "/apis/events.k8s.io/v1/namespaces/default/events"
+    event = (await running.http("GET", f"{path}/e")).json
+    assert (event["apiVersion"], event["note"], event["regarding"]["name"]) == (
+        "events.k8s.io/v1",
+        "hello",
+        "train",
+    )
+    listed = (await running.http("GET", f"{path}?fieldSelector=regarding.name%3Dtrain")).json
+    assert [item["note"] for item in listed["items"]] == ["hello"]
+    assert (await running.http("GET", f"{path}?fieldSelector=regarding.name%3Dx")).json["items"] == []
+    table = await kubectl("get events.events.k8s.io")
+    assert table.rows[0][1:] == ["Normal", "Said", "pod/train", "hello"]
+
+
+def test_both_names_of_an_event_say_the_same() -> None:
+    stored: dict[str, JsonValue] = {"apiVersion": "v1", "message": "m", "count": 2, "source": {"host": "h"}}
+    shown = renamed_event(stored)
+    assert stored_event(shown) == {**stored, "eventTime": None}
+    assert stored_path("regarding.name") == "involvedObject.name"
+    assert stored_path("metadata.name") == "metadata.name"
+
+
+@pytest.mark.parametrize(
+    ("decoder", "converter"),
+    [
+        ("string into Go struct field S.replicas of type int32", "unrecognized type: int32"),
+        ("number 1.5 into Go struct field S.replicas of type int32", "cannot convert float64 to int32"),
+        ("number into Go struct field M.labels of type string", "cannot convert int64 to string"),
+        ("bool into Go struct field M.labels of type string", "unrecognized type: string"),
+        ("string into Go struct field S.args of type []string", "cannot restore slice from string"),
+        ("array into Go struct field M.labels of type map[string]string", "cannot restore map from slice"),
+        ("string into Go struct field P.spec of type v1.PodSpec", "cannot restore struct from: string"),
+    ],
+)
+def test_strategic_patches_name_types_as_the_converter_does(decoder: str, converter: str) -> None:
+    assert converter_text(load_schema(), f"json: cannot unmarshal {decoder}") == converter
+
+
+def test_texts_about_values_stay_as_they_are() -> None:
+    assert converter_text(load_schema(), "quantities must match") == "quantities must match"
+
+
+async def test_a_patch_that_makes_no_object_is_invalid(running: Any) -> None:
+    await running.http("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "c"}})
+    path = "/api/v1/namespaces/default/configmaps/c"
+    for kind in ("merge-patch", "strategic-merge-patch"):
+        headers = {"content-type": f"application/{kind}+json"}
+        answer = await running.http("PATCH", path, {"data": {"a": 1}}, **headers)
+        assert (answer.code, answer.json["reason"]) == (422, "Invalid")
+        assert answer.json["message"].startswith(' "" is invalid: patch: Invalid value: ')
+
+
+async def test_node_ports_are_in_their_range_and_given_once(kubectl: Any) -> None:
+    await kubectl("create service nodeport a --tcp=80 --node-port=30080")
+    taken = await kubectl.attempt("create service nodeport b --tcp=80 --node-port=30080")
+    assert "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated" in taken.err
+    outside = await kubectl.attempt("create service nodeport c --tcp=80 --node-port=80")
+    assert "The range of valid ports is 30000-32767" in outside.err
+    await kubectl("label service a x=y")
+
+
+@pytest.mark.parametrize(
+    ("metric", "current", "shown"),
+    [
+        ({"type": "Utilization", "averageUtilization": 80}, {}, "cpu: <unknown>/80%"),
+        ({"type": "Utilization", "averageUtilization": 80}, {"averageUtilization": 3}, "cpu: 3%/80%"),
+        ({"type": "AverageValue", "averageValue": "1"}, {"averageValue": "200m"}, "cpu: 200m/1"),
+    ],
+)
+def test_an_autoscaler_shows_its_targets(metric: Any, current: Any, shown: str) -> None:
+    status: JsonValue = [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
+    autoscaler: dict[str, JsonValue] = {
+        "metadata": {"name": "a"},
+        "spec": {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": metric}}]},
+        "status": {"currentMetrics": status if current else []},
+    }
+    row = POLICIES["autoscaling", "horizontalpodautoscalers"].cells(autoscaler, datetime.now(UTC))
+    assert row[2] == shown
