@@ -15,7 +15,7 @@ from tonnage.agent.config import CHECKPOINT, Choice, ConfigInForce, NodeConfig, 
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.world import World
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.wire.kinds import CONFIG_MAP
+from tonnage.wire.kinds import CONFIG_MAP, NODE
 
 MAP = "tonnage-system/device-plugin-config"
 BAD = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"
@@ -151,8 +151,55 @@ async def test_shr_3_one_replica_is_refused_with_line_and_remedy(
         assert shared(current) == 4
         assert f"{MAP}[default]:2:" in current.error
         assert "leave the sharing section out" in current.error
+
+
+async def test_a_deleted_config_map_keeps_what_ran_and_a_deleted_key_means_it(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(default=replicas(4))
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 4)
         cluster.remove(CONFIG_MAP, "device-plugin-config", "tonnage-system")
+        current = await config.until(lambda c: c.error)
+        assert shared(current) == 4
+        assert "is gone" in current.error
+        cluster.configs(other=replicas(2))
         assert shared(await config.until(lambda c: not c.error)) == 1  # asks for nothing any more: built in
+
+
+async def test_without_its_node_object_it_goes_on_with_the_configuration_it_had(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(default=replicas(2), inference=replicas(4))
+    cluster.label("node-1", "inference")
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 4)
+        await config.saved.wait()
+    cluster.remove(NODE, "node-1")
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 4)
+        cluster.configs(default=replicas(2), inference=replicas(5))
+        await config.until(lambda c: shared(c) == 5)
+        cluster.label("node-1", None)
+        await config.until(lambda c: shared(c) == 2)
+
+
+async def test_the_same_refusal_again_is_counted_on_one_event(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(default=replicas(4))
+
+    def refusals() -> list[Any]:
+        return [o for o in cluster.objects.values() if o.get("reason") == "DevicePluginConfigRefused"]
+
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 4)
+        for turn in range(1, 4):
+            cluster.configs(default=BAD)
+            await config.until(lambda c: c.error)
+            await cluster.until(lambda turn=turn: [o["count"] for o in refusals()] == [turn])
+            cluster.configs(default=replicas(4))
+            await config.until(lambda c: not c.error)
 
 
 async def test_what_ran_last_runs_first_while_the_cluster_is_silent(

@@ -13,8 +13,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from tonnage.agent.config import Choice, ConfigInForce
+from tonnage.agent.device_plugin import Offer
 from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.status_body import status_of
+from tonnage.decide.node.advertise import advertise
+from tonnage.decide.node.share import share
 from tonnage.documents.node_gpu_status import NodeGPUStatusBody, node_gpu_status_crd
+from tonnage.model.devices import Device, Inventory
+from tonnage.model.names import GPU
+from tonnage.model.sharing import Hold, PluginConfig, SharedResource
 from tonnage.wire.kinds import NODE_GPU_STATUS
 
 SHARED = "version: v1\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: gpu, replicas: 4}]}}"
@@ -91,3 +99,19 @@ def test_the_definition_has_a_structural_schema() -> None:
     assert version["subresources"] == {"status": {}}
     assert all(column["jsonPath"].startswith(".") for column in version["additionalPrinterColumns"])
     assert issubclass(NodeGPUStatusBody, BaseModel)
+
+
+def test_the_fullest_node_stays_below_what_etcd_takes() -> None:
+    devices = tuple(Device(f"GPU-{i:032d}", i, "NVIDIA B200", 183359) for i in range(64))
+    config = PluginConfig((SharedResource(GPU, GPU, 512),))
+    plan = share(Inventory(devices), config)
+    holds = tuple(
+        Hold(GPU, (slot.id,), "team-" + "n" * 50, f"{'p' * 240}-{number}", "c" * 63)
+        for number, slot in enumerate(plan.resources[0].slots)
+    )
+    greedy = (Hold(GPU, tuple(slot.id for slot in plan.resources[0].slots), "ml", "greedy", "main"),)
+    in_force = ConfigInForce(config, Choice("", "built-in"), "e" * 100_000)
+    for held in (holds, greedy):
+        offer = Offer(Inventory(devices), in_force, plan, held, advertise(plan, held))
+        text = json.dumps(status_of(offer, at="2026-01-01T00:00:00Z").to_json())
+        assert len(text) < 3 << 19

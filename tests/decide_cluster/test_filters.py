@@ -276,3 +276,21 @@ def test_a_thorough_decision_keeps_the_first_refusal_first() -> None:
     assert codes(quick, "a") == [Code.CORDONED]
     assert codes(whole, "a") == [Code.CORDONED, Code.TAINT, Code.NOT_ADVERTISED]
     assert quick.message == whole.message
+
+
+@pytest.mark.parametrize(
+    ("honour", "chosen"),
+    [
+        pytest.param(
+            False, None, id="a tainted node is the emptiest domain, though the pod may not go there"
+        ),
+        pytest.param(True, "a", id="with Honor only nodes that the pod tolerates are domains"),
+    ],
+)
+def test_spreading_looks_at_taints_only_when_told(honour: bool, chosen: str | None) -> None:
+    app = LabelSelector((Requirement("app", "In", ("x",)),))
+    constraint = SpreadConstraint(HOST, 1, hard=True, selector=app, honour_taints=honour)
+    waiting = pod("p", labels={"app": "x"}, spread=(constraint,))
+    running = pod("q", labels={"app": "x"}, node_name="a")
+    tainted = node("b", taints=(Taint("k", "", "NoSchedule"),))
+    assert schedule(waiting, Snapshot((node("a"), tainted), (running,))).chosen == chosen

@@ -110,3 +110,12 @@ def assert_placed(expect: dict[str, Any], decision: Decision) -> None:
     assert totals[expect["node"]] == max(totals.values())
     assert decision.chosen is not None
     assert totals[decision.chosen] == max(totals.values())
+
+
+def test_looking_at_every_filter_changes_no_answer() -> None:
+    for name in in_scope():
+        pod, snapshot = read(cases()[name]["scenario"])
+        short, long = schedule(pod, snapshot), schedule(pod, snapshot, thorough=True)
+        first = {node: refusals[0] for node, refusals in long.refusals.items()}
+        assert first == {node: refusals[0] for node, refusals in short.refusals.items()}, name
+        assert (long.message, long.chosen, long.victims) == (short.message, short.chosen, short.victims), name

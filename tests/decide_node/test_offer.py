@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -281,3 +282,12 @@ def test_sockets_follow_what_should_be_advertised(
     actions: tuple[object, ...],
 ) -> None:
     assert reconcile(desired, served, kubelet) == actions
+
+
+def test_a_preference_among_very_many_replicas_is_linear_in_their_number() -> None:
+    """kubelet waits for it without end, and admits no other pod meanwhile; the naive way took minutes."""
+    plan = share(inventory(64), PluginConfig((SharedResource(GPU, GPU, 512),)))
+    (resource,) = plan.resources
+    ids = [slot.id for slot in resource.slots]
+    got = prefer(resource, ids, [], len(ids) // 2, index_of=plan.index_of)
+    assert Counter(slot.partition("::")[0] for slot in got) == dict.fromkeys(plan.index_of, 256)

@@ -516,7 +516,7 @@ def test_a_refused_configuration_is_told_beside_the_refusal() -> None:
         "p", node("a", A100, devices={GPU: "0"}), pod("p", {SHARED: "1"}), status_of("a", config=config)
     )
     told = [r.message for r in explanation.reasons if r.code is Code.GPU_CONFIG_REFUSED]
-    assert told == ["the node's agent reports: configuration refused, built-in kept: replicas: at least 2"]
+    assert told == ["the agent of a reports: configuration refused, built-in kept: replicas: at least 2"]
 
 
 def test_a_container_that_cannot_start_is_a_matter_of_the_runtime() -> None:

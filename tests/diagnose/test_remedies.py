@@ -14,7 +14,7 @@ import pytest
 from tonnage.adapters.reading import snapshot_from
 from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
 from tonnage.decide.cluster.scheduling import schedule
-from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.explain import explain, explain_manifest
 from tonnage.diagnose.render import explanation_lines
 from tonnage.model.cluster import Snapshot
 from tonnage.model.verdict import Verdict
@@ -108,8 +108,37 @@ def test_waiting_says_how_many_of_which() -> None:
         "wait for 2 of one-0, one-1, one-2, one-3 on a to end, or end them"
     ]
     assert actions(pod("p", 4), node("a", 4), pod("x", 1, on="a"), pod("y", 3, on="a")) == [
-        "wait for y and x on a to end, or end them"
+        "wait for all of y, x on a to end, or end them"
     ]
+
+
+def test_a_share_is_offered_for_one_gpu_never_for_several() -> None:
+    shared = "nvidia.com/gpu.shared"
+    assert actions(pod("p", 1), node("a", 4, resource=shared)) == [
+        f"ask for {shared} instead of {GPU}: a share of a GPU instead of a whole one"
+    ]
+    assert not any("instead of" in action for action in actions(pod("p", 2), node("a", 4, resource=shared)))
+
+
+def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go_by_name() -> None:
+    """SCH-10: before the victims are evicted, and while they end."""
+    low, manifest = pod("low", 4, on="a"), pod("p", 4)
+    manifest["spec"]["priority"] = 100
+    snapshot = snapshot_from_documents([node("a", 4), low])
+    [read] = manifests_from_documents([manifest])
+    before = explain_manifest(read, snapshot)
+    assert before.message == "a will be cleared for it: low of lower priority must go"
+    assert (before.remedies[0].action, before.remedies[0].effect) == ("wait until low has ended", "fits a")
+    assert (before.placement.nominated, before.placement.victims) == ("a", ("low",))
+    low["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    low["status"] = {"phase": "Running", "conditions": [target]}
+    manifest["status"] = {"phase": "Pending", "nominatedNodeName": "a"}
+    after = snapshot_from_documents([node("a", 4), low, manifest])
+    during = explain(after.pods[1], after)
+    assert (during.verdict, during.placement.nominated) == (Verdict.NOT_NOW, "a")
+    assert during.message == "a is being cleared for it: low of lower priority must go"
+    assert during.upstream_message.endswith("due to a terminating pod on the nominated node.")
 
 
 def test_a_whole_gpu_is_offered_for_a_part_never_a_part_for_a_whole() -> None:

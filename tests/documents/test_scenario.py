@@ -133,3 +133,24 @@ def test_everything_is_dealt_out_and_nothing_goes_to_the_empty(weights: list[int
         assert all(count == 0 for weight, count in zip(weights, counts, strict=True) if weight == 0)
     if total >= len(weights):
         assert all(count > 0 for weight, count in zip(weights, counts, strict=True) if weight > 0)
+
+
+def test_the_configs_problems_have_their_own_lines_beside_those_of_the_fleet() -> None:
+    text = """\
+name: x
+groups: [{name: a, gpus: {model: T4}}]
+configs:
+  both:
+    version: v1
+    sharing:
+      timeSlicing:
+        resources: [{name: nvidia.com/gpu, replicas: 1}]
+  odd:
+    vesion: v1
+"""
+    with pytest.raises(ConfigError) as caught:
+        parse_scenario(text, source="s.yaml")
+    places = [problem.where for problem in caught.value.problems]
+    assert "s.yaml:2:20 groups[0].gpus" in places
+    assert "s.yaml:8:44 configs.both.sharing.timeSlicing.resources[0].replicas" in places
+    assert "s.yaml:10:5 configs.odd.vesion" in places

@@ -167,3 +167,21 @@ def test_any_text_parses_or_is_a_config_error(text: str) -> None:
 @given(st.lists(st.one_of(st.integers(0, 99), st.text(max_size=5)), max_size=5))
 def test_field_path_is_never_ambiguous_about_indices(path: list[str | int]) -> None:
     assert isinstance(field_path(tuple(path)), str)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "remedy"),
+    [
+        pytest.param("a: 1\nb 2\n", "x.yaml:2:1", "with a colon", id="a colon is missing"),
+        pytest.param("a:\n\t- b\n", "x.yaml:2:1", "spaces, never tabs", id="a tab"),
+        pytest.param("a: 1\n b: 2\n", "x.yaml:2:", "with a colon in it in quotes", id="indented too far"),
+        pytest.param("a: b: c\n", "x.yaml:1:5", "with a colon in it in quotes", id="two colons"),
+        pytest.param("a: [1, 2\nb: 3\n", "x.yaml:2:", "close the list", id="an open list"),
+    ],
+)
+def test_broken_yaml_is_placed_and_has_a_remedy(text: str, place: str, remedy: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text, source="x.yaml")
+    problem = caught.value.problems[0]
+    assert problem.where.startswith(place)
+    assert remedy in problem.remedy

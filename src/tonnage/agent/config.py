@@ -102,9 +102,12 @@ class NodeConfig:
     async def _sources(
         self, group: asyncio.TaskGroup
     ) -> tuple[Callable[[], str | None], Callable[[], Mapping[str, str] | None]]:
-        """(the node's label, the ConfigMap's data) as they are at any moment, once both are known."""
+        """(the node's label, the ConfigMap's data) as they are at any moment, once both are known.
+
+        The label is empty where there is none, None as long as the Node object was never seen.
+        """
         if self._api is None:
-            return lambda: None, lambda: None
+            return lambda: "", lambda: None
         namespace, _, name = self._config_map.partition("/")
         nodes = Informer(
             self._api, NODE, self._clock, field_selector=f"metadata.name={self._node}", on_change=self._wake
@@ -120,7 +123,7 @@ class NodeConfig:
         for informer in (nodes, maps):
             group.create_task(informer.run())
             await informer.synced()
-        last = ""
+        last: str | None = None
 
         def label() -> str | None:
             nonlocal last
@@ -162,10 +165,17 @@ class NodeConfig:
     async def _evaluate(
         self, label: Callable[[], str | None], data: Callable[[], Mapping[str, str] | None]
     ) -> None:
+        asked = label()
+        if asked is None and self.current is not None and self.current.choice.key != DEFAULT_KEY:
+            asked = self.current.choice.key  # as it was, until the Node object is there to say
         file = await asyncio.to_thread(_read, self._file) if self._file else None
         problem = file if isinstance(file, Problem) else None
         text = file if isinstance(file, Choice) else None
-        wanted: Choice | Problem = choose(label(), data(), text, config_map=self._config_map)
+        wanted: Choice | Problem = choose(asked, data(), text, config_map=self._config_map)
+        if self._lost_map(wanted, data()):
+            why = f"ConfigMap {self._config_map} does not exist"
+            remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
+            wanted = Problem("the device-plugin configuration is gone", self._config_map, why, remedy)
         if problem and isinstance(wanted, Choice) and not wanted.key:
             wanted = problem
         found = self._parsed(wanted)
@@ -180,6 +190,14 @@ class NodeConfig:
             new = ConfigInForce(fallback.config, fallback.choice, found)
         await self._save(new.choice)  # first, so that a crash never comes back under other names
         self._use(new)
+
+    def _lost_map(self, wanted: Choice | Problem, data: Mapping[str, str] | None) -> bool:
+        """Whether the ConfigMap that the running configuration is from was deleted, key and all.
+
+        Helm and `kubectl replace --force` delete and create; a fleet must not lose its sharing in between.
+        """
+        running = self.current is not None and bool(self.current.choice.key)
+        return running and data is None and isinstance(wanted, Choice) and not wanted.key
 
     def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
         """What the choice says, or in words why it cannot be used."""

@@ -17,18 +17,18 @@ from tonnage.model.devices import Device
 from tonnage.model.names import parse_device_id
 from tonnage.model.sharing import Hold, PlannedResource, Slot
 
-_MOST_HOLDERS: Final = 64
+_MOST_HOLDERS: Final = 2048
 _MOST_IDS: Final = 64
-"""For one device. A node of 64 devices then stays below the size that etcd takes (1.5 MiB)."""
+"""On a node, divided among its devices, and ids for each. So it stays below what etcd takes (1.5 MiB)."""
 _LONGEST_TEXT: Final = 2048
 _MOST_PROBLEMS: Final = 64
 
 
 def status_of(offer: Offer, *, at: str) -> NodeGPUStatusBody:
-    """The status as it follows from what the node offers; lists are cut, and what was cut is counted."""
+    """The status as it follows from what the node offers; long lists are cut."""
     shown = {slot.uuid: slot for resource in reversed(offer.advertised) for slot in reversed(resource.slots)}
     resources = {slot.uuid: resource for resource in offer.plan.resources for slot in resource.slots}
-    holders = _holders(offer.holds)
+    holders = _holders(offer.holds, most=_MOST_HOLDERS // max(1, len(offer.inventory.devices)))
     devices = [
         _device(device, shown.get(device.uuid), resources.get(device.uuid), holders.get(device.uuid, []))
         for device in offer.inventory.devices
@@ -68,7 +68,7 @@ def _device(
     )
 
 
-def _holders(holds: Iterable[Hold]) -> dict[str, list[Holder]]:
+def _holders(holds: Iterable[Hold], *, most: int) -> dict[str, list[Holder]]:
     """By device, each hold with the ids of that device."""
     result: dict[str, list[Holder]] = {}
     for hold in holds:
@@ -77,7 +77,7 @@ def _holders(holds: Iterable[Hold]) -> dict[str, list[Holder]]:
             by_device.setdefault(parse_device_id(slot).uuid, []).append(slot)
         for uuid, ids in by_device.items():
             listed = result.setdefault(uuid, [])
-            if len(listed) < _MOST_HOLDERS:
+            if len(listed) < most:
                 listed.append(
                     Holder.model_construct(
                         resource=hold.resource,

@@ -13,7 +13,7 @@ import click
 from tonnage.cli.cluster import connected, in_file, snapshot_of
 from tonnage.cli.failure import colour_wanted
 from tonnage.cli.options import Common, common_options
-from tonnage.cli.output import emit
+from tonnage.cli.output import emit, printable
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.verdict import Explanation, Verdict
@@ -118,7 +118,7 @@ def _show(found: tuple[Explanation, ...], output: str) -> None:
         return
     colour = colour_wanted(sys.stdout, os.environ)
     for number, explanation in enumerate(found):
-        text = "\n".join(explanation_lines(explanation))
+        text = printable("\n".join(explanation_lines(explanation)))
         if colour:
             word = explanation.verdict.value
             text = text.replace(word, click.style(word, fg=_COLOURS[explanation.verdict]), 1)

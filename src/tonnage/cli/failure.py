@@ -10,6 +10,7 @@ from typing import Final, TextIO
 
 import click
 
+from tonnage.cli.output import printable
 from tonnage.model.errors import Problem, TonnageError
 
 USAGE: Final = 2
@@ -32,14 +33,14 @@ def render_problem(problem: Problem, *, colour: bool = False) -> str:
       remedy: did you mean inference?
     """
     head = click.style("error:", fg="red", bold=True) if colour else "error:"
-    lines = [f"{head} {problem.what}"]
+    lines = [f"{head} {printable(problem.what)}"]
     facts = (("where", problem.where), ("why", problem.why), ("remedy", problem.remedy))
     lines += [f"  {label}: {_indented(text)}" for label, text in facts if text]
     return "\n".join(lines)
 
 
 def _indented(text: str) -> str:
-    return text.replace("\n", "\n    ")
+    return printable(text).replace("\n", "\n    ")
 
 
 def report(error: BaseException, *, verbose: bool, program: str) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from tonnage.cli.lab_checks import Check
+from tonnage.cli.output import printable
 from tonnage.documents.lab import Lab, Step
 from tonnage.model.json import JsonObject
 
@@ -111,7 +112,7 @@ def render_command(step: Step, number: int, total: int) -> str:
 
 def render_outcome(report: StepReport) -> str:
     """What stands below a step once it has run: what was seen, then each expectation with ✓ or ✗."""
-    lines = [*(f"    {line}" for line in trimmed(report.stdout, report.stderr)), *_marks(report)]
+    lines = [*(f"    {printable(line)}" for line in trimmed(report.stdout, report.stderr)), *_marks(report)]
     return "\n".join(lines)
 
 
@@ -121,7 +122,7 @@ def _marks(report: StepReport) -> Iterator[str]:
             yield f"  {click.style('✓', fg='green')} {check.expected}"
         else:
             yield f"  {click.style('✗', fg='red', bold=True)} {check.expected}"
-            yield f"      seen: {check.seen}"
+            yield f"      seen: {printable(check.seen)}"
     if report.attempts > 1:
         yield f"    (after {report.duration_s:.1f} s, {report.attempts} tries)"
 

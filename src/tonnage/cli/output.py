@@ -20,6 +20,17 @@ def emit(answer: JsonValue, output: str) -> None:
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
 
 
+def printable(text: str) -> str:
+    """The text without what steers a terminal: names out of a cluster or a file are not trusted.
+
+    >>> printable("a\\x1b[2Jb\\n")
+    'a\\\\x1b[2Jb\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Columns as kubectl prints them: three blanks between, nothing after the last.
 

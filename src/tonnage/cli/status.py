@@ -10,7 +10,7 @@ import click
 
 from tonnage.cli.cluster import snapshot_of
 from tonnage.cli.options import Common, common_options
-from tonnage.cli.output import emit, table
+from tonnage.cli.output import emit, printable, table
 
 if TYPE_CHECKING:
     from tonnage.diagnose.status import FleetRow
@@ -32,7 +32,7 @@ def command(common: Common) -> int:
     elif not rows:
         click.echo("No node has or offers a GPU.", err=True)
     else:
-        click.echo(fleet_table(rows, wide=common.output == "wide"))
+        click.echo(printable(fleet_table(rows, wide=common.output == "wide")))
     return 0 if all(row.in_order for row in rows) else 1
 
 

@@ -12,6 +12,7 @@ from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.rules.renamed_resource import is_same_device
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Container, Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
+from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.verdict import Code, Reason
 
 
@@ -111,16 +112,23 @@ def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
     whole = f"{resource.split('/', maxsplit=1)[0]}/gpu"
     larger = whole if "/mig-" in resource and whole in there else None
     name = same or larger
-    if name is None:
-        return None
+    shares = name is not None and name.endswith(SHARED_SUFFIX)
+    if name is None or (shares and _most_asked(pod, resource) > 1):
+        return None  # several replicas are no substitute for several GPUs
 
     def on_pod(other: Pod) -> Pod:
         return _with_amounts(
             other, lambda amounts: {name if n == resource else n: a for n, a in amounts.items()}
         )
 
-    action = f"ask for {name} instead of {resource}" + ("" if same else ": a whole GPU instead of a part")
+    told = ": a share of a GPU instead of a whole one" if shares else ""
+    told = told if same else ": a whole GPU instead of a part"
+    action = f"ask for {name} instead of {resource}{told}"
     return Edit(f"rename {resource} {name}", action, 3 if same else 8, on_pod=on_pod)
+
+
+def _most_asked(pod: Pod, resource: str) -> int:
+    return max(c.requests.get(resource, 0) for c in (*pod.containers, *pod.init_containers))
 
 
 def shrink(pod: Pod, resource: str, most: int) -> Edit | None:
@@ -161,7 +169,8 @@ def wait_for(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
         return None
     alike = _alternatives(node, resource, ending)
     names = [own(f"{p.namespace}/{p.name}", pod.namespace) for p in alike or ending]
-    told = f"{len(ending)} of {listed(names)}" if alike else " and ".join(names)
+    told = f"{len(ending)} of {listed(names)}" if alike else listed(names)
+    told = f"all of {told}" if len(ending) > 1 and not alike else told
 
     def on_view(view: View) -> View:
         return view.with_node(view.nodes[node.name].without(ending))

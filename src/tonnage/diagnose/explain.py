@@ -22,7 +22,7 @@ from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.quota import quota_reasons, scoped_quotas
 from tonnage.diagnose.remedies import one_of_each, remedies_for
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
-from tonnage.diagnose.wording import summary
+from tonnage.diagnose.wording import listed, own, summary
 from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.verdict import (
     Code,
@@ -143,13 +143,29 @@ def _pod_reasons(case: Case) -> Iterable[Reason]:
     for feature in decision.unmodelled:
         told = f"not decided here: {feature}"
         yield Reason(Code.NOT_MODELLED, Layer.SCHEDULER, subject, told, {"feature": feature}, "", "")
-    if decision.nominated is not None:
-        victims = [f"{v.namespace}/{v.name}" for v in decision.victims]
-        told = f"{decision.nominated} is cleared for it: {', '.join(victims)} of lower priority must go"
-        yield Reason(
-            Code.PREEMPTION, Layer.SCHEDULER, f"Node {decision.nominated}", told,
-            {"victims": [*victims]}, "wait until they have ended", "DefaultPreemption", lasting=False,
-        )  # fmt: skip
+    yield from _preemption(case)
+
+
+def _preemption(case: Case) -> Iterable[Reason]:
+    """A node that would be cleared for the pod, or is being cleared."""
+    pod, decision = case.pod, case.decision
+    node = decision.nominated or (pod.status.nominated_node if decision.keeps_nomination else "")
+    if not node or not decision.message:
+        return
+    going = decision.victims or tuple(p for p in case.view.nodes[node].pods if p.status.terminating)
+    victims = [f"{v.namespace}/{v.name}" for v in going]
+    names = listed(own(name, pod.namespace) for name in victims)
+    what = "will be" if decision.victims else "is being"
+    yield Reason(
+        Code.PREEMPTION,
+        Layer.SCHEDULER,
+        f"Node {node}",
+        f"{node} {what} cleared for it: {names} of lower priority must go",
+        {"victims": [*victims]},
+        "wait until they have ended",
+        "DefaultPreemption",
+        lasting=False,
+    )
 
 
 def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
@@ -176,10 +192,9 @@ def _layer(case: Case, reasons: tuple[Reason, ...]) -> Layer:
 
 
 def _placement(pod: Pod, decision: Decision) -> Placement:
-    victims = tuple(
-        v.name if v.namespace == pod.namespace else f"{v.namespace}/{v.name}" for v in decision.victims
-    )
-    return Placement(decision.chosen, decision.scores, decision.nominated, victims)
+    victims = tuple(own(f"{v.namespace}/{v.name}", pod.namespace) for v in decision.victims)
+    nominated = decision.nominated or (pod.status.nominated_node if decision.keeps_nomination else "")
+    return Placement(decision.chosen, decision.scores, nominated or None, victims)
 
 
 def _message(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:

@@ -50,7 +50,7 @@ def remedies_for(case: Case) -> tuple[Remedy, ...]:
             waits.append(needed)
         else:
             found[needed.key] = (needed.cost, _remedy(needed, case))
-    ranked = [*found.values(), *_waiting(waits, case), *_by_priority(case)]
+    ranked = [*_cleared(case), *found.values(), *_waiting(waits, case), *_by_priority(case)]
     ranked.sort(key=lambda pair: pair[0])
     return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
 
@@ -75,7 +75,22 @@ def _least(plan: _Plan, case: Case) -> _Plan | None:
 
 
 def _places(edits: Iterable[Edit], case: Case) -> bool:
-    return schedule_on(*_applied(edits, case)).chosen is not None
+    """Whether the engine places the changed pod, on a node whose kubelet would take it."""
+    pod, view = _applied(edits, case)
+    chosen = schedule_on(pod, view).chosen
+    status = view.snapshot.gpu.get(chosen or "")
+    strict = status.single_requests if status is not None else frozenset[str]()
+    asked = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
+    return chosen is not None and all(amount <= 1 for amount in asked)
+
+
+def _cleared(case: Case) -> list[tuple[int, Remedy]]:
+    """A preemption under way needs nothing but time."""
+    node = case.decision.nominated
+    if node is None:
+        return []
+    victims = (own(f"{v.namespace}/{v.name}", case.pod.namespace) for v in case.decision.victims)
+    return [(0, Remedy(f"wait until {listed(victims)} has ended", f"fits {node}"))]
 
 
 def _waiting(plans: list[_Plan], case: Case) -> list[tuple[int, Remedy]]:

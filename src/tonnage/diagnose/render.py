@@ -45,9 +45,6 @@ def _head(explanation: Explanation) -> Iterator[str]:
     yield f"  {explanation.message}"
     if explanation.needs:
         yield f"  needs {', '.join(f'{n} {name}' for name, n in explanation.needs.items())}"
-    placement = explanation.placement
-    if placement.nominated is not None:
-        yield f"  {placement.nominated} is being cleared; evicted: {', '.join(placement.victims)}"
 
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:

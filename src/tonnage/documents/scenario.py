@@ -24,7 +24,15 @@ import yaml
 from pydantic import AfterValidator, Field, JsonValue
 
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.documents.source import Document, FieldError, Located, nearest, parse_yaml, validate
+from tonnage.documents.source import (
+    Document,
+    FieldError,
+    Located,
+    field_path,
+    nearest,
+    parse_yaml,
+    validate,
+)
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.cluster import Taint
 from tonnage.model.errors import ConfigError, Problem
@@ -195,11 +203,36 @@ def parse_scenario(text: str, *, source: str) -> Scenario:
         ConfigError: every problem at once, each with its place and the nearest known name.
     """
     document = parse_yaml(text, source=source)
-    scenario = validate(document, Scenario)
-    problems = list(_contradictions(scenario, document))
+    problems = list(_config_problems(document))
+    try:
+        scenario = validate(document, Scenario)
+    except ConfigError as error:
+        raise ConfigError(*error.problems, *problems) from None
+    problems = [*_contradictions(scenario, document), *problems]
     if problems:
         raise ConfigError(*problems)
     return scenario
+
+
+def _config_problems(document: Located) -> Iterator[Problem]:
+    """What the agent would refuse, each at its own line, even where the rest of the scenario is wrong."""
+    value = document.value
+    configs = value.get("configs") if isinstance(value, dict) else None
+    if not isinstance(configs, dict):
+        return
+    places = {field_path(path): path for path in document.marks}
+    for key, config in configs.items():
+        if not isinstance(config, dict):
+            continue
+        try:
+            parse_device_plugin_config(yaml.safe_dump(config, sort_keys=False), source=key)
+        except ConfigError as error:
+            at_key = field_path(("configs", key))
+            for problem in error.problems:
+                field = problem.where.partition(" ")[2]
+                path = places.get(f"{at_key}.{field}", ("configs", key))
+                where = document.where(path).partition(" ")[0]
+                yield replace(problem, where=f"{where} {at_key}.{field}".rstrip("."))
 
 
 def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
@@ -216,14 +249,6 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
             document.where(("serverVersion",)),
             remedy=known,
         )
-    for key, text in scenario.config_texts.items():
-        try:
-            parse_device_plugin_config(text, source=key)
-        except ConfigError as error:
-            at_key = document.where(("configs", key))
-            for problem in error.problems:
-                field = problem.where.partition(" ")[2]
-                yield replace(problem, where=f"{at_key}.{field}" if field else at_key)
     seen: set[str] = set()
     for index, group in enumerate(scenario.groups):
         at = ("groups", index)

@@ -31,6 +31,16 @@ MAX_PROBLEMS: Final = 50
 _JSON_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _TAG: Final = "tag:yaml.org,2002:"
 
+_SYNTAX_REMEDIES: Final = (
+    ("could not find expected ':'", "write key: value, with a colon and a blank"),
+    ("any token", "indent with spaces, never tabs; put a text that begins with @ or ` in quotes"),
+    ("did not find expected key", "give the keys of one mapping the same indentation"),
+    ("did not find expected '-' indicator", "give the items of one list the same indentation"),
+    ("mapping values are not allowed", "put a text with a colon in it in quotes"),
+    ("did not find expected ',' or ']'", "close the list with ]"),
+    ("did not find expected ',' or '}'", "close the mapping with }"),
+)
+
 Path = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
 
@@ -191,11 +201,13 @@ def _syntax_problem(error: Exception, source: str) -> Problem:
         return Problem("nested too deeply", source, f"deeper than {MAX_DEPTH} levels")
     if not isinstance(error, yaml.MarkedYAMLError):
         return Problem("no readable text", source, str(error).splitlines()[0][:200])
-    mark = error.problem_mark or error.context_mark
+    unfinished = "could not find expected ':'" in str(error.problem)
+    mark = error.context_mark if unfinished and error.context_mark else error.problem_mark
+    mark = mark or error.context_mark
     where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
     why = " ".join(part for part in (error.context, error.problem) if part)
-    tab = "found character" in why and "any token" in why
-    return Problem("no valid YAML", where, why, "indent with spaces, never tabs" if tab else "")
+    remedy = next((remedy for words, remedy in _SYNTAX_REMEDIES if words in why), "")
+    return Problem("no valid YAML", where, why, remedy)
 
 
 class _Reader:
@@ -324,6 +336,8 @@ def _field_problem(detail: ErrorDetails, document: Located, model: type[BaseMode
     if detail["type"] == "missing":
         return Problem("required field is missing", document.where(path))
     given = detail["input"]
+    if given is None and not path:
+        return Problem("the document is empty", document.where())
     shown = f", found {json.dumps(given, default=str)[:60]}" if not isinstance(given, dict | list) else ""
     message = detail["msg"]
     return Problem(f"{message[:1].lower()}{message[1:]}{shown}", document.where(path))

@@ -52,6 +52,7 @@ def parse_quantity(text: str) -> Fraction:
     return _read(text).value
 
 
+@lru_cache(maxsize=4096)
 def milli_value(text: str) -> int:
     """The quantity in thousandths, rounded up: how the scheduler counts CPU.
 
@@ -62,6 +63,7 @@ def milli_value(text: str) -> int:
     return -(-scaled.numerator // scaled.denominator)
 
 
+@lru_cache(maxsize=4096)
 def integer_value(text: str) -> int:
     """The quantity in whole units, rounded up: how the scheduler counts everything but CPU.
 

@@ -160,6 +160,33 @@ async def test_a_node_that_is_too_small_refuses_with_the_amounts(world: World) -
     )
 
 
+PORT = [
+    {"name": "main", "image": "ubuntu:24.04", "ports": [{"containerPort": 80, "hostPort": 80}]},
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "predicate"),
+    [
+        pytest.param({"nodeSelector": {"zone": "elsewhere"}}, "NodeAffinity", id="another node's label"),
+        pytest.param({"containers": PORT}, "NodePorts", id="a port of the node that is taken"),
+        pytest.param({}, "TaintToleration", id="a taint that evicts"),
+    ],
+)
+async def test_the_kubelet_checks_again_what_the_scheduler_did(
+    world: World, spec: Any, predicate: str
+) -> None:
+    world.bind("first", containers=PORT)
+    await world.phase("first", "Running")
+    if predicate == "TaintToleration":
+        taints = [{"key": "maintenance", "effect": "NoExecute"}, {"key": "busy", "effect": "NoSchedule"}]
+        await world.api.patch(kinds.NODE, world.kubelet.spec.name, {"spec": {"taints": taints}})
+    world.bind("late", **spec)
+    status = await world.phase("late", "Failed")
+    assert status["reason"] == predicate
+    assert status["message"] == f"Pod was rejected: Predicate {predicate} failed"
+
+
 async def test_a_resource_whose_plugin_has_gone_for_good_is_out_of(world: World) -> None:
     plugin = await world.plugin(count=1)
     await plugin.stop()

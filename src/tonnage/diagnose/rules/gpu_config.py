@@ -10,7 +10,7 @@ from tonnage.model.verdict import Code, Layer, Reason
 
 def findings(case: Case) -> Iterator[Reason]:
     """A reason for every node whose agent complains, when the pod needs a device and does not fit."""
-    if case.decision.chosen is not None or not device_needs(case.pod):
+    if case.decision.chosen is not None or case.decision.gates or not device_needs(case.pod):
         return
     for name in case.view.nodes:
         status = case.view.snapshot.gpu.get(name)
@@ -19,7 +19,7 @@ def findings(case: Case) -> Iterator[Reason]:
                 Code.GPU_CONFIG_REFUSED,
                 Layer.PLUGIN,
                 f"Node {name}",
-                f"the node's agent reports: {problem}",
+                f"the agent of {name} reports: {problem.splitlines()[0]}",
                 {"problem": problem},
                 "correct the device-plugin configuration that the node is given",
                 "NodeGPUStatus",

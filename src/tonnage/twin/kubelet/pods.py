@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.informer import Informer, Key
-from tonnage.twin.kubelet.admission import AdmissionFailure, device_amounts, fit_failure, is_sidecar
+from tonnage.model.errors import ClusterError
+from tonnage.twin.kubelet.admission import (
+    AdmissionFailure,
+    device_amounts,
+    fit_failure,
+    is_sidecar,
+    predicate_failure,
+)
 from tonnage.twin.kubelet.device_manager import ContainerNeed, DeviceManager
 from tonnage.twin.kubelet.worker import NodeServices, PodWorker
 from tonnage.wire import kinds
@@ -128,13 +135,22 @@ class Pods:
                     for entry in self._entries.values()
                     if entry.admitted and not entry.worker.finished
                 ]
-                failure = fit_failure(pod, others, self._allocatable())
+                failure = fit_failure(pod, others, self._allocatable()) or await self._broken(pod, others)
                 if failure is not None:
                     await self._devices.release(uid)
             entry = self._entries.get(uid)
             if failure is None and entry is not None:
                 entry.admitted = True
         return failure
+
+    async def _broken(self, pod: Pod, others: list[Pod]) -> AdmissionFailure | None:
+        """A rule that the pod breaks by the Node object of now; without one it counts as kept."""
+        try:
+            node = await self._node.api.get(kinds.NODE, self._node.node_name)
+        except ClusterError as error:
+            _LOG.info("node not read for admission: pod=%s error=%s", pod.metadata.name, error)
+            return None
+        return predicate_failure(pod, others, node)
 
     async def _release(self, uid: str) -> None:
         await self._devices.release(uid)
