@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -96,6 +98,27 @@ def test_up_and_down(bench: Bench) -> None:
     bench.until_none_runs()
     assert not bench.state.exists()
     assert list(bench.runtime.iterdir()) == []
+
+
+def test_etcd_answers_nobody_without_a_certificate(bench: Bench) -> None:
+    bench.up()
+    words = Path(f"/proc/{bench.processes()['etcd']}/cmdline").read_bytes().decode().split("\0")
+    urls = [word.partition("=")[2] for word in words if word.startswith("--listen-")]
+    assert len(urls) == 2
+    trusting = ssl.create_default_context(cafile=str(bench.state / "control-plane" / "ca.pem"))
+    for url in urls:
+        with pytest.raises(ssl.SSLError, match="certificate required"):
+            _ask(url, trusting)
+
+
+def _ask(url: str, trusting: ssl.SSLContext) -> None:
+    address = urlsplit(url)
+    with (
+        socket.create_connection((address.hostname, address.port)) as plain,
+        trusting.wrap_socket(plain, server_hostname=address.hostname) as connection,
+    ):
+        connection.sendall(b"GET /version HTTP/1.1\r\nHost: etcd\r\n\r\n")
+        connection.recv(1)
 
 
 def test_nothing_outlives_a_killed_cluster(bench: Bench) -> None:
