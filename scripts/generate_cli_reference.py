@@ -31,7 +31,7 @@ An error is one block on stderr: what, where, why, remedy. Colour appears only o
 
 | environment | means |
 |---|---|
-| `KUBECONFIG` | as for kubectl, where `--kubeconfig` is not given |
+| `KUBECONFIG` | as for kubectl, where `--kubeconfig` is not given; `lab run` never reads it |
 | `TONNAGE_STATE` | state folder of the embedded cluster [default: `~/.local/state/tonnage`, by XDG] |
 | `TONNAGE_KUBECTL` | the kubectl that labs run [default: from `PATH`, then from its PyPI package] |
 | `TONNAGE_KUBERNETES_BIN` | folder with the programs of `--engine kubernetes` [default: in the cache] |
@@ -39,7 +39,31 @@ An error is one block on stderr: what, where, why, remedy. Colour appears only o
 | `XDG_RUNTIME_DIR` | where sockets lie, when it is short [default: `/tmp/tonnage-<uid>-<hash>`] |
 | `NO_COLOR` | no colour |
 
-Completion: `source <(tonnage completion bash)`.
+## A first session
+
+<!-- runs on the twin -->
+
+```console
+$ eval "$(tonnage up --detach)"
+Cluster of 8 nodes (scenario inference) at …
+$ tonnage version
+tonnage …
+$ tonnage status -o wide
+NODE …
+$ kubectl get nodes,pods -A -o json | tonnage status --snapshot -
+NODE …
+$ tonnage explain -f labs/admission/whole.yaml
+Pod gpu-admission/whole: FITS …
+$ tonnage explain -f labs/admission/whole.yaml -o json
+"verdict": "FITS",
+$ tonnage lab list
+inference-sharing …
+$ tonnage lab run admission
+Lab admission passed: …
+$ source <(tonnage completion bash)
+$ tonnage down
+Stopped the embedded cluster in …
+```
 """
 
 
@@ -58,7 +82,8 @@ def _section(command: click.Command, context: click.Context) -> Iterator[str]:
         for name, child in command.commands.items():
             yield from _section(child, click.Context(child, context, info_name=name, terminal_width=100))
         return
-    yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+    help_text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+    yield f"## {context.command_path}\n\n```text\n{help_text}\n```\n"
 
 
 def main() -> int:

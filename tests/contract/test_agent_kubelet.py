@@ -363,6 +363,58 @@ async def test_a_vanished_socket_is_opened_and_registered_again(bench: Bench) ->
     await bench.kubelet.allocate(GPU, "GPU-0")
 
 
+async def test_a_wiped_folder_is_made_and_registered_in_again(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.registered(GPU)
+    await bench.kubelet.stop()
+    shutil.rmtree(bench.kubelet.plugins)
+    await bench.kubelet.start()
+    await bench.kubelet.registered(GPU)
+    await bench.kubelet.devices(GPU)
+    await bench.kubelet.allocate(GPU, "GPU-0")
+
+
+async def test_bytes_that_are_no_http2_disturb_nobody(bench: Bench) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.devices(GPU)
+    for garbage in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00" * 4096,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 4096,
+    ):
+        _, writer = await asyncio.open_unix_connection(str(bench.kubelet.plugins / "nvidia-gpu.sock"))
+        writer.write(garbage)
+        writer.close()
+        await bench.kubelet.allocate(GPU, "GPU-0")
+
+
+@pytest.mark.parametrize(
+    ("available", "required", "size", "chosen"),
+    [
+        pytest.param(["GPU-1"], ["GPU-2"], 1, ["GPU-1"], id="a required one is not available"),
+        pytest.param(["GPU-1"], [], 5, ["GPU-1"], id="more than there are"),
+        pytest.param(["GPU-1"], [], 0, [], id="none"),
+        pytest.param(["GPU-1"], [], -1, [], id="fewer than none"),
+        pytest.param([], [], 1, [], id="of nothing"),
+        pytest.param(["x::y", "GPU-3"], [], 1, ["GPU-3"], id="an id that is none of ours comes last"),
+    ],
+)
+async def test_odd_questions_for_a_preference_are_answered(
+    bench: Bench, available: list[str], required: list[str], size: int, chosen: list[str]
+) -> None:
+    await bench.kubelet.start()
+    bench.start()
+    await bench.kubelet.devices(GPU)
+    asked = dp.ContainerPreferredAllocationRequest(
+        available_deviceIDs=available, must_include_deviceIDs=required, allocation_size=size
+    )
+    request = dp.PreferredAllocationRequest(container_requests=[asked])
+    answer = await bench.kubelet.call(GPU, "GetPreferredAllocation", request, dp.PreferredAllocationResponse)
+    assert [list(one.deviceIDs) for one in answer.container_responses] == [chosen]
+
+
 async def test_kubelet_may_come_after_the_agent(bench: Bench) -> None:
     bench.start()
     await bench.kubelet.start()

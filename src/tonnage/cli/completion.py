@@ -5,10 +5,18 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from tonnage.cli.options import examples
+
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command(help="Print the completion script for a shell.")
+@click.command(
+    help="Print the completion script for a shell.",
+    epilog=examples(
+        "source <(tonnage completion bash)",
+        "tonnage completion fish > ~/.config/fish/completions/tonnage.fish",
+    ),
+)
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
     """Print the completion script for a shell."""

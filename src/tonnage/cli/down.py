@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from tonnage.cli.options import Common, common_options
+from tonnage.cli.options import STATE_HELP, Common, common_options, examples
 from tonnage.cli.places import runtime_folder, state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.model.errors import HardwareError, Problem
@@ -21,8 +21,16 @@ _GRACE_S: Final = 15.0
 _PAUSE_S: Final = 0.05
 
 
-@click.command(help="Stop the embedded cluster and remove what it left.")
-@click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Its state folder.")
+@click.command(
+    help="Stop the embedded cluster and remove what it left.",
+    epilog=examples("tonnage down", "tonnage down --state /tmp/second"),
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help=STATE_HELP,
+)
 @common_options()
 def command(common: Common, state: Path | None) -> None:
     """Idempotent: nothing to stop is not an error."""

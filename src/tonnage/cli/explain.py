@@ -12,7 +12,7 @@ import click
 
 from tonnage.cli.cluster import connected, in_file, snapshot_of
 from tonnage.cli.failure import colour_wanted
-from tonnage.cli.options import Common, common_options
+from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
@@ -26,14 +26,26 @@ _COLOURS = {
 }
 
 
-@click.command(help="Say why a pod is where it is, or would be.")
-@click.argument("words", nargs=-1, metavar="[pod NAME]")
+def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The word `pod`, for the shell."""
+    return [] if context.params.get("words") else [word for word in ("pod",) if word.startswith(incomplete)]
+
+
+@click.command(
+    help="Say why a pod is where it is, or would be.",
+    epilog=examples(
+        "tonnage explain pod train -n ml",
+        "tonnage explain -f job.yaml               # before it is applied; any kind that makes pods",
+        "tonnage explain pod train -n ml --snapshot cluster.json -o json",
+    ),
+)
+@click.argument("words", nargs=-1, metavar="[pod NAME]", shell_complete=_complete)
 @click.option(
     "-f",
     "--filename",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Explain a manifest.",
+    help="Explain a manifest (YAML or JSON, - for stdin).",
 )
 @common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
 def command(common: Common, words: tuple[str, ...], filename: Path | None) -> int:

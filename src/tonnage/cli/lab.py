@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import signal
@@ -15,7 +14,6 @@ import click
 from tonnage.cli.failure import INTERRUPTED
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.lab_report import (
-    LabReport,
     StepReport,
     render_command,
     render_head,
@@ -24,10 +22,12 @@ from tonnage.cli.lab_report import (
 )
 from tonnage.cli.lab_runner import Listener, Surroundings, run_lab
 from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
-from tonnage.cli.options import Common, common_options, complete_lab
+from tonnage.cli.options import Common, common_options, complete_lab, examples
+from tonnage.cli.output import emit
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
 from tonnage.documents.lab import Step
+from tonnage.model.json import JsonValue
 
 
 @click.group(help="List labs, or run one step by step.")
@@ -35,17 +35,17 @@ def command() -> None:
     """Labs show a case of the field as commands that a person could type."""
 
 
-@command.command("list", help="List the labs that ship.")
-@common_options(output=("text", "json"))
+@command.command("list", help="List the labs that ship.", epilog=examples("tonnage lab list"))
+@common_options(output=("text", "json", "yaml"))
 def list_labs(common: Common) -> None:
     """Name, cases and title of each."""
     labs = [load_lab(name).lab for name in lab_names()]
-    if common.output == "json":
-        rows = [
-            {"name": lab.name, "title": lab.title, "scenario": lab.scenario, "covers": lab.covers}
+    if common.output != "text":
+        rows: list[JsonValue] = [
+            {"name": lab.name, "title": lab.title, "scenario": lab.scenario, "covers": list(lab.covers)}
             for lab in labs
         ]
-        click.echo(json.dumps(rows, indent=2))
+        emit(rows, common.output)
         return
     width = max((len(lab.name) for lab in labs), default=0)
     for lab in labs:
@@ -61,13 +61,18 @@ def list_labs(common: Common) -> None:
         "Without that it runs on the embedded cluster that is up with the lab's scenario, or on one started "
         "for it alone."
     ),
+    epilog=examples(
+        "tonnage lab run inference-sharing",
+        "tonnage lab run ./my-lab --keep           # a folder of your own; leave what it made",
+        "tonnage lab run pending-pod --kubeconfig ~/.kube/test",
+    ),
 )
 @click.argument("name", metavar="NAME", shell_complete=complete_lab)
 @click.option("--keep", is_flag=True, help="Leave what the lab made, for a look around.")
 @click.option(
     "--state", type=click.Path(path_type=Path), metavar="DIR", help="State folder of the cluster to use."
 )
-@common_options(output=("text", "json"), cluster=True)
+@common_options(output=("text", "json", "yaml"), cluster=True)
 def run(common: Common, name: str, keep: bool, state: Path | None) -> int:
     """On the cluster of --kubeconfig; else on the embedded one that runs; else on one started for it."""
     found = load_lab(name)
@@ -121,7 +126,7 @@ async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: boo
     from tonnage.adapters.clock import SystemClock
 
     surroundings = Surroundings(found.folder, kubectl_binary(), kubeconfig, os.environ, common.context)
-    quiet = common.output == "json"
+    quiet = common.output != "text"
     if not quiet:
         click.echo(
             render_head(
@@ -135,7 +140,10 @@ async def run_on(found: FoundLab, kubeconfig: Path, common: Common, *, keep: boo
         listener=Listener() if quiet else Listener(_show_command, _show_outcome),
         keep=keep,
     )
-    _show_report(report, quiet=quiet)
+    if quiet:
+        emit(report.as_json(), common.output)
+    else:
+        click.echo(render_summary(report))
     return 0 if report.passed else 1
 
 
@@ -145,7 +153,3 @@ def _show_command(step: Step, number: int, total: int) -> None:
 
 def _show_outcome(report: StepReport) -> None:
     click.echo(render_outcome(report))
-
-
-def _show_report(report: LabReport, *, quiet: bool) -> None:
-    click.echo(json.dumps(report.as_json(), indent=2) if quiet else render_summary(report))

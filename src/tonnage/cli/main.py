@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from tonnage import __version__ as version
 from tonnage.cli.failure import INTERRUPTED, PIPE_CLOSED, USAGE, report
 
 COMMANDS: Final = {
@@ -74,6 +75,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Options stand after the command: tonnage explain --help lists them.",
 )
+@click.version_option(version, message="tonnage %(version)s")
 def tonnage() -> None:
     """GPUs on Kubernetes: what is there, who holds it, and why a pod does not get it."""
 

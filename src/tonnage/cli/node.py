@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.options import Common, common_options
+from tonnage.cli.options import Common, common_options, examples
 
 if TYPE_CHECKING:
     from tonnage.agent.main import AgentOptions
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command(help="Run the node agent (what the DaemonSet starts).")
+@click.command(
+    help="Run the node agent (what the DaemonSet starts).",
+    epilog=examples(
+        "tonnage node --node-name $(hostname)      # as the DaemonSet starts it",
+        "tonnage node --node-name a --standalone --root /tmp/a --devices scenario:a.yaml",
+    ),
+)
 @click.option(
     "--node-name", envvar="NODE_NAME", required=True, metavar="NAME", help="Its Node object [env: NODE_NAME]."
 )

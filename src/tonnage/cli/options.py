@@ -46,7 +46,12 @@ def _known_version(_: click.Context, __: click.Parameter, value: str | None) -> 
 
 
 _CLUSTER: Final = (
-    click.option("--kubeconfig", type=_FILE, metavar="FILE", help="Kubeconfig file to use."),
+    click.option(
+        "--kubeconfig",
+        type=_FILE,
+        metavar="FILE",
+        help="Kubeconfig file to use.",
+    ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
 )
 _NAMESPACE: Final = (click.option("-n", "--namespace", metavar="NAME", help="Namespace to look in."),)
@@ -55,7 +60,7 @@ _SNAPSHOT: Final = (
         "--snapshot",
         type=_FILE,
         metavar="FILE",
-        help="Answer from this capture or List instead of a cluster.",
+        help="Answer from this List of objects (JSON or YAML, - for stdin) instead of a cluster.",
     ),
     click.option(
         "--server-version",
@@ -64,7 +69,17 @@ _SNAPSHOT: Final = (
         help="Kubernetes version whose behaviour and texts to predict [default: the server's].",
     ),
 )
+STATE_HELP: Final = "Folder of the embedded cluster [default: TONNAGE_STATE, else ~/.local/state/tonnage]."
 _VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks.")
+
+
+def examples(*lines: str) -> str:
+    r"""The end of a command's help: command lines to start from, not wrapped.
+
+    >>> examples("tonnage status").splitlines()[1:]
+    ['Examples:', '  tonnage status']
+    """
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 def complete_lab(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -93,7 +108,11 @@ def common_options(
     if output:
         options.append(
             click.option(
-                "-o", "--output", type=click.Choice(output), default=output[0], help="Format of the answer."
+                "-o",
+                "--output",
+                type=click.Choice(output),
+                default=output[0],
+                help=f"Format of the answer [default: {output[0]}].",
             )
         )
     options.append(_VERBOSE)

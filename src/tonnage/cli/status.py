@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tonnage.cli.cluster import snapshot_of
-from tonnage.cli.options import Common, common_options
+from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable, table
 
 if TYPE_CHECKING:
@@ -20,7 +20,14 @@ _HEAD: Final = (
 )  # fmt: skip
 
 
-@click.command(help="Show the fleet: a row for each node and device.")
+@click.command(
+    help="Show the fleet: a row for each node and device.",
+    epilog=examples(
+        "tonnage status",
+        "tonnage status -o wide                    # every device, and who holds it",
+        "kubectl get nodes,pods -A -o json | tonnage status --snapshot -",
+    ),
+)
 @common_options(output=("text", "wide", "json", "yaml"), cluster=True, snapshot=True)
 def command(common: Common) -> int:
     """Exit status 1 when something that is there is not offered or not healthy."""

@@ -15,7 +15,7 @@ from typing import Any, Final, TypedDict, Unpack
 import click
 
 from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
-from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario
+from tonnage.cli.options import STATE_HELP, Common, common_options, complete_lab, complete_scenario, examples
 from tonnage.cli.places import state_folder
 from tonnage.cli.readiness import Readiness
 from tonnage.cli.state import EngineName, Running, StateFolder
@@ -48,7 +48,16 @@ class Asked(TypedDict):
     lab: str | None
 
 
-@click.command(help="Start the embedded cluster with a GPU fleet.")
+@click.command(
+    help="Start the embedded cluster with a GPU fleet.",
+    epilog=examples(
+        "tonnage up                                # until Ctrl-C",
+        'eval "$(tonnage up --detach)"             # in the background, KUBECONFIG set',
+        "tonnage up --scenario my-fleet.yaml --nodes 100",
+        "tonnage up --lab time-slicing             # and a lab on it",
+        "tonnage up --engine kubernetes            # on a genuine control plane",
+    ),
+)
 @click.option(
     "--scenario",
     shell_complete=complete_scenario,
@@ -57,9 +66,18 @@ class Asked(TypedDict):
 )
 @click.option("--nodes", type=int, metavar="N", help="Scale the fleet to N nodes.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: any free]."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="Port of the API server [default: any free].",
 )
-@click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Folder for what it keeps.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help=STATE_HELP,
+)
 @click.option(
     "--engine",
     type=click.Choice(["twin", "kubernetes"]),

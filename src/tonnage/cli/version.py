@@ -7,13 +7,16 @@ import asyncio
 import click
 
 import tonnage
-from tonnage.cli.options import Common, common_options
+from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit
 from tonnage.model.errors import TonnageError
 from tonnage.model.json import JsonObject
 
 
-@click.command(help="Print the version of this program and of the cluster.")
+@click.command(
+    help="Print the version of this program and of the cluster.",
+    epilog=examples("tonnage version", "tonnage version --client -o json"),
+)
 @click.option("--client", "client_only", is_flag=True, help="Ask no cluster.")
 @common_options(output=("text", "json", "yaml"), cluster=True)
 def command(common: Common, client_only: bool) -> None:

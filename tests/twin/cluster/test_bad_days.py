@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from support.fleet import Fleet
+from tonnage.model.json import JsonObject
 from tonnage.wire.kinds import CONFIG_MAP, NODE, NODE_GPU_STATUS, POD
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
@@ -110,6 +111,38 @@ async def test_a_gpu_held_whole_is_not_free_as_a_share(fleet: Fleet) -> None:
         await fleet.until_phase(name, "Running")
         assert (await fleet.uuids_in(name)).isdisjoint(held)
     await fleet.api.delete(POD, "whole", namespace="default", grace_period_s=0)
+
+    async def all_free() -> bool:
+        return await fleet.allocatable("nvidia.com/gpu.shared") == 8
+
+    await fleet.until(all_free)
+
+
+async def test_a_gpu_of_an_init_container_is_not_free_under_another_name(fleet: Fleet) -> None:
+    """kubelet's pod resources API does not list ordinary init containers; the pod is named all the same."""
+    init: JsonObject = {
+        "name": "load",
+        "image": "busybox:1.37",
+        "command": ["sleep", "infinity"],
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    }
+    main: JsonObject = {"name": "c", "image": "busybox:1.37", "command": ["sleep", "infinity"]}
+    spec: JsonObject = {"initContainers": [init], "containers": [main], "terminationGracePeriodSeconds": 0}
+    await fleet.api.create(POD, {"metadata": {"name": "loading"}, "spec": spec}, namespace="default")
+
+    async def held_by_name() -> bool:
+        status = (await fleet.api.get(NODE_GPU_STATUS, "t4-0")).status
+        holders = [holder for device in status.get("devices", []) for holder in device["holders"]]
+        return [(holder.get("pod"), holder.get("container")) for holder in holders] == [("loading", "load")]
+
+    await fleet.until(held_by_name)
+    await _choose_config(fleet, "shared")
+
+    async def shared_half() -> bool:
+        return await fleet.allocatable("nvidia.com/gpu.shared") == 4
+
+    await fleet.until(shared_half)
+    await fleet.api.delete(POD, "loading", namespace="default", grace_period_s=0)
 
     async def all_free() -> bool:
         return await fleet.allocatable("nvidia.com/gpu.shared") == 8
