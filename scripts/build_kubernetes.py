@@ -111,7 +111,8 @@ def build_missing(minor: str, programs: Sequence[str]) -> None:
         if not missing:
             print(f"Kubernetes {PATCHES[minor]} is in {target}.")
             return
-        _sweep(target.parent)
+        for left in target.parent.glob(f".build-{target.name}-*"):  # by a build that was killed
+            shutil.rmtree(left, ignore_errors=True)
         free = shutil.disk_usage(target).free
         if free < ROOM_BYTES:
             raise _failure(
@@ -120,7 +121,7 @@ def build_missing(minor: str, programs: Sequence[str]) -> None:
                 "free some, or name another disk in XDG_CACHE_HOME",
                 where=target,
             )
-        work = Path(tempfile.mkdtemp(prefix=".build-", dir=target.parent))
+        work = Path(tempfile.mkdtemp(prefix=f".build-{target.name}-", dir=target.parent))
         try:
             build = Build(minor, work, target, find_go(work))
             print(
@@ -132,13 +133,6 @@ def build_missing(minor: str, programs: Sequence[str]) -> None:
         finally:
             shutil.rmtree(work, ignore_errors=True)
     print(f"Kubernetes {PATCHES[minor]} is in {target}.")
-
-
-def _sweep(folder: Path) -> None:
-    """What a killed build left (it held the lock of its version; another version's is told by its age)."""
-    for left in folder.glob(".build-*"):
-        if time.time() - left.stat().st_mtime > 3 * 3600:
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def build_program(build: Build, name: str, position: str) -> None:
