@@ -110,7 +110,7 @@ def test_a_wrong_context_offers_the_ones_there_are(tmp_path: Path) -> None:
 
 
 def test_without_any_cluster_the_way_to_one_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ClusterError) as refused:
         target(None, None, {"HOME": str(tmp_path)})
     assert "tonnage up" in refused.value.problems[0].remedy
     with pytest.raises(ConfigError, match="does not exist"):

@@ -163,5 +163,7 @@ def clock() -> FastClock:
 def hardware(tmp_path: Path) -> Path:
     """A file with two devices."""
     file = tmp_path / "hardware.yaml"
-    file.write_text("devices:\n- {uuid: GPU-0, model: T4, numa: 0}\n- {uuid: GPU-1, model: T4}\n")
+    file.write_text(
+        "devices:\n- {uuid: GPU-0, model: T4, numa: 0}\n- {uuid: GPU-1, model: T4, memoryUsedMib: 4096}\n"
+    )
     return file

@@ -54,6 +54,7 @@ async def test_the_status_says_what_is_offered_and_why(cluster: Any, agent: Any,
     assert status["devices"][0]["numaNode"] == 0
     assert "numaNode" not in status["devices"][1]
     assert status["devices"][0]["memoryMiB"] == 15360
+    assert [device["memoryUsedMiB"] for device in status["devices"]] == [0, 4096]
     cluster.configs(default=SHARED)
     await cluster.until(lambda: cluster.status("node-1")["config"]["key"] == "default")
     (resource,) = cluster.status("node-1")["resources"]

@@ -178,7 +178,7 @@ def test_no_cluster_at_all_says_how_to_get_one(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TONNAGE_STATE", str(tmp_path / "state"))
-    assert run(["status"], "tonnage") == 2
+    assert run(["status"], "tonnage") == 3
     assert "tonnage up" in capsys.readouterr().err
     assert run(["version"], "tonnage") == 0
     captured = capsys.readouterr()

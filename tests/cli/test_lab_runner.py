@@ -191,7 +191,8 @@ async def test_a_command_that_hangs_is_given_up(bench: Bench) -> None:
 async def test_an_interrupted_lab_cleans_up(bench: Bench) -> None:
     lab = bench.lab("[{run: kubectl hang}]", "[{run: kubectl say clean}]")
     running = asyncio.create_task(bench.run(lab))
-    while not (bench.folder / "calls.jsonl").exists():  # noqa: ASYNC110 - another process writes it
+    calls = bench.folder / "calls.jsonl"
+    while not (calls.exists() and calls.read_text().endswith("\n")):  # noqa: ASYNC110 - another process writes
         await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -114,7 +114,7 @@ class Player:
             await process.wait()
             return Answer(-1, "", "no answer")
         assert process.returncode is not None
-        raw = words[:2] == ["get", "--raw"]
+        raw = "--raw" in words
         return Answer(process.returncode, comparable(out.decode(), raw=raw), comparable(err.decode()))
 
     async def ask_until(self, command: str, good: Callable[[Answer], bool], tries: int) -> Answer:
@@ -186,4 +186,6 @@ def _raw(text: str) -> str:
         document: Any = json.loads(text)
     except ValueError:
         return text
+    if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
+        document["metadata"].pop("managedFields", None)
     return json.dumps(document, indent=1, sort_keys=True)

@@ -74,7 +74,7 @@ async def _run(
     devices = NodeDevices(world, backend, on_change=refresh)
     config = NodeConfig(world, config_map=options.config_map, file=options.config, on_change=refresh)
     holders = Holders(world, kubelet_holds, on_change=refresh)
-    status = StatusPublisher(world)
+    status = StatusPublisher(world, backend)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
     try:
         async with asyncio.TaskGroup() as group:

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from typing import Final
 
-from tonnage.adapters.ports import KubernetesApi
+from tonnage.adapters.ports import DeviceBackend, KubernetesApi
 from tonnage.agent.device_plugin import Offer
 from tonnage.agent.world import World
-from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.devices import Sample
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.wire.kinds import NODE_GPU_STATUS
 
@@ -22,7 +23,8 @@ _RETRY_S: Final = 5.0
 class StatusPublisher:
     """Keeps the object like the offer; one that somebody deleted or changed comes back within a minute."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, backend: DeviceBackend) -> None:
+        self._backend = backend
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
@@ -53,11 +55,18 @@ class StatusPublisher:
             await self._clock.sleep(_RETRY_S if self._complaint else _AGAIN_S)
             self._dirty.set()
 
+    async def _samples(self) -> tuple[Sample, ...]:
+        """What the devices read now; nothing when they cannot, which the scan reports already."""
+        try:
+            return await self._backend.sample()
+        except (HardwareError, ConfigError):
+            return ()
+
     async def _publish(self, api: KubernetesApi, offer: Offer) -> None:
         from tonnage.agent.status_body import status_of  # its models take time to load: after registration
 
         at = self._clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        patch: JsonObject = {"status": status_of(offer, at=at).to_json()}
+        patch: JsonObject = {"status": status_of(offer, await self._samples(), at=at).to_json()}
         try:
             try:
                 await api.patch(NODE_GPU_STATUS, self._node, patch, subresource="status")

@@ -13,7 +13,7 @@ from tonnage.documents.node_gpu_status import (
     NodeGPUStatusBody,
     ResourceStatus,
 )
-from tonnage.model.devices import Device
+from tonnage.model.devices import Device, Sample
 from tonnage.model.names import parse_device_id
 from tonnage.model.sharing import Hold, PlannedResource, Slot
 
@@ -24,13 +24,20 @@ _LONGEST_TEXT: Final = 2048
 _MOST_PROBLEMS: Final = 64
 
 
-def status_of(offer: Offer, *, at: str) -> NodeGPUStatusBody:
-    """The status as it follows from what the node offers; long lists are cut."""
+def status_of(offer: Offer, samples: Iterable[Sample] = (), *, at: str) -> NodeGPUStatusBody:
+    """The status as it follows from what the node offers and its devices read; long lists are cut."""
+    used = {sample.uuid: sample.memory_used_mib for sample in samples}
     shown = {slot.uuid: slot for resource in reversed(offer.advertised) for slot in reversed(resource.slots)}
     resources = {slot.uuid: resource for resource in offer.plan.resources for slot in resource.slots}
     holders = _holders(offer.holds, most=_MOST_HOLDERS // max(1, len(offer.inventory.devices)))
     devices = [
-        _device(device, shown.get(device.uuid), resources.get(device.uuid), holders.get(device.uuid, []))
+        _device(
+            device,
+            shown.get(device.uuid),
+            resources.get(device.uuid),
+            holders.get(device.uuid, []),
+            used.get(device.uuid),
+        )
         for device in offer.inventory.devices
     ]
     choice = offer.config.choice
@@ -50,13 +57,18 @@ def status_of(offer: Offer, *, at: str) -> NodeGPUStatusBody:
 
 
 def _device(
-    device: Device, shown: Slot | None, resource: PlannedResource | None, holders: list[Holder]
+    device: Device,
+    shown: Slot | None,
+    resource: PlannedResource | None,
+    holders: list[Holder],
+    used_mib: int | None,
 ) -> DeviceStatus:
     return DeviceStatus.model_construct(
         uuid=device.uuid,
         index=device.index,
         product=device.product,
         memory_mib=device.memory_mib,
+        memory_used_mib=used_mib,
         compute_capability=device.compute_capability,
         pci_bus_id=device.pci_bus_id,
         numa_node=device.numa_node,

@@ -32,6 +32,10 @@ class DeviceStatus(Document):
     index: int
     product: str
     memory_mib: Annotated[int, Field(alias="memoryMiB")]
+    memory_used_mib: Annotated[
+        int | None,
+        Field(alias="memoryUsedMiB", description="at updatedAt; absent when the device does not say"),
+    ] = None
     compute_capability: str = ""
     pci_bus_id: Annotated[str, Field(alias="pciBusID")] = ""
     numa_node: Annotated[

@@ -125,3 +125,23 @@ def test_an_autoscaler_shows_its_targets(metric: Any, current: Any, shown: str) 
     }
     row = POLICIES["autoscaling", "horizontalpodautoscalers"].cells(autoscaler, datetime.now(UTC))
     assert row[2] == shown
+
+
+async def test_a_refusal_names_the_prefix_of_a_generated_name(running: Any) -> None:
+    body = {
+        "metadata": {"generateName": "web-"},
+        "spec": {"serviceAccountName": "robot", "containers": [{"name": "c", "image": "i"}]},
+    }
+    answer = await running.http("POST", "/api/v1/namespaces/default/pods", body)
+    assert answer.json["message"].startswith('pods "web-" is forbidden: error looking up service account')
+
+
+async def test_a_deletion_of_another_object_of_that_name_is_refused(running: Any) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    uid = (await running.http("POST", path, {"metadata": {"name": "c"}})).json["metadata"]["uid"]
+    answer = await running.http("DELETE", f"{path}/c", {"preconditions": {"uid": "other"}})
+    assert answer.code == 409
+    assert answer.json["message"] == (
+        'Operation cannot be fulfilled on ConfigMap "c": the UID in the precondition (other) '
+        f"does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.replica_set import ReplicaSetController
+from tonnage.twin.controllers.replica_set_status import replica_set_status
 from tonnage.wire.kinds import POD, REPLICA_SET
+from tonnage.wire.objects import ReplicaSet
 
 Cluster = Any
 
@@ -134,3 +137,14 @@ async def test_a_stale_copy_makes_no_pod_twice(running: Cluster) -> None:
     assert len(await running.pods()) == 4
     created = len(await running.events("SuccessfulCreate"))
     assert created <= 9
+
+
+def test_a_failure_that_stands_is_not_written_again() -> None:
+    owner = ReplicaSet(api_version="apps/v1", kind="ReplicaSet")
+    owner.spec.replicas = 1
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    first, _ = replica_set_status(owner, [], now, 'pods "web-abcde" is forbidden')
+    owner.status = first
+    again, _ = replica_set_status(owner, [], now, 'pods "web-fghij" is forbidden')
+    assert again.conditions == first.conditions
+    assert [condition.message for condition in first.conditions] == ['pods "web-abcde" is forbidden']

@@ -17,7 +17,7 @@ import yaml
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 _MOST_BYTES: Final = 4 << 20
 _FILES: Final = {
@@ -40,13 +40,13 @@ class Target:
 def target(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Target:
     """The explicit file, else `KUBECONFIG`, else `~/.kube/config`, else the pod's own service account.
 
-    Raises ConfigError.
+    Raises ConfigError for a kubeconfig that cannot be used, ClusterError where there is none.
     """
     paths = _paths(kubeconfig, environ)
     if not paths:
         if "KUBERNETES_SERVICE_HOST" in environ:
             return _in_cluster()
-        raise ConfigError(
+        raise ClusterError(
             Problem(
                 "no cluster to speak to",
                 why="neither --kubeconfig nor KUBECONFIG names a file, and ~/.kube/config does not exist",

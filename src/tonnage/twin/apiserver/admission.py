@@ -34,6 +34,12 @@ class Plugin(Protocol):
         ...
 
 
+def shown_name(obj: JsonObject) -> str:
+    """How refusals name a new object: upstream asks these plugins before it makes a name of a prefix."""
+    name, prefix = text(obj, "metadata", "name"), text(obj, "metadata", "generateName")
+    return prefix if prefix and name.startswith(prefix) and len(name) > len(prefix) else name
+
+
 class NamespaceLifecycle:
     """Nothing is made in a namespace that is missing or ending, and three namespaces never end."""
 
@@ -53,7 +59,7 @@ class NamespaceLifecycle:
             ending = f"namespace {request.namespace} is being terminated"
             raise forbidden(
                 request.resource,
-                text(obj, "metadata", "name"),
+                shown_name(obj),
                 f"unable to create new content in namespace {request.namespace} "
                 "because it is being terminated",
                 causes=[Cause("NamespaceTerminating", ending, "metadata.namespace")],
@@ -119,7 +125,7 @@ class Priority:
         put(pod, policy, "spec", "preemptionPolicy")
 
     def _refused(self, request: Request, pod: JsonObject, why: str) -> Exception:
-        return forbidden(request.resource, text(pod, "metadata", "name"), why)
+        return forbidden(request.resource, shown_name(pod), why)
 
 
 class NodeTaint:
@@ -152,7 +158,7 @@ class ServiceAccounts:
             f'error looking up service account {request.namespace}/{account}: serviceaccount "{account}" '
             "not found"
         )
-        raise forbidden(POD, text(obj, "metadata", "name"), why)
+        raise forbidden(POD, shown_name(obj), why)
 
 
 class PodDefaults:

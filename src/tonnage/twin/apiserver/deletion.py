@@ -44,14 +44,17 @@ async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -
 def _expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
     uid, version = text(stored.object, "metadata", "uid"), str(stored.revision)
     if options.uid and options.uid != uid:
-        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
-        raise conflict(request.resource, request.name, why)
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise conflict((request.served.row.group, request.served.row.kind), request.name, why)
     if options.resource_version and options.resource_version != version:
         why = (
-            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
-            f"ResourceVersion in object meta: {version}"
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
+            f"the ResourceVersion in record ({version}). The object might have been modified"
         )
-        raise conflict(request.resource, request.name, why)
+        raise conflict((request.served.row.group, request.served.row.kind), request.name, why)
 
 
 def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObject) -> JsonObject:

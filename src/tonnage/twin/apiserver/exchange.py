@@ -44,7 +44,7 @@ class Exchange:
 
     async def answer(self, obj: JsonObject, code: int = 200, content_type: str = JSON) -> None:
         """Send an object."""
-        await self.answer_bytes(msgspec.json.encode(obj), code, content_type)
+        await self.answer_bytes(msgspec.json.encode(obj) + b"\n", code, content_type)
 
     async def answer_bytes(self, data: bytes, code: int = 200, content_type: str = JSON) -> None:
         """Send a whole body."""
@@ -59,7 +59,7 @@ class Exchange:
         if self._started:
             await self.chunk(b"", last=True)
             return
-        data, content_type = msgspec.json.encode(status_of(error)), JSON
+        data, content_type = msgspec.json.encode(status_of(error)) + b"\n", JSON
         if isinstance(error, NoSuchPageError):
             data, content_type = b"404 page not found\n", "text/plain; charset=utf-8"
         # What is left of a body that was not read must not be taken for the next request.

@@ -151,7 +151,7 @@ class Application:
             for stored in found.items
         ]
         await exchange.answer_bytes(
-            b"".join((msgspec.json.encode(head)[:-1], b',"items":[', b",".join(texts), b"]}"))
+            b"".join((msgspec.json.encode(head)[:-1], b',"items":[', b",".join(texts), b"]}\n"))
         )
 
     async def _create(self, exchange: Exchange, address: Address) -> None:

@@ -31,6 +31,7 @@ Change = Callable[[JsonObject], JsonValue]
 Unreadable = Callable[[JsonValue, BodyError], ApiError]
 """What to say of a wanted body that is no object of the kind."""
 
+_FOLDERS: Final = {"nodes": "minions", "services": "services/specs"}
 _ATTEMPTS: Final = 5
 _NAME_ATTEMPTS: Final = 8
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -179,7 +180,11 @@ class Pipeline:
         """Hold the writer's uid and resource version against the object's. Raises ApiError 409."""
         uid, current = text(obj, "metadata", "uid"), text(old, "metadata", "uid")
         if uid and uid != current:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+            why = (
+                f"StorageError: invalid object, Code: 4, Key: {_storage_key(request)}, ResourceVersion: 0, "
+                "AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+            )
             raise conflict(request.resource, request.name, why)
         version = text(obj, "metadata", "resourceVersion")
         if version and version != text(old, "metadata", "resourceVersion"):
@@ -189,6 +194,13 @@ class Pipeline:
         errors = self.codec.problems(request.served, obj, old, request.subresource)
         if errors:
             raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
+
+
+def _storage_key(request: Request) -> str:
+    """Where upstream's database keeps the object, which its messages tell."""
+    group, plural = request.resource
+    folder = f"{group}/{plural}" if request.served.custom is not None else _FOLDERS.get(plural, plural)
+    return "/".join(("/registry", folder, *filter(None, request.key)))
 
 
 def may_go(request: Request, obj: JsonObject) -> bool:

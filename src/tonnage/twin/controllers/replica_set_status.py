@@ -40,9 +40,11 @@ def replica_set_status(
 
 
 def _replica_failure(owner: ReplicaSet, reason: str, message: str, now: datetime) -> Condition:
+    # One that stands stays as it is: refusals that name the pod differ each time, and writing each of them
+    # would wake the controller at once, again and again.
     for condition in owner.status.conditions:
-        if condition.type == "ReplicaFailure" and condition.status == "True" and condition.reason == reason:
-            return msgspec.structs.replace(condition, message=message)
+        if condition.type == "ReplicaFailure" and condition.status == "True":
+            return condition
     return Condition(
         type="ReplicaFailure",
         status="True",
