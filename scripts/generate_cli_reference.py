@@ -34,6 +34,8 @@ An error is one block on stderr: what, where, why, remedy. Colour appears only o
 | `KUBECONFIG` | as for kubectl, where `--kubeconfig` is not given; `lab run` never reads it |
 | `TONNAGE_STATE` | state folder of the embedded cluster [default: `~/.local/state/tonnage`, by XDG] |
 | `TONNAGE_KUBECTL` | the kubectl that labs run [default: from `PATH`, then from its PyPI package] |
+| `TONNAGE_KUBERNETES_BIN` | folder with the programs of `--engine kubernetes` [default: in the cache] |
+| `KUBERNETES_VERSION` | minor version of those in the cache, 1.34 to 1.37 [default: the scenario's] |
 | `XDG_RUNTIME_DIR` | where sockets lie, when it is short [default: `/tmp/tonnage-<uid>-<hash>`] |
 | `NO_COLOR` | no colour |
 

@@ -169,3 +169,14 @@ def test_the_version_of_the_server_is_told(bench: Bench) -> None:
     assert bench.up().returncode == 0
     said = bench.tonnage("version", "-o", "json", "--kubeconfig", str(bench.state / "kubeconfig"))
     assert json.loads(said.stdout)["server"].startswith("v1.35.")
+
+
+def test_without_its_programs_a_genuine_control_plane_is_refused_with_the_remedy(bench: Bench) -> None:
+    bench.environment["XDG_CACHE_HOME"] = str(bench.runtime)
+    bench.environment.pop("TONNAGE_KUBERNETES_BIN", None)
+    failed = bench.tonnage("up", "--scenario", str(bench.scenario), "--engine", "kubernetes")
+    assert failed.returncode == 2
+    assert "the programs of a genuine Kubernetes are not here" in failed.stderr
+    assert "make kubernetes-binaries" in failed.stderr
+    assert "TONNAGE_KUBERNETES_BIN" in failed.stderr
+    assert not bench.state.exists()

@@ -1,16 +1,21 @@
-"""What every implementation of the Kubernetes port does alike: in process, and over HTTPS."""
+"""What every implementation of the Kubernetes port does alike: in process, over HTTPS, on a genuine server.
+
+The genuine one is for `make test-kubernetes`. A test with the fixture `twin` needs hooks on the server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
 
+from support.genuine import emptied
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.informer import Informer
 from tonnage.adapters.kubernetes.client import connect
@@ -31,25 +36,61 @@ _LOG = 16
 
 @dataclass
 class Port:
-    """An implementation, and the hands on the server behind it that some promises need."""
+    """An implementation of the port."""
 
     api: KubernetesApi
+
+
+@dataclass
+class TwinPort(Port):
+    """An implementation with hands on the twin behind it: for promises that no client can put to the test."""
+
     server: ApiServer
     clock: VirtualClock
 
 
+GENUINE = pytest.param("genuine", marks=pytest.mark.kubernetes)
+
+
+@pytest.fixture(params=["in process", "over HTTPS", GENUINE])
+def target(request: pytest.FixtureRequest) -> str | Path:
+    """What to connect to: the name of a way to the twin, or the kubeconfig of a genuine API server."""
+    if request.param == "genuine":
+        return cast(Path, request.getfixturevalue("genuine_kubeconfig"))
+    return cast(str, request.param)
+
+
+@pytest.fixture
+async def port(target: str | Path, tmp_path: Path) -> AsyncIterator[Port]:
+    """Every implementation."""
+    if isinstance(target, Path):
+        async with connect(target) as api:
+            yield Port(api)
+            await emptied(api)
+        return
+    async with _twin(target, tmp_path) as twin:
+        yield twin
+
+
 @pytest.fixture(params=["in process", "over HTTPS"])
-async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Port]:
+async def twin(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TwinPort]:
+    """The implementations that stand before the twin. A test that asks for this needs its hooks."""
+    async with _twin(request.param, tmp_path) as twin:
+        yield twin
+
+
+@asynccontextmanager
+async def _twin(way: str, folder: Path) -> AsyncIterator[TwinPort]:
     clock = VirtualClock()
     server = ApiServer(clock, store=Store(log_length=_LOG))
-    if request.param == "in process":
-        yield Port(server.local(), server, clock)
+    if way == "in process":
+        yield TwinPort(server.local(), server, clock)
         return
     endpoint = await server.start(Authority.generate(datetime.now(UTC)))
-    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(kubeconfig_text(endpoint))
     async with connect(kubeconfig) as api:
-        yield Port(api, server, clock)
+        yield TwinPort(api, server, clock)
     await server.stop()
 
 
@@ -291,54 +332,54 @@ async def test_a_selected_watch_tells_an_object_that_leaves_as_deleted(port: Por
         ]
 
 
-async def test_a_quiet_watch_brings_bookmarks_with_a_version_to_resume_from(port: Port) -> None:
-    start = (await port.api.list(CONFIG_MAP)).resource_version
-    async with Watching(port, start, label_selector="app=never") as watching:
-        await _until_watched(port)
-        await _put(port, "other")
-        await port.clock.advance(61)
+async def test_a_quiet_watch_brings_bookmarks_with_a_version_to_resume_from(twin: TwinPort) -> None:
+    start = (await twin.api.list(CONFIG_MAP)).resource_version
+    async with Watching(twin, start, label_selector="app=never") as watching:
+        await _until_watched(twin)
+        await _put(twin, "other")
+        await twin.clock.advance(61)
         assert [kind for kind, _ in await watching.first(1)] == [ChangeType.BOOKMARK]
         bookmark = watching.seen[0].object.metadata.resource_version
     assert int(bookmark) > int(start)
-    async with Watching(port, bookmark) as resumed:
-        await _put(port, "after")
+    async with Watching(twin, bookmark) as resumed:
+        await _put(twin, "after")
         assert await resumed.first(1) == [(ChangeType.ADDED, "after")]
 
 
-async def test_a_version_that_the_server_has_forgotten_is_gone(port: Port) -> None:
-    start = (await port.api.list(CONFIG_MAP)).resource_version
-    await _put(port, "a")
+async def test_a_version_that_the_server_has_forgotten_is_gone(twin: TwinPort) -> None:
+    start = (await twin.api.list(CONFIG_MAP)).resource_version
+    await _put(twin, "a")
     for number in range(3 * _LOG):
-        await port.api.patch(CONFIG_MAP, "a", {"data": {"key": str(number)}}, namespace="default")
-    watching = Watching(port, start)
+        await twin.api.patch(CONFIG_MAP, "a", {"data": {"key": str(number)}}, namespace="default")
+    watching = Watching(twin, start)
     with pytest.raises(GoneError):
         await watching.ended()
 
 
-async def test_a_watch_that_the_server_cuts_ends_and_can_be_resumed(port: Port) -> None:
-    start = (await port.api.list(CONFIG_MAP)).resource_version
-    watching = Watching(port, start)
-    await _put(port, "a")
+async def test_a_watch_that_the_server_cuts_ends_and_can_be_resumed(twin: TwinPort) -> None:
+    start = (await twin.api.list(CONFIG_MAP)).resource_version
+    watching = Watching(twin, start)
+    await _put(twin, "a")
     await watching.first(1)
-    port.server.store.cut_watches()
+    twin.server.store.cut_watches()
     cut = (await asyncio.gather(watching.ended(), return_exceptions=True))[0]
     assert cut is None or (isinstance(cut, ClusterError) and not isinstance(cut, ApiError))
     version = watching.seen[-1].object.metadata.resource_version
-    async with Watching(port, version) as resumed:
-        await _put(port, "b")
+    async with Watching(twin, version) as resumed:
+        await _put(twin, "b")
         assert await resumed.first(1) == [(ChangeType.ADDED, "b")]
 
 
-async def test_an_informer_misses_nothing_while_its_watches_are_cut(port: Port) -> None:
-    informer: Informer[ConfigMap] = Informer(port.api, CONFIG_MAP, SystemClock(), namespace="default")
+async def test_an_informer_misses_nothing_while_its_watches_are_cut(twin: TwinPort) -> None:
+    informer: Informer[ConfigMap] = Informer(twin.api, CONFIG_MAP, SystemClock(), namespace="default")
     running = asyncio.create_task(informer.run())
     async with asyncio.timeout(20):
         await informer.synced()
         for number in range(_LOG):
-            await _put(port, f"m-{number}")
-            port.server.store.cut_watches()
+            await _put(twin, f"m-{number}")
+            twin.server.store.cut_watches()
             if number % 2:
-                await port.api.delete(CONFIG_MAP, f"m-{number - 1}", namespace="default")
+                await twin.api.delete(CONFIG_MAP, f"m-{number - 1}", namespace="default")
         expected = {f"m-{number}" for number in range(1, _LOG, 2)}
         await informer.wait_for(lambda objects: {obj.metadata.name for obj in objects} == expected)
     running.cancel()
@@ -373,7 +414,7 @@ async def test_a_pod_is_bound_once(port: Port) -> None:
     assert "already assigned to node" in await _refused(409, "Conflict", again)
 
 
-async def _until_watched(port: Port) -> None:
+async def _until_watched(twin: TwinPort) -> None:
     """Let a request that is under way reach the server."""
     for _ in range(50):
-        await port.clock.settle()
+        await twin.clock.settle()

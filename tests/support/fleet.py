@@ -11,7 +11,8 @@ from pathlib import Path
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.model.json import JsonObject
-from tonnage.twin.cluster import Cluster, TwinNode
+from tonnage.twin.cluster import Cluster
+from tonnage.twin.fleet import TwinNode
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Pod
 

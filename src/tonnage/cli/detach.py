@@ -51,7 +51,7 @@ def _arguments(options: UpOptions, *, verbose: bool) -> list[str]:
     if Path(scenario).is_file():
         scenario = str(Path(scenario).absolute())
     words = [sys.executable, "-m", "tonnage", "up", "--scenario", scenario, "--state", str(options.state)]
-    words += ["--port", str(options.port)]
+    words += ["--port", str(options.port), "--engine", options.engine]
     words += ["--nodes", str(options.nodes)] if options.nodes is not None else []
     return [*words, "-v"] if verbose else words
 

@@ -1,4 +1,4 @@
-"""The embedded cluster in this process: the twin, with the real agent as the program of its pods."""
+"""The embedded cluster: the twin, or its kubelets on a genuine control plane; the real agent in its pods."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.logging import set_up_logging
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.places import runtime_folder
 from tonnage.cli.readiness import Readiness, readiness
-from tonnage.cli.state import Running, StateFolder, private_folder, unusable
+from tonnage.cli.state import EngineName, Running, StateFolder, private_folder, unusable
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.wire.kinds import NODE
+
+if TYPE_CHECKING:
+    from tonnage.twin.apiserver.server import Endpoint
 
 _PAUSE_S: Final = 0.05
 _PATIENCE_S: Final = 60.0
@@ -32,33 +35,53 @@ _FILES_A_NODE: Final = 16
 _TAIL_BYTES: Final = 64 << 10
 
 
+class Engine(Protocol):
+    """A cluster that this process starts and ends: first `serve`, then `populate`."""
+
+    @property
+    def api(self) -> KubernetesApi: ...
+    async def serve(self) -> Endpoint: ...
+    async def populate(self, kubeconfig: Path) -> None: ...
+    def check(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A cluster that runs in this process."""
+    """A cluster that runs in this process, or in processes of this one.
+
+    `check` raises ClusterError once a part of it has ended by itself.
+    """
 
     api: KubernetesApi
     running: Running
     kubeconfig: Path
     log: Path
+    check: Callable[[], None]
 
 
 @asynccontextmanager
 async def embedded_cluster(
-    scenario: Scenario, state: StateFolder, *, port: int = 0, verbose: bool = False
+    scenario: Scenario,
+    state: StateFolder,
+    *,
+    port: int = 0,
+    verbose: bool = False,
+    engine: EngineName = "twin",
 ) -> AsyncIterator[Embedded]:
     """Own `state` and run the fleet until the block ends, then leave nothing.
 
     The loops log to `up.log` in the state folder, with `verbose` to stderr.
 
     Raises:
-        ConfigError: a cluster runs in `state` already, or the port is taken.
+        ConfigError: a cluster runs in `state` already, the port is taken, or the engine's programs are
+            missing.
+        ClusterError: a process of the control plane ended.
         HardwareError: a folder cannot be used.
     """
     quiet_grpc(os.environ)
     allow_many_files(scenario.nodes)
     from tonnage.cli.kubeconfig import kubeconfig_text
-    from tonnage.cli.programs import node_programs
-    from tonnage.twin.cluster import Cluster
 
     clock = SystemClock()
     state.hold()
@@ -68,7 +91,8 @@ async def embedded_cluster(
     try:
         shutil.rmtree(sockets, ignore_errors=True)
         private_folder(sockets)
-        cluster = Cluster(scenario, clock, programs=node_programs(), port=port, runtime_dir=sockets)
+        make = _genuine if engine == "kubernetes" else _twin
+        cluster = make(scenario, clock, state, sockets, port)
         try:
             try:
                 endpoint = await cluster.serve()
@@ -79,12 +103,13 @@ async def embedded_cluster(
                     server=endpoint.url,
                     kubeconfig=str(state.kubeconfig),
                     since=clock.now().isoformat(timespec="seconds"),
+                    engine=engine,
                 )
                 state.publish(running, kubeconfig_text(endpoint.url, endpoint.ca_pem, endpoint.token))
                 await cluster.populate(state.kubeconfig)
             except OSError as error:
                 raise _no_room(sockets, error) from error
-            yield Embedded(cluster.api, running, state.kubeconfig, state.log)
+            yield Embedded(cluster.api, running, state.kubeconfig, state.log, cluster.check)
         finally:
             await cluster.stop()
     finally:
@@ -93,6 +118,28 @@ async def embedded_cluster(
         logging.getLogger().handlers = []
         if not verbose:
             log.close()
+
+
+def _twin(scenario: Scenario, clock: SystemClock, _state: StateFolder, sockets: Path, port: int) -> Engine:
+    from tonnage.cli.programs import node_programs
+    from tonnage.twin.cluster import Cluster
+
+    return Cluster(scenario, clock, programs=node_programs(), port=port, runtime_dir=sockets)
+
+
+def _genuine(scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, port: int) -> Engine:
+    from tonnage.cli.binaries import find_binaries
+    from tonnage.cli.genuine import GenuineCluster
+
+    binaries = find_binaries(os.environ, minor=scenario.server_version)
+    return GenuineCluster(
+        scenario,
+        clock,
+        folder=state.control_plane,
+        runtime_dir=sockets,
+        binaries=binaries.folder,
+        port=port,
+    )
 
 
 def allow_many_files(nodes: int) -> None:
@@ -130,12 +177,13 @@ async def wait_until_ready(
     """Return once every node is Ready and every GPU node advertises; `tell` hears each step forward.
 
     Raises:
-        ClusterError: it takes more than a minute.
+        ClusterError: it takes more than a minute, or a part of the cluster ended.
     """
     last: Readiness | None = None
     try:
         async with asyncio.timeout(_PATIENCE_S):
             while True:
+                cluster.check()
                 now = readiness(scenario, (await cluster.api.list(NODE)).items)
                 if now != last:
                     tell(now)

@@ -4,6 +4,7 @@
     cluster.json  where the cluster is, once it can be used
     kubeconfig    mode 0600
     up.log        what a detached `up` says
+    control-plane what the processes of a genuine control plane need and say; the log of one that failed stays
 
 The kernel frees the lock when the process dies, however it dies; a free lock means that the rest is stale.
 """
@@ -15,14 +16,18 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import stat
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 
-_OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock")
+_PLANE: Final = "control-plane"
+_OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock", _PLANE)
+
+EngineName = Literal["twin", "kubernetes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Running:
     server: str
     kubeconfig: str
     since: str
+    engine: EngineName = "twin"
 
 
 class StateFolder:
@@ -51,6 +57,10 @@ class StateFolder:
     @property
     def log(self) -> Path:
         return self.path / "up.log"
+
+    @property
+    def control_plane(self) -> Path:
+        return self.path / _PLANE
 
     def hold(self) -> None:
         """Own the folder until `release`; what a killed process left in it is removed.
@@ -95,7 +105,7 @@ class StateFolder:
         """Leave nothing behind: the files, the lock, and the folder when it is empty."""
         if self._lock is None:
             return
-        self._clear(keep=("lock",))
+        self._clear(keep=("lock", _PLANE))
         with contextlib.suppress(OSError):
             (self.path / "lock").unlink()
             self.path.rmdir()
@@ -125,7 +135,7 @@ class StateFolder:
             return None
         try:
             content = json.loads((self.path / "cluster.json").read_text(encoding="utf-8"))
-            return Running(**{field.name: content[field.name] for field in fields(Running)})
+            return Running(**{f.name: content[f.name] for f in fields(Running) if f.name in content})
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -141,7 +151,11 @@ class StateFolder:
 
     def _clear(self, keep: tuple[str, ...]) -> None:
         for name in _OWN:
-            if name not in keep:
+            if name in keep:
+                continue
+            if name == _PLANE:
+                shutil.rmtree(self.control_plane, ignore_errors=True)
+            else:
                 (self.path / name).unlink(missing_ok=True)
 
     def _taken(self) -> ConfigError:

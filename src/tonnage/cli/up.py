@@ -7,8 +7,10 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final, TypedDict, Unpack
 
 import click
 
@@ -16,9 +18,11 @@ from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
 from tonnage.cli.options import STATE_HELP, Common, common_options, complete_lab, complete_scenario, examples
 from tonnage.cli.places import state_folder
 from tonnage.cli.readiness import Readiness
-from tonnage.cli.state import Running, StateFolder
+from tonnage.cli.state import EngineName, Running, StateFolder
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
+
+_WATCH_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,18 @@ class UpOptions:
     port: int
     state: Path
     lab: str | None = None
+    engine: EngineName = "twin"
+
+
+class Asked(TypedDict):
+    """The options of the command line, as click hands them over."""
+
+    scenario: str | None
+    nodes: int | None
+    port: int
+    state: Path | None
+    engine: EngineName
+    lab: str | None
 
 
 @click.command(
@@ -39,6 +55,7 @@ class UpOptions:
         'eval "$(tonnage up --detach)"             # in the background, KUBECONFIG set',
         "tonnage up --scenario my-fleet.yaml --nodes 100",
         "tonnage up --lab time-slicing             # and a lab on it",
+        "tonnage up --engine kubernetes            # on a genuine control plane",
     ),
 )
 @click.option(
@@ -61,6 +78,12 @@ class UpOptions:
     metavar="DIR",
     help=STATE_HELP,
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["twin", "kubernetes"]),
+    default="twin",
+    help="Control plane: pretended in this process, or genuine programs [default: twin].",
+)
 @click.option("--detach", is_flag=True, help="Return once the fleet is up; tonnage down ends it.")
 @click.option(
     "--lab",
@@ -69,24 +92,18 @@ class UpOptions:
     help="Run this lab once the fleet is up; without a terminal end after it.",
 )
 @common_options()
-def command(
-    common: Common,
-    scenario: str | None,
-    nodes: int | None,
-    port: int,
-    state: Path | None,
-    detach: bool,
-    lab: str | None,
-) -> int:
+def command(common: Common, detach: bool, **asked: Unpack[Asked]) -> int:
     """Foreground: until Ctrl-C or SIGTERM. `--detach`: the same in a process of its own."""
+    lab = asked["lab"]
     if detach and lab:
         raise ConfigError(
             Problem(
                 "--detach and --lab exclude each other", remedy="tonnage up --detach, then tonnage lab run"
             )
         )
-    fleet = scenario or (load_lab(lab).lab.scenario if lab else DEFAULT_SCENARIO)
-    options = UpOptions(fleet, nodes, port, (state or state_folder(os.environ)).expanduser().absolute(), lab)
+    state = (asked["state"] or state_folder(os.environ)).expanduser().absolute()
+    fleet = asked["scenario"] or (load_lab(lab).lab.scenario if lab else DEFAULT_SCENARIO)
+    options = UpOptions(fleet, asked["nodes"], asked["port"], state, lab, asked["engine"])
     wanted = load_scenario(options.scenario)
     wanted = wanted if options.nodes is None else wanted.scaled(options.nodes)
     if detach:
@@ -102,7 +119,8 @@ async def _run(options: UpOptions, scenario: Scenario, common: Common) -> int:
     from tonnage.cli.embedded import embedded_cluster, wait_until_ready
 
     ended = _end_on_signals()
-    async with embedded_cluster(scenario, StateFolder(options.state), port=options.port) as cluster:
+    folder = StateFolder(options.state)
+    async with embedded_cluster(scenario, folder, port=options.port, engine=options.engine) as cluster:
         waiting = asyncio.create_task(wait_until_ready(cluster, scenario, Progress().tell))
         if not await _before(waiting, ended):
             return 0
@@ -117,12 +135,21 @@ async def _run(options: UpOptions, scenario: Scenario, common: Common) -> int:
             if not sys.stdin.isatty() or not sys.stdout.isatty():
                 return lab.result()
             click.echo("\nThe cluster stays up. Ctrl-C ends it.")
-        await ended.wait()
+        watching = asyncio.create_task(_until_broken(cluster.check))
+        if await _before(watching, ended):
+            watching.result()
         click.echo("Stopping.", err=True)
     return 0
 
 
-async def _before(task: asyncio.Task[int] | asyncio.Task[Readiness], ended: asyncio.Event) -> bool:
+async def _until_broken(check: Callable[[], None]) -> None:
+    """Look after the cluster's processes; raises what `check` raises."""
+    while True:
+        check()
+        await asyncio.sleep(_WATCH_S)
+
+
+async def _before(task: asyncio.Task[Any], ended: asyncio.Event) -> bool:
     """Wait for the task; False when the cluster is to end first, the task then cancelled and over."""
     end = asyncio.create_task(ended.wait())
     await asyncio.wait({task, end}, return_when=asyncio.FIRST_COMPLETED)

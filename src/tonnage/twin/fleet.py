@@ -1,0 +1,119 @@
+"""The pretended nodes of a scenario: kubelet, containers and hardware each, on any API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.documents.scenario import Scenario
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.twin.apiserver.server import LOOPBACK
+from tonnage.twin.kubelet.containers import PretendedRuntime
+from tonnage.twin.kubelet.files import FaultyDisk, LocalDisk
+from tonnage.twin.kubelet.kubelet import Kubelet
+from tonnage.twin.kubelet.programs.table import Programs
+from tonnage.twin.kubelet.runtime import Program
+from tonnage.twin.kubelet.server import KubeletServer
+from tonnage.twin.kubelet.spec import KUBELET_VERSION
+from tonnage.twin.pki import Authority
+from tonnage.twin.world import HardwareFile, Machine, machines_of
+
+_LOG: Final = logging.getLogger(__name__)
+_SOCKET_PATH_BYTES: Final = 107
+_LONGEST_SOCKET: Final = "var/lib/kubelet/device-plugins/nvidia-mig-7g.141gb.me.all.shared.sock"
+
+
+class Loops:
+    """Loops that run until `stop`. One that ends by itself is a defect, and is logged."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def run(self, name: str, loop: Coroutine[object, object, None]) -> None:
+        """Start a loop."""
+        task = asyncio.create_task(loop, name=name)
+        task.add_done_callback(_tell_end)
+        self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """End all of them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TwinNode:
+    """One node with all that a test may do to it."""
+
+    machine: Machine
+    kubelet: Kubelet
+    runtime: PretendedRuntime
+    hardware: HardwareFile
+    disk: FaultyDisk
+    root: Path
+
+
+class Fleet:
+    """Every node of a scenario.
+
+    `api_of` gives the API that the node of this number uses; `programs` maps image repositories to what their
+    containers run. `runtime_dir` holds the nodes' folders with sockets: keep it short.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: Clock,
+        api_of: Callable[[int], KubernetesApi],
+        *,
+        runtime_dir: Path,
+        programs: Mapping[str, Program],
+        kubelet_version: str = KUBELET_VERSION,
+    ) -> None:
+        self._clock = clock
+        self._servers: KubeletServer | None = None
+        commands = Programs(programs)
+        nodes: dict[str, TwinNode] = {}
+        for number, machine in enumerate(machines_of(scenario, address=LOOPBACK)):
+            told = replace(machine, spec=replace(machine.spec, kubelet_version=kubelet_version))
+            nodes[machine.spec.name] = self._node(told, api_of(number), runtime_dir / str(number), commands)
+        self.nodes: Mapping[str, TwinNode] = nodes
+
+    def _node(self, machine: Machine, api: KubernetesApi, root: Path, programs: Programs) -> TwinNode:
+        if len(str(root / _LONGEST_SOCKET).encode()) > _SOCKET_PATH_BYTES:
+            why = f"a Unix socket's path holds {_SOCKET_PATH_BYTES} bytes"
+            raise ConfigError(
+                Problem("the runtime folder's path is too long", str(root), why, "choose a shorter one")
+            )
+        disk = FaultyDisk(LocalDisk(), self._clock)
+        runtime = PretendedRuntime(machine.spec.name, root, self._clock, programs)
+        kubelet = Kubelet(machine.spec, api, self._clock, root, runtime, disk=disk)
+        return TwinNode(machine, kubelet, runtime, HardwareFile(root), disk, root)
+
+    async def start(self, authority: Authority, loops: Loops) -> None:
+        """Let every kubelet listen and run; nodes are Ready within seconds."""
+        serving = authority.issue("kubelet", hosts=[LOOPBACK, "localhost"], server=True)
+        self._servers = KubeletServer(authority.certificate_pem, serving)
+        for node in self.nodes.values():
+            node.root.mkdir(parents=True)
+            node.hardware.write(node.machine.hardware)
+            await self._servers.listen(node.kubelet)
+            loops.run(f"kubelet {node.machine.spec.name}", node.kubelet.run())
+
+    async def stop(self) -> None:
+        """End containers and servers, once the loops have ended."""
+        await asyncio.gather(*(node.runtime.shutdown() for node in self.nodes.values()))
+        if self._servers is not None:
+            await self._servers.close()
+
+
+def _tell_end(task: asyncio.Task[None]) -> None:
+    """Say it, or the cluster would quietly stand still."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOG.error("a loop of the twin ended loop=%s error=%s", task.get_name(), error, exc_info=error)

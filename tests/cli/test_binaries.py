@@ -1,0 +1,83 @@
+"""Where the programs of a genuine Kubernetes are looked for, and what is said when they are not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tonnage.cli.binaries import CONTROL_PLANE, PATCHES, cached_folder, chosen_minor, find_binaries
+from tonnage.model.errors import ConfigError
+
+MODULES = Path(__file__).resolve().parents[1] / "kubernetes" / "modules"
+
+
+def _put(folder: Path, *names: str) -> Path:
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).touch(mode=0o700)
+    return folder
+
+
+def test_a_named_folder_comes_before_the_cache(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    built = _put(cached_folder(cache, "1.35"), *CONTROL_PLANE)
+    own = _put(tmp_path / "own", *CONTROL_PLANE)
+    assert find_binaries(cache).folder == built
+    assert find_binaries({**cache, "TONNAGE_KUBERNETES_BIN": str(own)}).folder == own
+
+
+def test_what_is_missing_is_said_with_the_remedy(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    _put(cached_folder(cache, "1.35"), "etcd")
+    (cached_folder(cache, "1.35") / "kube-scheduler").touch(mode=0o600)
+    with pytest.raises(ConfigError) as refused:
+        find_binaries(cache)
+    problem = refused.value.problems[0]
+    assert problem.where == str(tmp_path / "tonnage/kubernetes/v1.35.8")
+    assert problem.why == "missing: kube-apiserver, kube-controller-manager, kube-scheduler"
+    assert problem.remedy.startswith("make kubernetes-binaries in a checkout")
+    assert "TONNAGE_KUBERNETES_BIN" in problem.remedy
+
+
+def test_the_remedy_names_the_version(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"make kubernetes-binaries KUBERNETES_VERSION=1\.37"):
+        find_binaries({"XDG_CACHE_HOME": str(tmp_path)}, minor="1.37")
+
+
+def test_an_empty_named_folder_is_not_answered_with_the_cache(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unset TONNAGE_KUBERNETES_BIN"):
+        find_binaries({"TONNAGE_KUBERNETES_BIN": str(tmp_path), "HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("named", "wanted", "minor"),
+    [
+        ("", "1.36", "1.36"),
+        ("1.34", "1.35", "1.34"),
+        ("v1.35", "1.37", "1.35"),
+        (PATCHES["1.35"], "1.37", "1.35"),
+    ],
+)
+def test_the_environment_chooses_the_version(named: str, wanted: str, minor: str) -> None:
+    assert chosen_minor({"KUBERNETES_VERSION": named}, wanted) == minor
+
+
+@pytest.mark.parametrize("named", ["1.12", "1.35.999", "latest", "1"])
+def test_a_version_that_is_not_pinned_is_refused(named: str) -> None:
+    with pytest.raises(ConfigError, match="KUBERNETES_VERSION: no genuine Kubernetes"):
+        chosen_minor({"KUBERNETES_VERSION": named})
+
+
+@pytest.mark.parametrize("minor", PATCHES)
+def test_the_modules_pin_the_version_of_the_table(minor: str) -> None:
+    module = (MODULES / minor / "go.mod").read_text()
+    version = PATCHES[minor]
+    assert re.search(rf"^\tk8s\.io/kubernetes v{re.escape(version)}\b", module, re.MULTILINE)
+    published = "v0" + version.removeprefix("1")
+    staging = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", module, re.MULTILINE)
+    assert len(staging) > 25
+    assert {(name == target, given) for name, target, given in staging} == {(True, published)}
+    sums = (MODULES / minor / "go.sum").read_text()
+    assert f"\nk8s.io/kubernetes v{version} h1:" in sums
