@@ -193,8 +193,8 @@ async def test_a_pod_that_still_waits_for_its_device_keeps_the_answer(bench: Ben
 
 async def test_a_checkpoint_without_sense_frees_nothing(bench: Bench) -> None:
     await bench.start()
-    await bench.holders.take([TAKEN])
     bench.kubelet.book = None
+    await bench.holders.take([TAKEN])
     await bench.later()
     assert bench.holders.holds == (Hold(GPU, ("GPU-0",)),)
     bench.kubelet.book = ()
