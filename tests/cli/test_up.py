@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -20,10 +19,6 @@ import pytest
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.state import StateFolder
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tonnage.twin.cluster") is None,
-    reason="the embedded cluster is not assembled yet",
-)
 SMALL = "name: small\ngroups: [{name: t4, nodes: 1, gpu: {model: T4}}, {name: cpu, nodes: 1}]\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -13,11 +12,6 @@ import pytest
 
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.library import lab_names
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tonnage.twin.cluster") is None,
-    reason="the embedded cluster is not assembled yet",
-)
 
 
 @pytest.mark.parametrize("version", ["1.35", "1.37"])

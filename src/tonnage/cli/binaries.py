@@ -58,8 +58,8 @@ def chosen_minor(environment: Mapping[str, str], wanted: str = DEFAULT_MINOR) ->
 def cached_folder(environment: Mapping[str, str], minor: str) -> Path:
     """Where `make kubernetes-binaries` puts the programs of a minor version.
 
-    >>> str(cached_folder({"HOME": "/root"}, "1.35"))
-    '/root/.cache/tonnage/kubernetes/v1.35.8'
+    >>> str(cached_folder({"HOME": "/home/me"}, "1.35"))
+    '/home/me/.cache/tonnage/kubernetes/v1.35.8'
     """
     return cache_folder(environment) / "kubernetes" / f"v{PATCHES[minor]}"
 

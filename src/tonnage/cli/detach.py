@@ -8,13 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from tonnage.cli.state import Running, StateFolder
+from tonnage.cli.up_options import UpOptions
 from tonnage.model.errors import ClusterError, ConfigError, Problem
-
-if TYPE_CHECKING:
-    from tonnage.cli.up import UpOptions
 
 READY_LINE: Final = "export KUBECONFIG="
 _PATIENCE_S: Final = 90.0

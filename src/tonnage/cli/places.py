@@ -11,8 +11,8 @@ from pathlib import Path
 def state_folder(environment: Mapping[str, str]) -> Path:
     """Where `up` keeps the embedded cluster: `$TONNAGE_STATE`, else the XDG state folder.
 
-    >>> str(state_folder({"HOME": "/root"}))
-    '/root/.local/state/tonnage'
+    >>> str(state_folder({"HOME": "/home/me"}))
+    '/home/me/.local/state/tonnage'
     """
     named = environment.get("TONNAGE_STATE")
     return (

@@ -8,7 +8,6 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
@@ -19,22 +18,11 @@ from tonnage.cli.options import STATE_HELP, Common, common_options, complete_lab
 from tonnage.cli.places import state_folder
 from tonnage.cli.readiness import Readiness
 from tonnage.cli.state import EngineName, Running, StateFolder
+from tonnage.cli.up_options import UpOptions
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
 
 _WATCH_S: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class UpOptions:
-    """What was asked for."""
-
-    scenario: str
-    nodes: int | None
-    port: int
-    state: Path
-    lab: str | None = None
-    engine: EngineName = "twin"
 
 
 class Asked(TypedDict):

@@ -1,0 +1,20 @@
+"""What `tonnage up` was asked for, in this process or in one of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonnage.cli.state import EngineName
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What was asked for."""
+
+    scenario: str
+    nodes: int | None
+    port: int
+    state: Path
+    lab: str | None = None
+    engine: EngineName = "twin"
