@@ -19,7 +19,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        text = record.getMessage()
+        text = "; ".join(line.strip() for line in record.getMessage().splitlines())
         if record.exc_info:
             trace = self.formatException(record.exc_info)
             text += " " + (trace if self._verbose else trace.rpartition("\n")[2])
@@ -27,10 +27,12 @@ class LineFormatter(logging.Formatter):
         return f"{at.replace('+00:00', 'Z')} {record.levelname} {escaped}"
 
 
-def set_up_logging(stream: IO[str], *, verbose: bool = False) -> None:
-    """Send the process's logs to the stream, warnings and more; information too when verbose."""
+def set_up_logging(stream: IO[str], *, verbose: bool = False, level: int = logging.WARNING) -> None:
+    """Send the process's logs of `level` and more to the stream; information too when verbose."""
     handler = logging.StreamHandler(stream)
+    handler.setLevel(logging.INFO if verbose else level)
     handler.setFormatter(LineFormatter(verbose=verbose))
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(logging.INFO if verbose else logging.WARNING)
+    root.setLevel(logging.INFO)  # handlers choose
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a request is no decision

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 from pathlib import Path
@@ -72,7 +73,7 @@ def command(
     from tonnage.adapters.logging import set_up_logging
     from tonnage.agent.main import AgentOptions
 
-    set_up_logging(sys.stderr, verbose=common.verbose)
+    set_up_logging(sys.stderr, verbose=common.verbose, level=logging.INFO)
     options = AgentOptions(node_name, devices, root, config, config_map)
     return asyncio.run(_run(options, common, standalone=standalone))
 
