@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from support.fleet import Fleet
+from tonnage.model.json import JsonObject
 from tonnage.wire.kinds import NODE
 
 
@@ -15,7 +16,7 @@ async def test_the_log_of_an_agents_pod_speaks_of_its_node(
 ) -> None:
     caplog.set_level(logging.INFO, "tonnage")
     agent = (await fleet.kubectl("get", "pods", "-n", "tonnage-system", "-o", "name")).strip()
-    label = {"nvidia.com/device-plugin.config": "shared"}
+    label: JsonObject = {"nvidia.com/device-plugin.config": "shared"}
     await fleet.api.patch(NODE, "t4-0", {"metadata": {"labels": label}})
     log = ""
 
