@@ -7,9 +7,10 @@ import base64
 import pytest
 import yaml
 
-from tonnage.cli.kubeconfig import kubeconfig_text
 from tonnage.cli.readiness import readiness
 from tonnage.documents.scenario import Scenario, parse_scenario
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.apiserver.server import Endpoint
 from tonnage.wire.objects import Condition, Node, NodeStatus, ObjectMeta
 
 
@@ -62,7 +63,7 @@ def test_readiness_counts_the_scenario(
 
 
 def test_the_kubeconfig_has_what_kubectl_needs() -> None:
-    read = yaml.safe_load(kubeconfig_text("https://127.0.0.1:1", b"PEM", "secret: #"))
+    read = yaml.safe_load(kubeconfig_text(Endpoint("https://127.0.0.1:1", b"PEM", "secret: #")))
     assert read["users"][0]["user"] == {"token": "secret: #"}
     assert base64.b64decode(read["clusters"][0]["cluster"]["certificate-authority-data"]) == b"PEM"
     assert read["current-context"] == read["contexts"][0]["name"]

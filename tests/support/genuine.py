@@ -13,7 +13,8 @@ from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.binaries import find_binaries
 from tonnage.cli.genuine import write_credentials
-from tonnage.cli.kubeconfig import kubeconfig_text
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.apiserver.server import Endpoint
 from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import CONFIG_MAP, NODE, POD, Kind
 
@@ -33,7 +34,9 @@ async def genuine_api_server(folder: Path) -> AsyncIterator[Path]:
         tokens = write_credentials(files, authority, plane.url)
         await plane.serve("--disable-admission-plugins=ServiceAccount")
         kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(kubeconfig_text(plane.url, authority.certificate_pem, tokens["admin"]))
+        kubeconfig.write_text(
+            kubeconfig_text(Endpoint(plane.url, authority.certificate_pem, tokens["admin"]))
+        )
         yield kubeconfig
     finally:
         await plane.stop()

@@ -81,7 +81,7 @@ async def embedded_cluster(
     """
     quiet_grpc(os.environ)
     allow_many_files(scenario.nodes)
-    from tonnage.cli.kubeconfig import kubeconfig_text
+    from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 
     clock = SystemClock()
     state.hold()
@@ -105,7 +105,7 @@ async def embedded_cluster(
                     since=clock.now().isoformat(timespec="seconds"),
                     engine=engine,
                 )
-                state.publish(running, kubeconfig_text(endpoint.url, endpoint.ca_pem, endpoint.token))
+                state.publish(running, kubeconfig_text(endpoint))
                 await cluster.populate(state.kubeconfig)
             except OSError as error:
                 raise _no_room(sockets, error) from error

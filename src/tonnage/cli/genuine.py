@@ -13,11 +13,11 @@ from typing import Final, cast
 from tonnage.adapters.control_plane import LOOPBACK, ControlPlane, ControlPlaneFolder
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.cli.kubeconfig import kubeconfig_text
 from tonnage.cli.programs import node_programs
 from tonnage.cli.state import private_folder
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ClusterError, Problem
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 from tonnage.twin.fleet import Fleet, Loops
 from tonnage.twin.pki import Authority
@@ -150,7 +150,7 @@ def write_credentials(folder: ControlPlaneFolder, authority: Authority, url: str
     _write(folder.tokens, "".join(rows).encode())
     for name, token in tokens.items():
         if name != "admin":
-            text = kubeconfig_text(url, authority.certificate_pem, token)
+            text = kubeconfig_text(Endpoint(url, authority.certificate_pem, token))
             _write(folder.kubeconfig(name), text.encode())
     return tokens
 
