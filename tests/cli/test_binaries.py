@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.binaries import CONTROL_PLANE, PATCHES, cached_folder, chosen_minor, find_binaries
+from tonnage.cli.binaries import (
+    CONTROL_PLANE,
+    NODE,
+    PATCHES,
+    RUNTIME,
+    RuntimeModule,
+    cached_folder,
+    chosen_minor,
+    find_binaries,
+    module_folder,
+)
 from tonnage.model.errors import ConfigError
 
 MODULES = Path(__file__).resolve().parents[1] / "kubernetes" / "modules"
@@ -51,6 +61,42 @@ def test_an_empty_named_folder_is_not_answered_with_the_cache(tmp_path: Path) ->
         find_binaries({"TONNAGE_KUBERNETES_BIN": str(tmp_path), "HOME": str(tmp_path)})
 
 
+def test_a_second_kubernetes_version_shares_the_container_runtime(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    for minor in ("1.34", "1.37"):
+        _put(cached_folder(cache, minor), *CONTROL_PLANE, "kubelet")
+    for module in RUNTIME:
+        _put(module_folder(cache, module), *module.programs)
+    everything = (*CONTROL_PLANE, *NODE)
+    older, newer = (find_binaries(cache, minor=minor, programs=everything) for minor in ("1.34", "1.37"))
+    assert all(binaries.path(name).is_file() for binaries in (older, newer) for name in everything)
+    shared = {name for name in everything if older.path(name) == newer.path(name)}
+    assert shared == set(NODE) - {"kubelet"}
+
+
+def test_a_named_folder_holds_the_programs_of_a_node_too(tmp_path: Path) -> None:
+    own = _put(tmp_path / "own", *CONTROL_PLANE, *NODE)
+    found = find_binaries({"TONNAGE_KUBERNETES_BIN": str(own)}, programs=(*CONTROL_PLANE, *NODE))
+    assert {found.path(name).parent for name in (*CONTROL_PLANE, *NODE)} == {own}
+
+
+def test_every_folder_that_lacks_a_program_is_named(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    _put(module_folder(cache, RUNTIME[0]), "containerd", "ctr")
+    with pytest.raises(ConfigError) as refused:
+        find_binaries(cache, programs=NODE)
+    problem = refused.value.problems[0]
+    assert problem.why.startswith("missing: kubelet, containerd-shim-runc-v2, runc, ")
+    names = [Path(where).name for where in problem.where.split(", ")]
+    assert names == [f"v{PATCHES['1.35']}", *(f"{module.name}-v{module.version}" for module in RUNTIME)]
+
+
+def test_a_folder_is_no_program(tmp_path: Path) -> None:
+    (tmp_path / "runc").mkdir()
+    with pytest.raises(ConfigError, match="missing: runc"):
+        find_binaries({"TONNAGE_KUBERNETES_BIN": str(tmp_path)}, programs=["runc"])
+
+
 @pytest.mark.parametrize(
     ("named", "wanted", "minor"),
     [
@@ -81,3 +127,20 @@ def test_the_modules_pin_the_version_of_the_table(minor: str) -> None:
     assert {(name == target, given) for name, target, given in staging} == {(True, published)}
     sums = (MODULES / minor / "go.sum").read_text()
     assert f"\nk8s.io/kubernetes v{version} h1:" in sums
+
+
+PATHS = {
+    "containerd": "github.com/containerd/containerd/v2",
+    "runc": "github.com/opencontainers/runc",
+    "cni": "github.com/containernetworking/plugins",
+}
+
+
+@pytest.mark.parametrize("module", RUNTIME, ids=lambda module: module.name)
+def test_the_modules_pin_the_container_runtime_of_the_table(module: RuntimeModule) -> None:
+    folder, path = MODULES / module.name, PATHS[module.name]
+    text = (folder / "go.mod").read_text()
+    assert re.search(rf"^\t{re.escape(path)} v{re.escape(module.version)}\b", text, re.MULTILINE)
+    tools = text[text.index("tool ") :].split()
+    assert {tool.rpartition("/")[2] for tool in tools if tool.startswith(path)} == set(module.programs)
+    assert f"{path} v{module.version} h1:" in (folder / "go.sum").read_text()
