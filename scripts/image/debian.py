@@ -1,0 +1,225 @@
+"""Debian packages without root: found, fetched and verified by apt in folders of our own, unpacked here.
+
+The machine's apt sources and keys are used, so a mirror or proxy of one's own works; its lists, caches and
+installed packages are not. What runs here is apt-get and dpkg-deb, which every Debian and Ubuntu has.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from tonnage.model.errors import ConfigError, Problem
+
+_URI: Final = re.compile(
+    r"^'[^']+' (?P<file>\S+) (?P<size>\d+) (?P<kind>SHA256|SHA512):(?P<digest>[0-9a-f]+)$"
+)
+_UNPACKED_LIMIT: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """One package file as the signed lists name it: `digest` is `kind` of the file, in hexadecimal."""
+
+    name: str
+    version: str
+    file_name: str
+    size: int
+    kind: str
+    digest: str
+
+
+class Apt:
+    """apt-get with lists, cache and an empty set of installed packages under `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files = folder / "files"
+        for part in ("state/lists/partial", "cache/archives/partial", "files"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / "status").touch()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time; a second one waits."""
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def refresh(self) -> str:
+        """Get today's lists; apt's warnings, one of which is that old lists had to do."""
+        return self._run("update", "-qq").stderr.strip()
+
+    def closure(self, names: Sequence[str]) -> tuple[Package, ...]:
+        """The packages and all that they depend on, sorted by name. Nothing is recommended into it."""
+        said = self._run("install", "--print-uris", "-qq", "--yes", "--no-install-recommends", *names)
+        return _packages(said.stdout)
+
+    def named(self, names: Sequence[str]) -> tuple[Package, ...]:
+        """The packages alone."""
+        return _packages(self._run("download", "--print-uris", "-qq", *names).stdout)
+
+    def fetch(self, packages: Sequence[Package]) -> tuple[Path, ...]:
+        """The packages' files, in the same order; what an earlier call left is used when it is the same.
+
+        Raises:
+            ConfigError: apt cannot fetch one, or it is not what the signed lists say.
+        """
+        paths = tuple(self._files / package.file_name for package in packages)
+        wanted = [p for p, path in zip(packages, paths, strict=True) if not _is_whole(path, p)]
+        if wanted:
+            self._run("download", "-qq", *(f"{p.name}={p.version}" for p in wanted), cwd=self._files)
+        for package, path in zip(packages, paths, strict=True):
+            if not _is_whole(path, package):
+                raise ConfigError(
+                    Problem(
+                        f"{package.name} {package.version} is not what the signed lists say",
+                        str(path),
+                        f"its {package.kind} is not {package.digest[:16]}…",
+                        "delete the file and try again; then mistrust the mirror",
+                    )
+                )
+        return paths
+
+    def _run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        options = {
+            "Dir::State": self._folder / "state",
+            "Dir::State::status": self._folder / "status",
+            "Dir::Cache": self._folder / "cache",
+            "APT::Sandbox::User": "root",
+            "APT::Get::AllowUnauthenticated": "false",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+        }
+        command = ["apt-get", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
+        answer = subprocess.run(
+            [*command, *arguments],
+            cwd=cwd,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if answer.returncode:
+            raise ConfigError(
+                Problem(
+                    f"apt-get {arguments[0]} failed",
+                    "",
+                    answer.stderr.strip()[-1500:],
+                    "a network that reaches the mirrors in /etc/apt (apt-get update tells), then again",
+                )
+            )
+        return answer
+
+
+def require_debian() -> None:
+    """
+    Raises:
+        ConfigError: this machine has no apt.
+    """
+    missing = [name for name in ("apt-get", "dpkg-deb") if shutil.which(name) is None]
+    if missing:
+        raise ConfigError(
+            Problem(
+                "images are built from Debian's packages",
+                "this machine",
+                f"it has no {' and no '.join(missing)}, so it is neither Debian nor Ubuntu",
+                "run `make image` on one, in a virtual machine or in any container of debian:bookworm "
+                "(no privileges needed), and take dist/tonnage-image.tar from there",
+            )
+        )
+
+
+def unpack(package: Path, root: Path, place: Callable[[str], str | None]) -> None:
+    """Unpack a package's files below `root`.
+
+    `place` says where a path of the package (`usr/bin/env`) goes, or None to leave it out. Folders come as
+    they are needed; device nodes are left out.
+    """
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
+            _unpack_members(tar, root, place)
+    if process.returncode:
+        raise ConfigError(
+            Problem("dpkg-deb cannot read a package", str(package), "", "delete it, then again")
+        )
+
+
+def control(package: Path) -> str:
+    """The package's control file, which says its name, version, source and dependencies."""
+    return subprocess.run(
+        ["dpkg-deb", "--field", str(package)], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _unpack_members(tar: tarfile.TarFile, root: Path, place: Callable[[str], str | None]) -> None:
+    total = 0
+    for member in tar:
+        wanted = place(_inside(member.name)) if not member.isdir() else None
+        if wanted is None:
+            continue
+        target = root / _inside(wanted)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        total += member.size
+        if total > _UNPACKED_LIMIT:
+            raise ConfigError(Problem("a package unpacks to more than a GiB", str(target)))
+        if member.issym():
+            target.symlink_to(member.linkname)
+        elif member.islnk() and (first := place(_inside(member.linkname))) is not None:
+            shutil.copy2(root / first, target)
+        elif member.isreg() and (content := tar.extractfile(member)) is not None:
+            with content, target.open("wb") as file:
+                shutil.copyfileobj(content, file)
+            target.chmod(0o755 if member.mode & 0o111 else 0o644)
+
+
+def _inside(name: str) -> str:
+    """A path of an archive without its `./`; one that climbs out is refused.
+
+    >>> _inside("./usr/bin/env")
+    'usr/bin/env'
+    """
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ConfigError(Problem(f"a package holds the path {name[:100]!r}", why="it leads out of its root"))
+    return str(path)
+
+
+def _packages(uris: str) -> tuple[Package, ...]:
+    """Read what `--print-uris` prints: 'URL' name_version_arch.deb size KIND:digest, a line each.
+
+    >>> _packages("'http://m/b.deb' b_1%3a2_all.deb 9 SHA256:ab")[0].version
+    '1:2'
+    """
+    found = []
+    for line in uris.splitlines():
+        if (match := _URI.match(line)) is None:
+            continue
+        name, version, _ = match["file"].split("_")
+        version = urllib.parse.unquote(version)
+        size = int(match["size"])
+        found.append(Package(name, version, match["file"], size, match["kind"], match["digest"]))
+    if not found:
+        raise ConfigError(Problem("apt-get names no packages", why=uris[:500] or "it printed nothing"))
+    return tuple(sorted(found, key=lambda package: package.name))
+
+
+def _is_whole(path: Path, package: Package) -> bool:
+    if not path.is_file() or path.stat().st_size != package.size:
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, package.kind.lower()).hexdigest() == package.digest

@@ -1,0 +1,61 @@
+"""Images for a genuine node, made here: there is no registry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from scripts.image.archive import ImageConfig, pack_layer, write_archive
+from scripts.image.debian import Apt, require_debian, unpack
+from tonnage.cli.places import cache_folder
+
+BUSYBOX: Final = "docker.io/tonnage-test/busybox:1"
+
+
+def busybox_archive(folder: Path) -> str:
+    """Write `folder`/busybox.tar, an OCI archive with one static busybox and its applets; the image's name.
+
+    It serves as pause image (its default command sleeps) and as workload.
+    """
+    program = _busybox()
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as work:
+        tree = Path(work) / "root"
+        programs = tree / "bin"
+        programs.mkdir(parents=True)
+        for part in ("dev", "etc", "proc", "sys", "tmp", "root", "var/tmp"):
+            (tree / part).mkdir(parents=True)
+        (tree / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+        (tree / "etc" / "group").write_text("root:x:0:\n")
+        shutil.copy2(program, programs / "busybox")
+        for applet in subprocess.run(
+            [str(program), "--list"], capture_output=True, text=True, check=True
+        ).stdout.split():
+            if applet != "busybox":
+                (programs / applet).symlink_to("busybox")
+        layer = pack_layer(tree, Path(work) / "layer", made_by="busybox-static")
+        config = ImageConfig(
+            entrypoint=(),
+            command=("/bin/sleep", "2147483647"),
+            environment={"PATH": "/bin"},
+        )
+        write_archive(folder / "busybox.tar", name=BUSYBOX, layers=[layer], config=config)
+    return BUSYBOX
+
+
+def _busybox() -> Path:
+    """Debian's static busybox, kept in the cache."""
+    folder = cache_folder(os.environ) / "images"
+    program = folder / "busybox"
+    if not os.access(program, os.X_OK):
+        require_debian()
+        apt = Apt(folder / "apt")
+        with apt.locked(), tempfile.TemporaryDirectory(dir=folder) as fresh:
+            apt.refresh()
+            (package,) = apt.fetch(apt.named(["busybox-static"]))
+            unpack(package, Path(fresh), lambda path: path if path.endswith("bin/busybox") else None)
+            next(Path(fresh).rglob("busybox")).replace(program)
+    return program
