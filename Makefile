@@ -31,11 +31,11 @@ run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=
 test: .venv/ready ## Run every test that needs no GPU and no real cluster
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q
 
-test-kubernetes: kubernetes-binaries ## Run the labs and the contract suite on a genuine control plane
-	@$(BIN)/pytest -m kubernetes -q
+test-kubernetes: kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
+	@$(BIN)/python scripts/test_kubernetes.py -q
 
 kubernetes-binaries: .venv/ready ## Build etcd and Kubernetes into the cache, once (KUBERNETES_VERSION=1.35)
-	@$(BIN)/python scripts/build_kubernetes.py
+	@$(BIN)/python -m scripts.build_kubernetes $(PROGRAMS)
 
 lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/ruff check .

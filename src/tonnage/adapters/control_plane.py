@@ -19,6 +19,8 @@ from tonnage.adapters.child_process import ChildProcess
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 LOOPBACK: Final = "127.0.0.1"
+SERVICE_ADDRESS: Final = "10.96.0.1"
+"""Of the Service `kubernetes`: the first of the range."""
 _PAUSE_S: Final = 0.05
 _READY_S: Final = 60.0
 _GRACE_S: Final = 5.0
@@ -182,7 +184,7 @@ def api_server_flags(folder: ControlPlaneFolder, port: int, etcd: int) -> list[s
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={folder.certificate('service-accounts')}",
         f"--service-account-signing-key-file={folder.key('service-accounts')}",
-        "--service-cluster-ip-range=10.96.0.0/16",
+        f"--service-cluster-ip-range={SERVICE_ADDRESS}/16",
         "--endpoint-reconciler-type=none",
         "--allow-privileged=true",
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, cast
 
-from tonnage.adapters.control_plane import LOOPBACK, ControlPlane, ControlPlaneFolder
+from tonnage.adapters.control_plane import LOOPBACK, SERVICE_ADDRESS, ControlPlane, ControlPlaneFolder
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.cli.programs import node_programs
@@ -132,21 +132,27 @@ class GenuineCluster:
         return ""
 
 
-def write_credentials(folder: ControlPlaneFolder, authority: Authority, url: str) -> Mapping[str, str]:
-    """Write what `ControlPlaneFolder` lists; the token of each user, by the name of its kubeconfig."""
+def write_credentials(
+    folder: ControlPlaneFolder, authority: Authority, url: str, *, nodes: Sequence[str] = ()
+) -> Mapping[str, str]:
+    """Write what `ControlPlaneFolder` lists; the token of each user, by the name of its kubeconfig.
+
+    Each of `nodes` is a user too, with a node's own rights; the kubeconfig has the node's name.
+    """
     private_folder(folder.path)
     _write(folder.certificate("ca"), authority.certificate_pem)
     kubernetes = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"]
     for name, pair in {
-        "apiserver": authority.issue("apiserver", hosts=[LOOPBACK, *kubernetes], server=True),
+        "apiserver": authority.issue("apiserver", hosts=[LOOPBACK, SERVICE_ADDRESS, *kubernetes], server=True),
         "etcd": authority.issue("etcd", hosts=[LOOPBACK, "localhost"], client=True, server=True),
         "kubelet-client": authority.issue("kubelet-client", organizations=["system:masters"], client=True),
         "service-accounts": authority.issue("service-accounts"),
     }.items():
         _write(folder.certificate(name), pair.certificate_pem)
         _write(folder.key(name), pair.key_pem)
-    tokens = {name: secrets.token_urlsafe(32) for name in _USERS}
-    rows = (f'{tokens[name]},{user},{user},"{group}"\n' for name, (user, group) in _USERS.items())
+    users = {**_USERS, **{name: (f"system:node:{name}", "system:nodes") for name in nodes}}
+    tokens = {name: secrets.token_urlsafe(32) for name in users}
+    rows = (f'{tokens[name]},{user},{user},"{group}"\n' for name, (user, group) in users.items())
     _write(folder.tokens, "".join(rows).encode())
     for name, token in tokens.items():
         if name != "admin":

@@ -1,0 +1,134 @@
+"""A genuine cluster of one genuine node, and the questions that tests ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from support.genuine_node import NODE_NAME, GenuineNode, until
+from support.node_root import make_node_root
+from support.own_network import NODE_ADDRESS, is_own_network
+from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
+from tonnage.cli.binaries import CONTROL_PLANE, NODE, find_binaries
+from tonnage.cli.genuine import write_credentials
+from tonnage.cli.kubectl import kubectl_binary
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.apiserver.server import Endpoint
+from tonnage.twin.pki import Authority
+
+_API_PORT: Final = 443
+"""So the Service `kubernetes` needs no translation."""
+_SYSCTLS: Final = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
+                   "kernel/keys/root_maxbytes")  # fmt: skip
+"""What a kubelet sets, for the whole machine."""
+
+
+class GenuineCluster:
+    """Control plane and node."""
+
+    def __init__(self, plane: ControlPlane, node: GenuineNode, kubeconfig: Path) -> None:
+        self.plane = plane
+        self.node = node
+        self.kubeconfig = kubeconfig
+
+    def kubectl(self, *arguments: str, standard_input: str = "", check: bool = True) -> str:
+        """Its standard output; AssertionError with what it said when it fails and `check`."""
+        ended = subprocess.run(
+            [str(kubectl_binary("1.35")), "--kubeconfig", str(self.kubeconfig), *arguments],
+            input=standard_input,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not check or ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def get(self, *arguments: str) -> Any:
+        """What `kubectl get … -o json` answers; an empty dict where there is none."""
+        return json.loads(self.kubectl("get", *arguments, "--ignore-not-found", "-o", "json") or "{}")
+
+    def apply(self, *objects: Mapping[str, object]) -> None:
+        """Apply objects, in this order."""
+        body = {"apiVersion": "v1", "kind": "List", "items": objects}
+        self.kubectl("apply", "-f", "-", standard_input=json.dumps(body))
+
+    def phase(self, pod: str, namespace: str = "default") -> str:
+        """Of a pod; empty when there is none."""
+        return str(self.get("pod", pod, "-n", namespace).get("status", {}).get("phase", ""))
+
+    def allocatable(self, resource: str) -> int:
+        """Of the node; -1 when it has no such resource."""
+        return int(self.get("node", NODE_NAME)["status"].get("allocatable", {}).get(resource, -1))
+
+    def is_ready(self) -> bool:
+        """Whether the node can take pods; raises ClusterError when a process has ended."""
+        self.plane.check()
+        self.node.check()
+        node = self.get("node", NODE_NAME)
+        conditions = {one["type"]: one["status"] for one in node.get("status", {}).get("conditions", [])}
+        return conditions.get("Ready") == "True" and not node["spec"].get("taints")
+
+
+@contextmanager
+def genuine_cluster(
+    folder: Path, *, images: Sequence[Path] = (), api_flags: Sequence[str] = ()
+) -> Iterator[GenuineCluster]:
+    """Everything, ready for pods; no process, mount or setting of it is left afterwards.
+
+    `folder` has a short path of its own; `api_flags` come last, so they win.
+    """
+    assert is_own_network(), "run `make test-kubernetes`, or scripts/test_kubernetes.py"
+    binaries = find_binaries(os.environ, programs=(*CONTROL_PLANE, *NODE))
+    files = ControlPlaneFolder(folder / "control-plane")
+    authority = Authority.generate(datetime.now(UTC))
+    plane = ControlPlane(binaries.folder, files, os.environ, port=_API_PORT)
+    tokens = write_credentials(files, authority, plane.url, nodes=[NODE_NAME])
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(kubeconfig_text(Endpoint(plane.url, authority.certificate_pem, tokens["admin"])))
+    cgroup = f"tonnage-{folder.name}"
+    root = make_node_root(
+        folder / "root",
+        programs={name: binaries.path(name) for name in NODE},
+        secrets=_secrets(files, authority),
+        cgroup=cgroup,
+    )
+    node = GenuineNode(folder, root, cgroup)
+    settings = {path: path.read_text() for path in (Path("/proc/sys", name) for name in _SYSCTLS)}
+    try:
+        asyncio.run(
+            plane.serve(
+                "--bind-address=0.0.0.0",  # the pods' way is the address of the Service
+                f"--advertise-address={NODE_ADDRESS}",
+                "--enable-admission-plugins=NodeRestriction",
+                *api_flags,
+            )
+        )
+        plane.run_loops()
+        node.boot()
+        for image in images:
+            node.import_image(image)
+        cluster = GenuineCluster(plane, node, kubeconfig)
+        until(cluster.is_ready)
+        yield cluster
+    finally:
+        node.crash()
+        asyncio.run(plane.stop())
+        for path, value in settings.items():
+            path.write_text(value)
+
+
+def _secrets(files: ControlPlaneFolder, authority: Authority) -> Mapping[str, bytes]:
+    serving = authority.issue("kubelet", hosts=[NODE_ADDRESS, NODE_NAME], server=True)
+    return {
+        "ca.pem": authority.certificate_pem,
+        "kubelet.pem": serving.certificate_pem,
+        "kubelet.key": serving.key_pem,
+        "kubeconfig": files.kubeconfig(NODE_NAME).read_bytes(),
+    }
