@@ -31,12 +31,12 @@ _NOT_SERVED: Final = (403, 404)
 
 
 @asynccontextmanager
-async def connected(common: Common) -> AsyncIterator[HttpKubernetes]:
+async def connected(common: Common, *, program: str = "tonnage") -> AsyncIterator[HttpKubernetes]:
     """A client of the cluster that kubectl would choose; without a kubeconfig, of the embedded one."""
     from tonnage.adapters.kubernetes.client import connect
 
     kubeconfig = common.kubeconfig or _embedded_kubeconfig(os.environ)
-    async with connect(kubeconfig, common.context) as api:
+    async with connect(kubeconfig, common.context, program=program) as api:
         yield api
 
 

@@ -66,21 +66,21 @@ class GenuineCluster:
         assert self._api is not None
         return self._api
 
-    async def serve(self) -> Endpoint:
-        """Start etcd and the API server; there are no nodes yet.
+    async def serve(self, *flags: str) -> Endpoint:
+        """Start etcd and the API server, which gets `flags` too; there are no nodes yet.
 
         Raises:
             ClusterError: a process ended.
         """
         tokens = write_credentials(self._folder, self._authority, self._plane.url)
-        await self._plane.serve()
+        await self._plane.serve(*flags)
         return Endpoint(self._plane.url, self._authority.certificate_pem, tokens["admin"])
 
     async def populate(self, kubeconfig: Path) -> None:
         """Start the loops and the kubelets, which say the server's version, and install the agents."""
         self._plane.run_loops()
         clients = [
-            await self._clients.enter_async_context(connect(kubeconfig))
+            await self._clients.enter_async_context(connect(kubeconfig, program="tonnage-twin"))
             for _ in range(1 + (self._scenario.nodes - 1) // _NODES_A_CLIENT)
         ]
         self._api = clients[0]
@@ -143,7 +143,9 @@ def write_credentials(
     _write(folder.certificate("ca"), authority.certificate_pem)
     kubernetes = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"]
     for name, pair in {
-        "apiserver": authority.issue("apiserver", hosts=[LOOPBACK, SERVICE_ADDRESS, *kubernetes], server=True),
+        "apiserver": authority.issue(
+            "apiserver", hosts=[LOOPBACK, SERVICE_ADDRESS, *kubernetes], server=True
+        ),
         "etcd": authority.issue("etcd", hosts=[LOOPBACK, "localhost"], client=True, server=True),
         "kubelet-client": authority.issue("kubelet-client", organizations=["system:masters"], client=True),
         "service-accounts": authority.issue("service-accounts"),

@@ -35,7 +35,7 @@ async def run_node_agent(context: ContainerContext) -> int:
         root=context.node_root,
     )
     with _logged_to(context.stdio):
-        async with connect(Path(context.env["KUBECONFIG"])) as api:
+        async with connect(Path(context.env["KUBECONFIG"]), program="tonnage-agent") as api:
             await run_agent(options, api=api, clock=context.clock)
     return 0
 

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def connect(
-    kubeconfig: Path | None = None, context: str | None = None
+    kubeconfig: Path | None = None, context: str | None = None, *, program: str = "tonnage"
 ) -> AsyncIterator[HttpKubernetes]:
     """The Kubernetes port over HTTPS, of the cluster that kubectl would choose (or the pod's own).
 
-    Nothing is sent before the first call. Raises ConfigError for an unusable kubeconfig.
+    Nothing is sent before the first call. The server's logs name the caller `program`.
+    Raises ConfigError for an unusable kubeconfig.
     """
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.adapters.kubernetes.kubeconfig import target
     from tonnage.adapters.kubernetes.transport import open_client
 
     chosen = target(kubeconfig, context, os.environ)
-    async with open_client(chosen) as client:
+    async with open_client(chosen, program) as client:
         yield HttpKubernetes(client, namespace=chosen.config.namespace)

@@ -20,7 +20,7 @@ _CONNECT_S: Final = 5.0
 _CONNECTIONS: Final = 200
 
 
-def open_client(target: Target) -> httpx2.AsyncClient:
+def open_client(target: Target, program: str) -> httpx2.AsyncClient:
     """A client for the target, to be closed by its user. Raises ConfigError."""
     server = target.config.cluster.server
     parameters = client_adapter.ConnectionParams(
@@ -41,7 +41,7 @@ def open_client(target: Target) -> httpx2.AsyncClient:
     client = httpx2.AsyncClient(
         **options,
         limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=20),
-        headers={"User-Agent": f"tonnage/{__version__}", "Accept": "application/json"},
+        headers={"User-Agent": f"{program}/{__version__}", "Accept": "application/json"},
     )
     if target.tls_server_name:
         name = target.tls_server_name
