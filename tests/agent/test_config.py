@@ -13,6 +13,7 @@ import pytest
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.config import CHECKPOINT, Choice, ConfigInForce, NodeConfig, choose
 from tonnage.agent.events import NodeEvents
+from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.wire.kinds import CONFIG_MAP, NODE
@@ -82,7 +83,7 @@ class Watched:
         self.events = NodeEvents("node-1", cluster, clock)
         self.saved = asyncio.Event()
         self.checkpoints = Told(folder, self.saved)
-        world = World("node-1", cluster, clock, self.checkpoints, self.events)
+        world = World("node-1", cluster, clock, self.checkpoints, self.events, AgentMetrics(clock))
         self.loop = NodeConfig(world, config_map=MAP, file=file, on_change=self.changed.set)
 
     async def until(self, condition: Any) -> ConfigInForce:

@@ -12,6 +12,7 @@ import pytest
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.ports import KubernetesApi, Shown
 from tonnage.agent.events import NodeEvents
+from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.holders import Holders
 from tonnage.agent.world import World
 from tonnage.decide.node.ledger import UNSEEN_S
@@ -62,7 +63,7 @@ class Bench:
         self.kubelet = FakeKubelet()
         port = cast(KubernetesApi, cluster) if api else None
         events = NodeEvents("node-1", None, clock)
-        world = World("node-1", port, clock, FolderCheckpoints(folder), events)
+        world = World("node-1", port, clock, FolderCheckpoints(folder), events, AgentMetrics(clock))
         self.changed = asyncio.Event()
         self.holders = Holders(world, self.kubelet, on_change=self.changed.set)
         self.task: asyncio.Task[None] | None = None

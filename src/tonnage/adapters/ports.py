@@ -172,6 +172,10 @@ class DeviceBackend(Protocol):
         """A reading of every device that can be read. Raises HardwareError as `scan` does."""
         ...
 
+    def stuck_s(self) -> float:
+        """Seconds since the driver was asked something that it should have answered by now; else 0."""
+        ...
+
     async def close(self) -> None:
         """Let go of the driver."""
         ...

@@ -80,6 +80,7 @@ class NodeConfig:
         self._clock = world.clock
         self._checkpoints = world.checkpoints
         self._events = world.events
+        self._metrics = world.metrics
         self._config_map = config_map
         self._file = file
         self._on_change = on_change
@@ -213,6 +214,7 @@ class NodeConfig:
         if old == new:
             return
         if new.error and (old is None or old.error != new.error):
+            self._metrics.config_refused()
             _LOG.error(
                 "configuration refused: node=%s kept=%s error=%s", self._node, new.choice.source, new.error
             )

@@ -73,6 +73,7 @@ class DevicePlugin:
     ) -> None:
         self._node = world.node
         self._clock = world.clock
+        self._metrics = world.metrics
         self._sockets = sockets
         self._devices = devices
         self._config = config
@@ -98,6 +99,7 @@ class DevicePlugin:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
+                self._metrics.turned("plugin")
                 self._look()
                 if self.offer is not None:
                     await self._act(self.offer)
@@ -126,6 +128,18 @@ class DevicePlugin:
             inject(one, config, index_of, request_id=f"{self._answers}-{n}") for n, one in enumerate(given)
         )
 
+    async def counted_answer(
+        self, resource: ResourceName, requests: Sequence[Sequence[str]]
+    ) -> tuple[Injection, ...] | Refusal:
+        """`answer`, with its result and duration counted."""
+        started, result = self._clock.monotonic(), "failed"
+        try:
+            answer = await self.answer(resource, requests)
+            result = "refused" if isinstance(answer, Refusal) else "granted"
+            return answer
+        finally:
+            self._metrics.allocated(resource, result, self._clock.monotonic() - started)
+
     def preferred(
         self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
     ) -> tuple[str, ...]:
@@ -135,6 +149,19 @@ class DevicePlugin:
             return tuple(dict.fromkeys((*required, *available)))[:size]
         policy = self.offer.config.config.shared_policy
         return prefer(offered, available, required, size, index_of=self.offer.plan.index_of, policy=policy)
+
+    def unregistered(self) -> dict[ResourceName, str]:
+        """Why kubelet does not know a resource that is offered, by resource; empty once it knows all."""
+        kubelet, reasons = self._sockets.kubelet(), dict[ResourceName, str]()
+        for name in (shown.resource for shown in self.offer.advertised) if self.offer else ():
+            standing, trouble = self._standing.get(name), self._trouble.get(name)
+            if trouble is not None:
+                reasons[name] = trouble.error
+            elif not kubelet:
+                reasons[name] = "kubelet's registration socket is not there"
+            elif standing is None or standing.kubelet != kubelet or not self._sockets.present(name):
+                reasons[name] = "not registered yet"
+        return reasons
 
     async def _tick(self) -> None:
         """Sockets vanish and kubelets restart without telling anybody."""
@@ -172,9 +199,12 @@ class DevicePlugin:
             waits = name in blocked or self._waiting(name, kubelet)
             if waits and not isinstance(action, Withdraw):
                 continue
+            self._metrics.turned("plugin")  # a step may take seconds, and there may be many
             try:
                 await self._perform(action, kubelet)
             except (HardwareError, ClusterError) as error:
+                if isinstance(action, Register):
+                    self._metrics.not_registered(name)
                 blocked.add(name)
                 self._note(name, str(error), kubelet)
 
@@ -196,6 +226,7 @@ class DevicePlugin:
                 await self._sockets.register(name)
                 self._standing[name].kubelet = kubelet
                 self._trouble.pop(name, None)
+                self._metrics.registered(name)
                 _LOG.info("resource registered: node=%s resource=%s", self._node, name)
 
     def _waiting(self, name: ResourceName, kubelet: str) -> bool:
@@ -222,7 +253,7 @@ class _Service:
     resource: ResourceName
 
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Refusal:
-        return await self.plugin.answer(self.resource, requests)
+        return await self.plugin.counted_answer(self.resource, requests)
 
     def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         return self.plugin.preferred(self.resource, available, required, size)

@@ -25,11 +25,13 @@ class NodeDevices:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
+        self._metrics = world.metrics
         self._backend = backend
         self._on_change = on_change
         self._marks: Marks = {}
         self._dirty = asyncio.Event()
-        self._error = ""
+        self.error = ""
+        """Why the devices cannot be read; empty when they can."""
         self.inventory: Inventory | None = None
 
     async def run(self) -> None:
@@ -45,7 +47,7 @@ class NodeDevices:
 
     async def _tick(self) -> None:
         while True:
-            await self._clock.sleep(_RETRY_S if self._error else _RESCAN_S)
+            await self._clock.sleep(_RETRY_S if self.error else _RESCAN_S)
             self._dirty.set()
 
     async def _listen(self) -> None:
@@ -56,16 +58,17 @@ class NodeDevices:
             self._dirty.set()
 
     async def _scan(self) -> None:
+        self._metrics.turned("devices")
         try:
             scanned = await self._backend.scan()
         except (HardwareError, ConfigError) as error:
-            if str(error) != self._error:
-                self._error = str(error)
+            if str(error) != self.error:
+                self.error = str(error)
                 _LOG.error("devices not readable: node=%s error=%s", self._node, error)
-                self._events.post("Warning", "DevicesNotReadable", self._error)
+                self._events.post("Warning", "DevicesNotReadable", self.error)
             self._show(unreadable(self.inventory or Inventory(), error.problems[0].what))
         else:
-            self._error = ""
+            self.error = ""
             fresh, self._marks = judged(scanned, self._marks)
             self._show(fresh)
 

@@ -32,6 +32,7 @@ class Holders:
         self._node = world.node
         self._clock = world.clock
         self._checkpoints = world.checkpoints
+        self._metrics = world.metrics
         self._kubelet = kubelet
         self._pods = NodePods(world, on_change=self._pods_changed)
         self._on_change = on_change
@@ -61,6 +62,7 @@ class Holders:
             group.create_task(self._pods.run())
             group.create_task(self._tick())
             while True:
+                self._metrics.turned("holders")
                 await self._ask()
                 await self._soon.wait()
                 self._soon.clear()

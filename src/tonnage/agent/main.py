@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
 from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi
 from tonnage.model.errors import ConfigError, Problem, TonnageError
-from tonnage.model.names import is_subdomain
+from tonnage.model.names import ResourceName, is_subdomain
+
+if TYPE_CHECKING:
+    from tonnage.adapters.http.server import ProbeServer
+    from tonnage.agent.metrics import AgentMetrics
+    from tonnage.agent.probes import Probes
+    from tonnage.agent.world import World
+
+_LOG: Final = logging.getLogger(__name__)
+_SERVE_S: Final = 2.0
+"""After this the probes are answered even if kubelet took no registration: it may be waiting for them."""
+_LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +36,9 @@ class AgentOptions:
 
     `devices` is `nvml` or `scenario:FILE`. `root` stands before every path of the node: `/var/lib/kubelet`,
     `/var/lib/tonnage`. `config_map` is `NAMESPACE/NAME`; `config` is a file that stands in when neither
-    label nor ConfigMap names a configuration.
+    label nor ConfigMap names a configuration. `driver_root` is where the driver's files are visible to this
+    process; without it the driver's library is where the system's own search finds it. `metrics_address` is
+    `HOST:PORT`, empty for no server.
     """
 
     node_name: str
@@ -27,28 +46,47 @@ class AgentOptions:
     root: Path = Path("/")
     config: Path | None = None
     config_map: str = "tonnage-system/device-plugin-config"
+    driver_root: Path | None = None
+    metrics_address: str = ""
 
 
-async def run_agent(options: AgentOptions, *, api: KubernetesApi | None, clock: Clock) -> None:
+async def run_agent(
+    options: AgentOptions, *, api: KubernetesApi | None, clock: Clock, metrics: AgentMetrics | None = None
+) -> None:
     """Run until cancelled; without `api` the configuration is `options.config` and nothing is published.
 
     Cancelled, it removes its sockets; allocations and configuration stay on disk for the next start.
+    `metrics` is where `api` counts its requests, if it does.
 
     Raises:
-        ConfigError: an option cannot be used.
+        ConfigError: an option cannot be used, such as an address with a port that is in use.
         HardwareError: another agent runs on this node, or the state folder cannot be used.
     """
-    _check(options)
+    address = _check(options)
     backend = _backend(options, clock)
     async with alone_on(options.root / "var/lib/tonnage/agent.lock", clock):
-        try:
-            await _run(options, backend, api, clock)
-        except BaseExceptionGroup as group:
-            raise _first(group) from None
+        with listen(address) if address else nullcontext() as listening:
+            world = _world(options, api, clock, metrics)
+            try:
+                await _run(options, backend, world, listening)
+            except BaseExceptionGroup as group:
+                raise _first(group) from None
+
+
+def _world(
+    options: AgentOptions, api: KubernetesApi | None, clock: Clock, metrics: AgentMetrics | None
+) -> World:
+    from tonnage.agent.events import NodeEvents
+    from tonnage.agent.metrics import AgentMetrics
+    from tonnage.agent.world import World
+
+    events = NodeEvents(options.node_name, api, clock)
+    checkpoints = FolderCheckpoints(options.root / "var/lib/tonnage")
+    return World(options.node_name, api, clock, checkpoints, events, metrics or AgentMetrics(clock))
 
 
 async def _run(
-    options: AgentOptions, backend: DeviceBackend, api: KubernetesApi | None, clock: Clock
+    options: AgentOptions, backend: DeviceBackend, world: World, listening: socket.socket | None
 ) -> None:
     """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.holds import KubeletFiles
@@ -56,17 +94,13 @@ async def _run(
     from tonnage.agent.config import NodeConfig
     from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
-    from tonnage.agent.events import NodeEvents
     from tonnage.agent.holders import Holders
+    from tonnage.agent.probes import Probes
     from tonnage.agent.status import StatusPublisher
-    from tonnage.agent.world import World
 
     kubelet = options.root / "var/lib/kubelet"
     sockets = PluginFolder(kubelet / "device-plugins")
     kubelet_holds = KubeletFiles(kubelet)
-    events = NodeEvents(options.node_name, api, clock)
-    checkpoints = FolderCheckpoints(options.root / "var/lib/tonnage")
-    world = World(options.node_name, api, clock, checkpoints, events)
 
     def refresh() -> None:  # the plugin is made of the loops that call this
         plugin.refresh()
@@ -78,15 +112,49 @@ async def _run(
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in (events, devices, config, holders, plugin, status):
+            for loop in (world.events, devices, config, holders, plugin, status):
                 group.create_task(loop.run())
+            if listening is not None:
+                probes = Probes(world.metrics, backend, devices, config, holders, plugin)
+                group.create_task(_answer(listening, world, probes, sockets.streams))
     finally:
         await sockets.close()
         await kubelet_holds.close()
         await backend.close()
 
 
-def _check(options: AgentOptions) -> None:
+async def _answer(
+    listening: socket.socket, world: World, probes: Probes, streams: Callable[[], Mapping[ResourceName, int]]
+) -> None:
+    """Answer probes and show metrics, from the first registration on: nothing may make that one late."""
+    until = world.clock.monotonic() + _SERVE_S
+    while not world.metrics.last_registration and world.clock.monotonic() < until:
+        await world.clock.sleep(_LOOK_S)
+    server = await asyncio.to_thread(_server, listening, world.metrics, probes, streams)
+    host, port = listening.getsockname()[:2]
+    _LOG.info("metrics served: node=%s address=%s", world.node, Address(host, port))
+    await server.run()
+
+
+def _server(
+    listening: socket.socket,
+    metrics: AgentMetrics,
+    probes: Probes,
+    streams: Callable[[], Mapping[ResourceName, int]],
+) -> ProbeServer:
+    from tonnage.adapters.http.server import Answer, ProbeServer
+    from tonnage.agent.exposition import AgentCollector
+
+    def answer(wrong: tuple[str, ...]) -> Answer:
+        return Answer(503, wrong) if wrong else Answer(200, ("ok",))
+
+    collector = AgentCollector(metrics, lambda: probes.facts(streams()))
+    pages = {"/healthz": lambda: answer(probes.hanging()), "/readyz": lambda: answer(probes.missing())}
+    return ProbeServer(listening, collector, pages)
+
+
+def _check(options: AgentOptions) -> Address | None:
+    """The address to serve metrics at, if any. Raises ConfigError."""
     problems: list[Problem] = []
     if not is_subdomain(options.node_name):
         why = "it is the name of a Node object: lower-case letters, digits, '-' and '.'"
@@ -100,15 +168,20 @@ def _check(options: AgentOptions) -> None:
     elif options.devices != "nvml" and not options.devices.startswith("scenario:"):
         what = f"unknown devices {options.devices[:100]!r}"
         problems.append(Problem(what, "--devices", remedy="write nvml or scenario:FILE"))
+    address = parse_address(options.metrics_address) if options.metrics_address else None
+    if isinstance(address, Problem):
+        problems.append(address)
     if problems:
         raise ConfigError(*problems)
+    assert not isinstance(address, Problem)
+    return address
 
 
 def _backend(options: AgentOptions, clock: Clock) -> DeviceBackend:
     if options.devices == "nvml":
         from tonnage.adapters.vendors.nvml import NvmlBackend
 
-        return NvmlBackend(clock, root=options.root)
+        return NvmlBackend(clock, root=options.root, driver_root=options.driver_root)
     from tonnage.adapters.vendors.scenario import ScenarioBackend
 
     return ScenarioBackend(Path(options.devices.removeprefix("scenario:")), clock)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tonnage.adapters.ports import Checkpoints, Clock, KubernetesApi
 from tonnage.agent.events import NodeEvents
+from tonnage.agent.metrics import AgentMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +18,4 @@ class World:
     clock: Clock
     checkpoints: Checkpoints
     events: NodeEvents
+    metrics: AgentMetrics

@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from tonnage.agent.main import AgentOptions
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class Told(TypedDict):
+    """What the command line says about the agent: every field of its `AgentOptions`."""
+
+    node_name: str
+    devices: str
+    root: Path
+    config: Path | None
+    config_map: str
+    driver_root: Path | None
+    metrics_address: str
 
 
 @click.command(
@@ -57,25 +69,28 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Where configs are; the node's label nvidia.com/device-plugin.config is the key.",
 )
 @click.option(
+    "--driver-root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the driver's files are visible to this process [default: the system's library search].",
+)
+@click.option(
+    "--metrics-address",
+    default="",
+    metavar="IP:PORT",
+    help="Serve /metrics, /healthz and /readyz there; [::1]:9400, :9400 for all [default: nowhere].",
+)
+@click.option(
     "--standalone", is_flag=True, help="Ask no API server: the config is --config, nothing is published."
 )
 @common_options(cluster=True)
-def command(
-    common: Common,
-    node_name: str,
-    devices: str,
-    root: Path,
-    config: Path | None,
-    config_map: str,
-    standalone: bool,
-) -> int:
+def command(common: Common, standalone: bool, **told: Unpack[Told]) -> int:
     """Until SIGTERM or Ctrl-C; sockets are removed then, allocations stay on disk for the next start."""
     from tonnage.adapters.logging import set_up_logging
     from tonnage.agent.main import AgentOptions
 
     set_up_logging(sys.stderr, verbose=common.verbose, level=logging.INFO)
-    options = AgentOptions(node_name, devices, root, config, config_map)
-    return asyncio.run(_run(options, common, standalone=standalone))
+    return asyncio.run(_run(AgentOptions(**told), common, standalone=standalone))
 
 
 async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> int:

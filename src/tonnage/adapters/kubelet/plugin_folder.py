@@ -70,6 +70,10 @@ class PluginFolder:
         server = self._servers.get(resource)
         return server is not None and server.present()
 
+    def streams(self) -> dict[ResourceName, int]:
+        """How many ListAndWatch streams are open, by resource."""
+        return {name: server.streams for name, server in self._servers.items()}
+
     async def serve(self, advertisement: Advertisement, service: PluginService) -> None:
         name = advertisement.resource
         if old := self._servers.pop(name, None):

@@ -39,6 +39,8 @@ class PluginServer:
         self._closing = False
         self._server: grpc.aio.Server | None = None
         self._identity: tuple[int, int] | None = None
+        self.streams = 0
+        """How many ListAndWatch streams are open."""
 
     async def start(self) -> None:
         """Listen. Raises HardwareError when the socket cannot be made."""
@@ -110,15 +112,19 @@ class PluginServer:
         self, _request: wire.Empty, _context: Context
     ) -> AsyncIterator[wire.ListAndWatchResponse]:
         shown = -1
-        while True:
-            changed = self._changed
-            if shown != self._version:
-                shown = self._version
-                yield self._list
-            elif self._closing:
-                return
-            else:
-                await changed.wait()
+        self.streams += 1
+        try:
+            while True:
+                changed = self._changed
+                if shown != self._version:
+                    shown = self._version
+                    yield self._list
+                elif self._closing:
+                    return
+                else:
+                    await changed.wait()
+        finally:
+            self.streams -= 1
 
     async def _preferred(
         self, request: wire.PreferredAllocationRequest, _context: Context

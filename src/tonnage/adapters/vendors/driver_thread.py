@@ -22,12 +22,14 @@ class DriverThread:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._overdue = ""
+        self._overdue_since = 0.0
 
     async def call(self, what: str, function: Callable[[], T]) -> T:
         """What the function returns or raises; HardwareError when it takes longer than the deadline."""
         if self._overdue:
             raise self._hung(self._overdue)
         loop = asyncio.get_running_loop()
+        asked = loop.time()
         answer: asyncio.Future[T] = loop.create_future()
         self._calls.put(lambda: self._perform(function, loop, answer))
         if self._thread is None:
@@ -38,8 +40,12 @@ class DriverThread:
             async with asyncio.timeout(self._deadline_s):
                 return await answer
         except TimeoutError:
-            self._overdue = what
+            self._overdue, self._overdue_since = what, asked
             raise self._hung(what) from None
+
+    def stuck_s(self) -> float:
+        """Seconds since the call that is overdue was made; 0 when none is."""
+        return asyncio.get_running_loop().time() - self._overdue_since if self._overdue else 0.0
 
     def close(self) -> None:
         """End the thread after the calls that are queued; do not wait for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from tonnage.adapters.ports import Clock
+from tonnage.adapters.vendors.driver_root import LIBRARY, DriverLibrary
 from tonnage.adapters.vendors.driver_thread import DriverThread
 from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.errors import HardwareError, Problem
@@ -23,11 +25,25 @@ _MIB: Final = 1 << 20
 
 
 class NvmlBackend:
-    """A DeviceBackend over nvidia-ml-py; the library is loaded at the first call, in a thread of its own."""
+    """A DeviceBackend over nvidia-ml-py; the library is loaded at the first call, in a thread of its own.
 
-    def __init__(self, clock: Clock, *, root: Path = Path("/"), deadline_s: float = 10.0) -> None:
+    `root` stands before the node's /sys. `driver_root` is where the driver's files are mounted; without it
+    the library is where this system's own search finds it.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        root: Path = Path("/"),
+        driver_root: Path | None = None,
+        deadline_s: float = 10.0,
+    ) -> None:
         self._clock = clock
         self._root = root
+        self._driver_root = driver_root
+        self._driver = None if driver_root is None else DriverLibrary(driver_root)
+        self._loading = threading.Lock()
         self._calls = DriverThread("nvml", deadline_s=deadline_s)
         self._waits = DriverThread("nvml-events", deadline_s=deadline_s + _WAIT_MS / 1000)
         self._nvml: ModuleType | None = None
@@ -57,6 +73,9 @@ class NvmlBackend:
         finally:
             self._waits.close()
 
+    def stuck_s(self) -> float:
+        return max(self._calls.stuck_s(), self._waits.stuck_s())
+
     async def close(self) -> None:
         self._calls.close()
         self._waits.close()
@@ -65,28 +84,28 @@ class NvmlBackend:
         try:
             return await self._calls.call(what, function)
         except self._errors() as error:
-            raise HardwareError(
-                Problem(
-                    f"NVML: {error}",
-                    remedy="is the NVIDIA driver loaded, and libnvidia-ml.so.1 visible to this process?",
-                )
-            ) from None
+            visible = "visible to this process" if self._driver is None else f"under {self._driver_root}"
+            remedy = f"is the NVIDIA driver loaded, and {LIBRARY} {visible}? it is looked for again and again"
+            raise HardwareError(Problem(f"NVML: {error}", remedy=remedy)) from None
 
     def _errors(self, *more: type[Exception]) -> tuple[type[Exception], ...]:
         """What a call may raise; before the library is there, why it is not."""
         return (*more, ImportError, OSError, *((self._nvml.NVMLError,) if self._nvml else ()))
 
     def _library(self) -> ModuleType:
-        if self._nvml is None:
-            import pynvml
+        """The bindings, initialised. A driver that comes later is found by a later call."""
+        with self._loading:  # both threads come here
+            if self._nvml is None:
+                import pynvml
 
-            self._nvml = pynvml
-            try:
-                pynvml.nvmlInit()
-            except pynvml.NVMLError as error:
-                self._nvml = None
-                raise OSError(str(error)) from None
-        return self._nvml
+                try:
+                    if self._driver is not None:
+                        self._driver.load(pynvml)
+                    pynvml.nvmlInit()
+                except pynvml.NVMLError as error:
+                    raise OSError(str(error)) from None
+                self._nvml = pynvml
+            return self._nvml
 
     def _scan(self) -> Inventory:
         nvml = self._library()

@@ -51,6 +51,9 @@ class ScenarioBackend:
             if entry.health != "lost"
         )
 
+    def stuck_s(self) -> float:
+        return 0.0
+
     async def close(self) -> None:
         """Nothing to let go of."""
 

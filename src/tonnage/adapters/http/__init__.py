@@ -1,0 +1,1 @@
+"""HTTP that a loop serves: where to listen, and a small server with bounds."""

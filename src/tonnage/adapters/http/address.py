@@ -1,0 +1,89 @@
+"""Where to listen: `HOST:PORT` as a person writes it, and the socket. Importing this costs nothing."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.errors import ConfigError, Problem
+
+_REMEDY: Final = "write IP:PORT such as 127.0.0.1:9400 or [::1]:9400, or :PORT for every address"
+_BACKLOG: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An IP address without brackets, empty for every address of both families; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address | Problem:
+    """The address, or what is wrong with it. Names are not looked up: an agent starts without DNS.
+
+    >>> str(parse_address("[::1]:9400")), str(parse_address("localhost:0"))
+    ('[::1]:9400', '127.0.0.1:0')
+    >>> parse_address("9400").why
+    'there is no port behind a colon'
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or "]" in port or (":" in host and not host.startswith("[")):
+        why = (
+            "an IPv6 address stands in brackets" if text.count(":") > 1 else "there is no port behind a colon"
+        )
+        return _problem(text, why)
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 1 << 16):
+        return _problem(text, f"{port[:20]!r} is no port, 0 to 65535")
+    plain = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if plain in ("", "localhost") and plain == host:
+        return Address("127.0.0.1" if host else "", int(port))
+    try:
+        parsed = ipaddress.ip_address(plain)
+    except ValueError:
+        return _problem(text, f"{host[:60]!r} is no IP address")
+    if (parsed.version == 6) != (plain != host):
+        return _problem(text, "brackets are for IPv6 addresses")
+    return Address(plain, int(port))
+
+
+def listen(address: Address) -> socket.socket:
+    """A listening socket; who connects waits in its queue until somebody serves it. Raises ConfigError."""
+    every = not address.host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if every or ":" in address.host else socket.AF_INET
+    # Named, the protocol makes asyncio turn Nagle's delay (40 ms an answer) off on every connection.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not every)
+        listening.bind(("::" if every else address.host, address.port))
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        raise ConfigError(_refused(address, error)) from None
+    return listening
+
+
+def _refused(address: Address, error: OSError) -> Problem:
+    where, port = str(address), address.port
+    match error.errno:
+        case errno.EADDRINUSE:
+            remedy = "end it, or choose another port with --metrics-address"
+            return Problem(f"port {port} is in use", where, "another program listens there", remedy)
+        case errno.EACCES:
+            why, remedy = "ports below 1024 need privileges", "choose a port above 1023"
+            return Problem(f"port {port} may not be taken", where, why, remedy)
+        case _:
+            return Problem("cannot listen", where, error.strerror or str(error), "choose another address")
+
+
+def _problem(text: str, why: str) -> Problem:
+    return Problem(f"no address to listen on: {text[:100]!r}", "--metrics-address", why, _REMEDY)

@@ -1,0 +1,167 @@
+"""A small HTTP server for probes and metrics on the agent's own event loop, bounded in every direction.
+
+A loop that hangs does not answer, which is what a liveness probe is for. Imported late: its libraries are
+no part of the agent's start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector, make_asgi_app
+from prometheus_client.registry import Collector
+from uvicorn import Config
+from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+_LOG: Final = logging.getLogger(__name__)
+_MOST_CONNECTIONS: Final = 64
+_MOST_HEADER: Final = 16 << 10
+_REQUEST_S: Final = 10
+_IDLE_S: Final = 75
+_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A page of plain text, a line each."""
+
+    status: int
+    lines: tuple[str, ...]
+
+
+class ProbeServer:
+    """Serves `/metrics` out of the collector, and the probes by path, on a socket that listens already."""
+
+    def __init__(
+        self, listening: socket.socket, collector: Collector, probes: Mapping[str, Callable[[], Answer]]
+    ) -> None:
+        registry = CollectorRegistry()  # its own: many agents may share the process
+        registry.register(collector)
+        ProcessCollector(registry=registry)
+        self._listening = listening
+        self._config = Config(
+            _Application(make_asgi_app(registry), probes),
+            http=_Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",  # what clients do wrong is answered, not logged
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_IDLE_S,
+            h11_max_incomplete_event_size=_MOST_HEADER,
+        )
+        self._state = ServerState()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        self._config.load()
+        connections = dict[_Protocol, None]()
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Protocol(self._config, self._state, {}, connections), sock=self._listening
+        )
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            server.close()
+            for connection in list(connections):
+                connection.transport.abort()
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's HTTP protocol with an end to every request, and to the oldest connection of too many.
+
+    A new one is never refused: whoever opens many and says nothing must not keep kubelet's probe out.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        state: ServerState,
+        app_state: dict[str, Any],
+        open_now: dict[_Protocol, None],
+    ) -> None:
+        super().__init__(config, state, app_state)
+        self._open_now = open_now
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self._open_now) >= _MOST_CONNECTIONS:
+            oldest = next(iter(self._open_now))
+            del self._open_now[oldest]
+            oldest.transport.abort()
+        self._open_now[self] = None
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open_now.pop(self, None)
+        self._relax()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deadline is None:
+            self._expect()
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        self._relax()
+        super().on_response_complete()
+
+    def _expect(self) -> None:
+        """From now on the next answer must be out in time."""
+        self._deadline = self.loop.call_later(_REQUEST_S, self.transport.abort)
+
+    def _relax(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class _Application:
+    """Which path is answered by whom."""
+
+    def __init__(self, metrics: Callable[..., Any], probes: Mapping[str, Callable[[], Answer]]) -> None:
+        self._metrics: ASGI3Application = metrics
+        self._probes = probes
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        assert scope["type"] == "http"  # neither WebSockets nor a lifespan are configured
+        path = scope["path"]
+        if scope["method"] not in ("GET", "HEAD"):
+            await _send(send, Answer(405, ("only GET and HEAD are answered",)), (b"allow", b"GET, HEAD"))
+        elif path == "/metrics":
+            await self._guarded(scope, receive, send)
+        elif path in self._probes:
+            await _send(send, self._probes[path]())
+        else:
+            await _send(send, Answer(404, ("here are:", "/metrics", *self._probes)))
+
+    async def _guarded(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        try:
+            await self._metrics(scope, receive, send)
+        except Exception:
+            _LOG.exception("metrics not made")  # nothing was sent yet: the page is made whole first
+            await _send(send, Answer(500, ("the metrics could not be made; the agent's log says why",)))
+
+
+async def _send(send: ASGISendCallable, answer: Answer, *headers: tuple[bytes, bytes]) -> None:
+    body = "".join(f"{line}\n" for line in answer.lines).encode()
+    length = (b"content-length", str(len(body)).encode())
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [_TEXT, length, *headers],
+            "trailers": False,
+        }
+    )
+    await send({"type": "http.response.body", "body": body, "more_body": False})
