@@ -1,4 +1,4 @@
-"""How long the twin takes to come up with 8 nodes, and how long the inference lab takes."""
+"""How long a cluster of 8 nodes takes to come up, and how long the inference lab takes, on either engine."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ LIMIT_S = 60.0
 
 def measure(rounds: int) -> dict[str, list[float]]:
     """Wall seconds from the start of the `tonnage up` process."""
+    return measure_engine("twin", rounds)
+
+
+def measure_engine(engine: str, rounds: int) -> dict[str, list[float]]:
+    """The same for `twin` or `kubernetes`; the memory is that of all its processes."""
     figures: dict[str, list[float]] = {
         f"up, {NODES} nodes: kubectl get nodes answers, s (wanted: under 1.5)": [],
         f"up, {NODES} nodes: all Ready, GPUs advertised, s (wanted: under 3)": [],
@@ -30,7 +35,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
     }
     answers, ready, memory, lab = figures.values()
     for _ in range(rounds):
-        with _cluster() as (process, started, environment):
+        with _cluster(engine) as (process, started, environment):
             answers.append(_until(lambda: len(_nodes(environment)) == NODES) - started)
             ready.append(_until(lambda: all(map(_is_ready, _nodes(environment)))) - started)
             memory.append(_resident_mb(process.pid))
@@ -46,12 +51,12 @@ def measure(rounds: int) -> dict[str, list[float]]:
 
 
 @contextmanager
-def _cluster() -> Iterator[tuple[subprocess.Popen[bytes], float, dict[str, str]]]:
+def _cluster(engine: str) -> Iterator[tuple[subprocess.Popen[bytes], float, dict[str, str]]]:
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     environment = os.environ | {"TONNAGE_STATE": str(folder), "KUBECONFIG": str(folder / "kubeconfig")}
     started = time.perf_counter()
     process = subprocess.Popen(
-        [TONNAGE, "up", "--nodes", str(NODES)],
+        [TONNAGE, "up", "--engine", engine, "--nodes", str(NODES)],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -98,7 +103,9 @@ def _is_ready(node: dict[str, dict[str, object]]) -> bool:
 
 
 def _resident_mb(pid: int) -> float:
+    """Of a process and all below it. Pages that they share, of which there are few, count twice."""
+    below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
+            return int(line.split()[1]) / 1024 + sum(_resident_mb(int(child)) for child in below)
     raise ValueError("no VmRSS")
