@@ -55,6 +55,13 @@ def parse_address(text: str) -> Address | Problem:
 
 def listen(address: Address) -> socket.socket:
     """A listening socket; who connects waits in its queue until somebody serves it. Raises ConfigError."""
+    try:
+        return _listening(address)
+    except OSError as error:
+        raise ConfigError(_refused(address, error)) from None
+
+
+def _listening(address: Address) -> socket.socket:
     every = not address.host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if every or ":" in address.host else socket.AF_INET
     # Named, the protocol makes asyncio turn Nagle's delay (40 ms an answer) off on every connection.
@@ -66,9 +73,9 @@ def listen(address: Address) -> socket.socket:
         listening.bind(("::" if every else address.host, address.port))
         listening.listen(_BACKLOG)
         listening.setblocking(False)
-    except OSError as error:
+    except OSError:
         listening.close()
-        raise ConfigError(_refused(address, error)) from None
+        raise
     return listening
 
 

@@ -21,9 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 _LOG: Final = logging.getLogger(__name__)
-_MOST_CONNECTIONS: Final = 64
 _MOST_HEADER: Final = 16 << 10
-_REQUEST_S: Final = 10
 _IDLE_S: Final = 75
 _TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
@@ -36,16 +34,29 @@ class Answer:
     lines: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many connections may be open, and in how many seconds a request must have its answer."""
+
+    connections: int = 64
+    request_s: float = 10.0
+
+
 class ProbeServer:
     """Serves `/metrics` out of the collector, and the probes by path, on a socket that listens already."""
 
     def __init__(
-        self, listening: socket.socket, collector: Collector, probes: Mapping[str, Callable[[], Answer]]
+        self,
+        listening: socket.socket,
+        collector: Collector,
+        probes: Mapping[str, Callable[[], Answer]],
+        limits: Limits = Limits(),
     ) -> None:
         registry = CollectorRegistry()  # its own: many agents may share the process
         registry.register(collector)
         ProcessCollector(registry=registry)
         self._listening = listening
+        self._limits = limits
         self._config = Config(
             _Application(make_asgi_app(registry), probes),
             http=_Protocol,
@@ -64,9 +75,9 @@ class ProbeServer:
     async def run(self) -> None:
         """Serve until cancelled."""
         self._config.load()
-        connections = dict[_Protocol, None]()
+        connections = dict[_Protocol, None]()  # the oldest first
         server = await asyncio.get_running_loop().create_server(
-            lambda: _Protocol(self._config, self._state, {}, connections), sock=self._listening
+            lambda: _Protocol(self._config, self._state, self._limits, connections), sock=self._listening
         )
         try:
             await asyncio.get_running_loop().create_future()
@@ -83,19 +94,16 @@ class _Protocol(H11Protocol):
     """
 
     def __init__(
-        self,
-        config: Config,
-        state: ServerState,
-        app_state: dict[str, Any],
-        open_now: dict[_Protocol, None],
+        self, config: Config, state: ServerState, limits: Limits, open_now: dict[_Protocol, None]
     ) -> None:
-        super().__init__(config, state, app_state)
+        super().__init__(config, state, {})
+        self._limits = limits
         self._open_now = open_now
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self._open_now) >= _MOST_CONNECTIONS:
+        if len(self._open_now) >= self._limits.connections:
             oldest = next(iter(self._open_now))
             del self._open_now[oldest]
             oldest.transport.abort()
@@ -118,7 +126,7 @@ class _Protocol(H11Protocol):
 
     def _expect(self) -> None:
         """From now on the next answer must be out in time."""
-        self._deadline = self.loop.call_later(_REQUEST_S, self.transport.abort)
+        self._deadline = self.loop.call_later(self._limits.request_s, self.transport.abort)
 
     def _relax(self) -> None:
         if self._deadline is not None:

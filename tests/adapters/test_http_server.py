@@ -1,0 +1,284 @@
+"""The server of probes and metrics against clients that behave and clients that do not."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tonnage.adapters.http.address import Address, listen, parse_address
+from tonnage.adapters.http.server import Answer, Limits, ProbeServer
+from tonnage.model.errors import ConfigError, Problem
+
+PATIENCE_S = 20.0
+NEVER_S = 600.0
+UNHURRIED = Limits(request_s=NEVER_S)
+
+
+def has_ipv6() -> bool:
+    """Whether this machine has an IPv6 loopback address."""
+    try:
+        listen(Address("::1", 0)).close()
+    except ConfigError:
+        return False
+    return True
+
+
+needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+
+
+class Three(Collector):
+    """One metric; `broken` as long as it cannot be made."""
+
+    broken = False
+
+    def collect(self) -> Iterator[Metric]:
+        if self.broken:
+            raise ValueError
+        yield GaugeMetricFamily("answer", 'Say "yes".', value=3.0)
+
+
+@dataclass
+class Client:
+    """Connections to the server, raw."""
+
+    port: int
+    collector: Three
+    wrong: list[str] = field(default_factory=list)
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def ask(self, path: str, method: str = "GET", *headers: str) -> tuple[int, dict[str, str], bytes]:
+        lines = [f"{method} {path} HTTP/1.0", *headers, "", ""]
+        reader, writer = await self.open()
+        writer.write("\r\n".join(lines).encode())
+        answer = await until_end(reader)
+        writer.close()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        first, *rest = head.decode().split("\r\n")
+        named = (line.partition(": ") for line in rest)
+        return int(first.split()[1]), {name.lower(): value for name, _, value in named}, body
+
+
+async def until_end(reader: asyncio.StreamReader) -> bytes:
+    """All that comes until the server closes, however it does."""
+    got = b""
+    async with asyncio.timeout(PATIENCE_S):
+        try:
+            while piece := await reader.read(1 << 16):
+                got += piece
+        except ConnectionResetError:
+            pass
+    return got
+
+
+@asynccontextmanager
+async def served(limits: Limits = UNHURRIED) -> AsyncIterator[Client]:
+    with listen(Address("127.0.0.1", 0)) as listening:
+        client = Client(listening.getsockname()[1], Three())
+
+        def ready() -> Answer:
+            return Answer(503, tuple(client.wrong)) if client.wrong else Answer(200, ("ok",))
+
+        server = ProbeServer(listening, client.collector, {"/readyz": ready}, limits)
+        task = asyncio.create_task(server.run())
+        try:
+            yield client
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    async with served() as made:
+        yield made
+
+
+async def test_metrics_are_text_for_prometheus_and_openmetrics_for_who_asks(client: Client) -> None:
+    status, headers, body = await client.ask("/metrics")
+    assert (status, headers["content-type"].split(";")[0]) == (200, "text/plain")
+    assert b"answer 3.0\n" in body
+    assert b"process_resident_memory_bytes" in body
+    _, headers, body = await client.ask(
+        "/metrics", "GET", "Accept: application/openmetrics-text; version=1.0.0"
+    )
+    assert headers["content-type"].startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+    _, headers, body = await client.ask("/metrics", "GET", "Accept-Encoding: gzip")
+    assert b"answer 3.0\n" in gzip.decompress(body)
+
+
+async def test_a_probe_says_what_is_wrong_in_lines(client: Client) -> None:
+    assert (await client.ask("/readyz"))[::2] == (200, b"ok\n")
+    client.wrong += ["devices: not read yet", "nvidia.com/gpu: not registered yet"]
+    status, headers, body = await client.ask("/readyz")
+    assert (status, headers["content-type"]) == (503, "text/plain; charset=utf-8")
+    assert body == b"devices: not read yet\nnvidia.com/gpu: not registered yet\n"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/readyz"])
+async def test_head_is_get_without_a_body(client: Client, path: str) -> None:
+    status, headers, body = await client.ask(path, "HEAD")
+    assert (status, body) == (200, b"")
+    assert headers["content-type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("path", ["/metrics", "/readyz", "/elsewhere"])
+async def test_other_methods_are_refused(client: Client, method: str, path: str) -> None:
+    status, headers, _ = await client.ask(path, method, "Content-Length: 0")
+    assert (status, headers["allow"]) == (405, "GET, HEAD")
+
+
+async def test_another_path_is_told_which_there_are(client: Client) -> None:
+    status, _, body = await client.ask("/")
+    assert status == 404
+    assert body.splitlines()[1:] == [b"/metrics", b"/readyz"]
+
+
+async def test_metrics_that_cannot_be_made_are_an_error_and_come_back(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.collector.broken = True
+    assert (await client.ask("/metrics"))[0] == 500
+    assert "metrics not made" in caplog.text
+    client.collector.broken = False
+    assert (await client.ask("/metrics"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * (64 << 10), id="an endless header"),
+        pytest.param(b"GET /" + b"x" * (64 << 10), id="an endless path"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", id="TLS"),
+    ],
+)
+async def test_what_is_no_small_request_is_cut_off(client: Client, sent: bytes) -> None:
+    reader, writer = await client.open()
+    writer.write(sent)
+    assert b" 400 " in (await until_end(reader)).partition(b"\r\n")[0]
+    writer.close()
+    assert (await client.ask("/readyz"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"", id="says nothing"),
+        pytest.param(b"GET /readyz HTTP/1.1\r\nHost", id="stops within its request"),
+        pytest.param(
+            b"GET /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", id="keeps its body to itself"
+        ),
+    ],
+)
+async def test_who_does_not_finish_a_request_is_cut_off(sent: bytes) -> None:
+    async with served(Limits(request_s=0.05)) as client:
+        reader, writer = await client.open()
+        writer.write(sent)
+        assert await until_end(reader) == b""
+        writer.close()
+
+
+async def test_a_connection_that_was_answered_may_stay_and_ask_again() -> None:
+    async with served() as client:
+        reader, writer = await client.open()
+        async with asyncio.timeout(PATIENCE_S):
+            for _ in range(3):
+                writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+                assert await reader.readexactly(3) == b"ok\n"
+        writer.close()
+
+
+async def test_too_many_connections_cost_the_oldest_and_never_the_newest() -> None:
+    async with served(Limits(connections=3, request_s=NEVER_S)) as client:
+        silent = [await client.open() for _ in range(3)]
+        assert (await client.ask("/readyz"))[0] == 200
+        assert await until_end(silent[0][0]) == b""
+        for reader, writer in silent[1:]:
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            assert (await until_end(reader)).startswith(b"HTTP/1.1 200 ")
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_an_end_waits_for_nobody() -> None:
+    async with served() as client:
+        reader, writer = await client.open()
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+        await reader.readuntil(b"ok\n")
+    assert await until_end(reader) == b""
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        pytest.param("127.0.0.1:9400", Address("127.0.0.1", 9400), id="IPv4"),
+        pytest.param("[::1]:9400", Address("::1", 9400), id="IPv6 in brackets"),
+        pytest.param("[fe80::1%eth0]:1", Address("fe80::1%eth0", 1), id="IPv6 of a link"),
+        pytest.param("localhost:0", Address("127.0.0.1", 0), id="localhost and any port"),
+        pytest.param(":65535", Address("", 65535), id="every address"),
+    ],
+)
+def test_an_address_is_read(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+    if address.host:
+        assert parse_address(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param("9400", "no port behind a colon", id="only a port"),
+        pytest.param("127.0.0.1", "no port behind a colon", id="no port"),
+        pytest.param("127.0.0.1:", "'' is no port", id="empty port"),
+        pytest.param("127.0.0.1:65536", "'65536' is no port", id="port too large"),
+        pytest.param("127.0.0.1:-1", "'-1' is no port", id="negative port"),
+        pytest.param("127.0.0.1:٣", "'٣' is no port", id="digits of another script"),
+        pytest.param("::1:9400", "stands in brackets", id="IPv6 without brackets"),
+        pytest.param("[::1]", "stands in brackets", id="IPv6 without port"),
+        pytest.param("[127.0.0.1]:1", "brackets are for IPv6", id="IPv4 in brackets"),
+        pytest.param("[localhost]:1", "is no IP address", id="name in brackets"),
+        pytest.param("[]:1", "is no IP address", id="empty brackets"),
+        pytest.param("example.com:9400", "'example.com' is no IP address", id="a name"),
+        pytest.param("http://127.0.0.1:9400", "stands in brackets", id="an URL"),
+        pytest.param("256.0.0.1:1", "is no IP address", id="no octet"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_the_reason(text: str, why: str) -> None:
+    problem = parse_address(text)
+    assert isinstance(problem, Problem)
+    assert why in problem.why
+    assert problem.remedy
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("::1", marks=needs_ipv6), ""])
+def test_a_port_in_use_is_an_error_that_names_it(host: str) -> None:
+    with listen(Address(host, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} is in use"):
+            listen(Address(host, port))
+    listen(Address(host, port)).close()
+
+
+def test_an_address_of_another_machine_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="cannot listen"):
+        listen(Address("192.0.2.1", 0))
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, pytest.param(socket.AF_INET6, marks=needs_ipv6)])
+def test_no_host_is_every_address_of_both_families(family: socket.AddressFamily) -> None:
+    with listen(Address("", 0)) as listening, socket.socket(family) as client:
+        loopback = "127.0.0.1" if family == socket.AF_INET else "::1"
+        client.connect((loopback, listening.getsockname()[1]))
