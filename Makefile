@@ -6,7 +6,7 @@ UV_VERSION := 0.13.9
 WORKERS ?= auto
 BIN := .venv/bin
 
-.PHONY: help setup run test test-kubernetes kubernetes-binaries lint format bench docs check clean
+.PHONY: help setup run test test-kubernetes kubernetes-binaries image lint format bench docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -31,11 +31,16 @@ run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=
 test: .venv/ready ## Run every test that needs no GPU and no real cluster
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q
 
+# Without root there is no genuine node, so nothing is built for one.
+test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
 test-kubernetes: kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
 	@$(BIN)/python scripts/test_kubernetes.py -q
 
-kubernetes-binaries: .venv/ready ## Build etcd and Kubernetes into the cache, once (KUBERNETES_VERSION=1.35)
+kubernetes-binaries: .venv/ready ## Build Kubernetes, containerd, runc into the cache, once (PROGRAMS=node)
 	@$(BIN)/python -m scripts.build_kubernetes $(PROGRAMS)
+
+image: .venv/ready ## Build the container image, dist/tonnage-image.tar (IMAGE_OPTIONS=--help)
+	@$(BIN)/python -m scripts.image $(IMAGE_OPTIONS)
 
 lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/ruff check .
