@@ -16,7 +16,7 @@ import platform
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -61,10 +61,10 @@ class ImageConfig:
     created: int = LAYER_TIME
 
 
-def pack_layer(tree: Path, target: Path, *, made_by: str) -> Layer:
-    """Pack everything below `tree` into the compressed layer `target`.
+def pack_layer(tree: Path, target: Path, *, made_by: str, already: Collection[str] = frozenset()) -> Layer:
+    """Pack everything below `tree` but the paths in `already` into the compressed layer `target`.
 
-    Modes lose setuid, setgid and what lets others than the owner write, except the sticky /tmp.
+    Files are 0644, or 0755 when their owner may run them; folders are 0755, but /tmp, which is sticky.
 
     Raises:
         ValueError: the tree holds something else than folders, files and symbolic links.
@@ -74,8 +74,9 @@ def pack_layer(tree: Path, target: Path, *, made_by: str) -> Layer:
         with gzip.GzipFile(filename="", mode="wb", fileobj=compressed, compresslevel=9, mtime=0) as packer:
             plain = _Hashed(packer)
             with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                for path in sorted(tree.rglob("*"), key=lambda p: p.relative_to(tree).parts):
-                    _add(tar, path, str(path.relative_to(tree)))
+                for path in sorted(tree.rglob("*")):
+                    if (name := str(path.relative_to(tree))) not in already:
+                        _add(tar, path, name)
     return Layer(target, compressed.digest, plain.digest, compressed.size, made_by)
 
 
@@ -157,10 +158,10 @@ def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
         entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, str(path.readlink()), 0o777
         tar.addfile(entry)
     elif stat.S_ISDIR(found.st_mode):
-        entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else found.st_mode & 0o755
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
         tar.addfile(entry)
     elif stat.S_ISREG(found.st_mode):
-        entry.size, entry.mode = found.st_size, found.st_mode & 0o755
+        entry.size, entry.mode = found.st_size, 0o755 if found.st_mode & 0o100 else 0o644
         with path.open("rb") as content:
             tar.addfile(entry, content)
     else:

@@ -17,26 +17,23 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
+from scripts.image.trees import unpack_tar
 from tonnage.model.errors import ConfigError, Problem
 
-_URI: Final = re.compile(
-    r"^'[^']+' (?P<file>\S+) (?P<size>\d+) (?P<kind>SHA256|SHA512):(?P<digest>[0-9a-f]+)$"
-)
-_UNPACKED_LIMIT: Final = 1 << 30
+_URI: Final = re.compile(r"^'[^']+' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<digest>[0-9a-f]{64})$")
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One package file as the signed lists name it: `digest` is `kind` of the file, in hexadecimal."""
+    """One package file as the signed lists name it: `digest` is its SHA-256 in hexadecimal."""
 
     name: str
     version: str
     file_name: str
     size: int
-    kind: str
     digest: str
 
 
@@ -86,7 +83,7 @@ class Apt:
                     Problem(
                         f"{package.name} {package.version} is not what the signed lists say",
                         str(path),
-                        f"its {package.kind} is not {package.digest[:16]}…",
+                        f"its SHA-256 is not {package.digest[:16]}…",
                         "delete the file and try again; then mistrust the mirror",
                     )
                 )
@@ -99,6 +96,7 @@ class Apt:
             "Dir::Cache": self._folder / "cache",
             "APT::Sandbox::User": "root",
             "APT::Get::AllowUnauthenticated": "false",
+            "Acquire::ForceHash": "SHA256",  # print-uris says MD5 otherwise
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
         }
@@ -143,15 +141,11 @@ def require_debian() -> None:
 
 
 def unpack(package: Path, root: Path, place: Callable[[str], str | None]) -> None:
-    """Unpack a package's files below `root`.
-
-    `place` says where a path of the package (`usr/bin/env`) goes, or None to leave it out. Folders come as
-    they are needed; device nodes are left out.
-    """
+    """Unpack a package's files below `root`, each to where `place` says; see `unpack_tar`."""
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
-            _unpack_members(tar, root, place)
+            unpack_tar(tar, root, place)
     if process.returncode:
         raise ConfigError(
             Problem("dpkg-deb cannot read a package", str(package), "", "delete it, then again")
@@ -165,44 +159,10 @@ def control(package: Path) -> str:
     ).stdout
 
 
-def _unpack_members(tar: tarfile.TarFile, root: Path, place: Callable[[str], str | None]) -> None:
-    total = 0
-    for member in tar:
-        wanted = place(_inside(member.name)) if not member.isdir() else None
-        if wanted is None:
-            continue
-        target = root / _inside(wanted)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)
-        total += member.size
-        if total > _UNPACKED_LIMIT:
-            raise ConfigError(Problem("a package unpacks to more than a GiB", str(target)))
-        if member.issym():
-            target.symlink_to(member.linkname)
-        elif member.islnk() and (first := place(_inside(member.linkname))) is not None:
-            shutil.copy2(root / first, target)
-        elif member.isreg() and (content := tar.extractfile(member)) is not None:
-            with content, target.open("wb") as file:
-                shutil.copyfileobj(content, file)
-            target.chmod(0o755 if member.mode & 0o111 else 0o644)
-
-
-def _inside(name: str) -> str:
-    """A path of an archive without its `./`; one that climbs out is refused.
-
-    >>> _inside("./usr/bin/env")
-    'usr/bin/env'
-    """
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise ConfigError(Problem(f"a package holds the path {name[:100]!r}", why="it leads out of its root"))
-    return str(path)
-
-
 def _packages(uris: str) -> tuple[Package, ...]:
-    """Read what `--print-uris` prints: 'URL' name_version_arch.deb size KIND:digest, a line each.
+    """Read what `--print-uris` prints: 'URL' name_version_arch.deb size SHA256:digest, a line each.
 
-    >>> _packages("'http://m/b.deb' b_1%3a2_all.deb 9 SHA256:ab")[0].version
+    >>> _packages(f"'http://m/b.deb' b_1%3a2_all.deb 9 SHA256:{'a' * 64}")[0].version
     '1:2'
     """
     found = []
@@ -212,7 +172,7 @@ def _packages(uris: str) -> tuple[Package, ...]:
         name, version, _ = match["file"].split("_")
         version = urllib.parse.unquote(version)
         size = int(match["size"])
-        found.append(Package(name, version, match["file"], size, match["kind"], match["digest"]))
+        found.append(Package(name, version, match["file"], size, match["digest"]))
     if not found:
         raise ConfigError(Problem("apt-get names no packages", why=uris[:500] or "it printed nothing"))
     return tuple(sorted(found, key=lambda package: package.name))
@@ -222,4 +182,4 @@ def _is_whole(path: Path, package: Package) -> bool:
     if not path.is_file() or path.stat().st_size != package.size:
         return False
     with path.open("rb") as file:
-        return hashlib.file_digest(file, package.kind.lower()).hexdigest() == package.digest
+        return hashlib.file_digest(file, "sha256").hexdigest() == package.digest

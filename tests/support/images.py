@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.image.archive import ImageConfig, pack_layer, write_archive
+from scripts.image.build import Wish, build_image
 from scripts.image.debian import Apt, require_debian, unpack
 from tonnage.cli.places import cache_folder
 
@@ -44,6 +45,19 @@ def busybox_archive(folder: Path) -> str:
         )
         write_archive(folder / "busybox.tar", name=BUSYBOX, layers=[layer], config=config)
     return BUSYBOX
+
+
+def agent_archive(folder: Path, *, version: str = "") -> str:
+    """Write `folder`/agent-VERSION.tar, the image of this checkout; the image's name.
+
+    Layers are kept between calls by what they are made from: another version costs seconds, the same less.
+    """
+    wish = Wish(
+        output=folder / f"agent-{version or 'checkout'}.tar",
+        cache=cache_folder(os.environ) / "images",
+        version=version,
+    )
+    return build_image(wish, print, os.environ).name
 
 
 def _busybox() -> Path:

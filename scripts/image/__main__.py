@@ -1,0 +1,62 @@
+"""`python -m scripts.image`: build the image of the checkout; what `make image` runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from scripts.image.build import REPOSITORY, Wish, build_image
+from tonnage.cli.failure import render_problem
+from tonnage.cli.places import cache_folder
+from tonnage.model.errors import ConfigError
+
+
+def main() -> int:
+    """Build; the exit status."""
+    wish = _wish()
+    started = time.monotonic()
+    print("Building the image (half a minute when nothing is cached):", flush=True)
+    try:
+        built = build_image(wish, lambda line: print(line, flush=True), os.environ)
+    except ConfigError as error:
+        for problem in error.problems:
+            print(render_problem(problem), file=sys.stderr)
+        return error.exit_status
+    print(f"{built.name}\n  {built.digest}")
+    print(f"  {wish.output}: {built.archive_size / 1e6:.1f} MB, {time.monotonic() - started:.0f} s")
+    return 0
+
+
+def _wish() -> Wish:
+    parser = argparse.ArgumentParser(prog="make image", description="Build the image as an OCI archive.")
+    add = parser.add_argument
+    add("--output", type=Path, default=REPOSITORY / "dist/tonnage-image.tar", help="the archive to write")
+    add("--tag", default="", metavar="NAME:TAG", help="[default: tonnage/agent:VERSION]")
+    add("--version", default="", help="what Tonnage says it is [default: the checkout's version]")
+    add("--label", action="append", default=[], metavar="KEY=VALUE", help="one more label; repeatable")
+    add(
+        "--check",
+        action="store_true",
+        help="import everything inside the image again, if nothing changed too",
+    )
+    add("--no-cache", action="store_true", help="make every layer again")
+    options = parser.parse_args()
+    labels = dict(label.split("=", 1) for label in options.label if "=" in label)
+    if len(labels) != len(options.label):
+        parser.error("--label: KEY=VALUE, each key once")
+    return Wish(
+        output=options.output.absolute(),
+        cache=cache_folder(os.environ) / "images",
+        version=options.version,
+        name=options.tag,
+        labels=labels,
+        anew=options.no_cache,
+        check=options.check,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""Build the image: three layers, from what changes rarely to what changes with each release."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from scripts.image.archive import LAYER_TIME, ImageConfig, write_archive
+from scripts.image.base import chosen_base, make_base
+from scripts.image.debian import Apt, require_debian
+from scripts.image.inside import USER_ID
+from scripts.image.store import Assembly, LayerStore
+from scripts.image.trees import Patterns, fingerprint, lines_of
+from scripts.image.wheels import Wheels, staged_source, version_of
+from tonnage.model.errors import ConfigError, Problem
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+IMAGE: Final = "docker.io/tonnage/agent"
+_REFERENCE: Final = re.compile(r"^[a-z0-9]+([._/:-]+[a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$")
+_VERSION: Final = re.compile(r"^[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What image to build and where to. An empty version or name is the checkout's."""
+
+    output: Path
+    cache: Path
+    repository: Path = REPOSITORY
+    version: str = ""
+    name: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    anew: bool = False
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image on the disk: its full name, its manifest's digest, sizes in bytes."""
+
+    name: str
+    digest: str
+    archive_size: int
+    layer_sizes: tuple[int, ...]
+
+
+def build_image(wish: Wish, tell: Callable[[str], None], environment: Mapping[str, str]) -> Built:
+    """Build what is missing and write the archive.
+
+    Raises:
+        ConfigError: with what to do.
+    """
+    version = wish.version or version_of(wish.repository)
+    name = full_name(wish.name or f"{IMAGE}:{version}")
+    if not _VERSION.match(version):
+        raise ConfigError(
+            Problem(f"no version: {version[:40]!r}", "--version", remedy="such as 0.2.0 or 0.2.0rc1")
+        )
+    require_debian()
+    wish.cache.mkdir(parents=True, exist_ok=True)
+    with (wish.cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=wish.cache) as work:
+            assembly = _assembled(wish, version, Path(work), tell)
+            digest = write_archive(
+                wish.output,
+                name=name,
+                layers=assembly.layers,
+                config=_configuration(wish, version, environment),
+            )
+    sizes = tuple(layer.size for layer in assembly.layers)
+    return Built(name, digest, wish.output.stat().st_size, sizes)
+
+
+def _assembled(wish: Wish, version: str, work: Path, tell: Callable[[str], None]) -> Assembly:
+    recipe = wish.repository / "deploy" / "image"
+    left_out = Patterns.of(lines_of(recipe / "left-out.txt"))
+    tell("  looking for Debian's packages ...")
+    apt = Apt(wish.cache / "apt")
+    if warning := apt.refresh():
+        tell(f"  apt-get update: {warning}")
+    base = chosen_base(apt, recipe)
+    wheels = Wheels(wish.repository, base, left_out)
+    requirements = wheels.requirements()
+    source = staged_source(wish.repository, work / "source", version)
+
+    (root := work / "root").mkdir()
+    assembly = Assembly(LayerStore(wish.cache / "layers"), root, tell)
+    # How layers are made and packed is a part of what they are made from.
+    rules = fingerprint(Path(__file__).parent, recipe / "left-out.txt", zlib.ZLIB_RUNTIME_VERSION)
+    packages = ", ".join(f"{package.name} {package.version} {package.digest}" for package in base.packages)
+    key = fingerprint(rules, packages)
+    files = apt.fetch(base.packages)
+    assembly.add("Debian's packages", key, make_base(base, files, left_out), anew=wish.anew)
+    key = fingerprint(key, requirements)
+    assembly.add("dependencies", key, wheels.make_dependencies(requirements, work), anew=wish.anew)
+    key = fingerprint(key, source, recipe / "root")
+    assembly.add("Tonnage", key, wheels.make_tonnage(source, recipe), anew=wish.anew or wish.check)
+    return assembly
+
+
+def full_name(reference: str) -> str:
+    """A reference with its registry, as containerd completes it.
+
+    >>> full_name("tonnage/agent:1.0"), full_name("localhost/agent:1")
+    ('docker.io/tonnage/agent:1.0', 'localhost/agent:1')
+    """
+    if not _REFERENCE.match(reference):
+        raise ConfigError(
+            Problem(f"no image name: {reference[:100]!r}", "--tag", remedy=f"such as {IMAGE}:0.1.0")
+        )
+    first, slash, _ = reference.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return reference
+    return f"docker.io/{reference}" if slash else f"docker.io/library/{reference}"
+
+
+def _configuration(wish: Wish, version: str, environment: Mapping[str, str]) -> ImageConfig:
+    ours = {
+        "org.opencontainers.image.title": "tonnage",
+        "org.opencontainers.image.description": "GPU platform for Kubernetes: node agent and command line",
+        "org.opencontainers.image.version": version,
+        "org.opencontainers.image.licenses": "Apache-2.0",
+    }
+    if revision := _git(wish.repository, "rev-parse", "HEAD"):
+        changed = _git(
+            wish.repository,
+            "status",
+            "--porcelain",
+            "--",
+            "src",
+            "labs",
+            "deploy/image",
+            "uv.lock",
+            "pyproject.toml",
+        )
+        ours["org.opencontainers.image.revision"] = revision + ("-dirty" if changed else "")
+    return ImageConfig(
+        entrypoint=("tonnage",),
+        command=("node",),
+        user=f"{USER_ID}:{USER_ID}",
+        environment={
+            "PATH": "/usr/local/bin:/usr/bin",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+        },
+        labels={**ours, **wish.labels},
+        created=_created(wish.repository, environment),
+    )
+
+
+def _created(repository: Path, environment: Mapping[str, str]) -> int:
+    """The time that the image names: SOURCE_DATE_EPOCH, else the last commit's, else the layers'.
+
+    Source: reproducible-builds.org/specs/source-date-epoch.
+    """
+    said = environment.get("SOURCE_DATE_EPOCH", "") or _git(repository, "log", "-1", "--format=%ct")
+    if said and not (said.isascii() and said.isdigit() and len(said) <= 11):
+        raise ConfigError(
+            Problem(f"no time: {said[:40]!r}", "$SOURCE_DATE_EPOCH", remedy="seconds since 1970")
+        )
+    return int(said) if said else LAYER_TIME
+
+
+def _git(repository: Path, *arguments: str) -> str:
+    """What git says; nothing where there is no checkout or no git."""
+    try:
+        return subprocess.run(
+            ["git", "--no-optional-locks", *arguments], cwd=repository, capture_output=True, text=True, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
