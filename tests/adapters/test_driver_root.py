@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -108,6 +109,19 @@ def driver(devices: int, *, starts: int = 0) -> bytes:
     return shared_object(LIBRARY, functions)
 
 
+def last_segment_end(library: bytes) -> int:
+    """Where the part of an ELF-64 file ends that is loaded; names and tables for debuggers follow."""
+    at, entry, count = struct.unpack_from("<Q14xHH", library, 32)
+    segments = (struct.unpack_from("<8sQ16xQ", library, at + number * entry) for number in range(count))
+    return max(int(offset) + int(length) for _, offset, length in segments)
+
+
+def system_library() -> bytes:
+    """This process's own C library: as large as a driver's."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    return next(Path(line.split()[-1]) for line in maps if "/libc.so" in line).read_bytes()
+
+
 def install(root: Path, library: bytes, folder: str = DEBIAN) -> None:
     """As packages do: a file beside, then renamed, so that one in use stays whole."""
     place = root / folder / LIBRARY
@@ -168,10 +182,22 @@ async def test_a_driver_replaced_before_it_ran_is_loaded_anew(backend: NvmlBacke
     assert len(await problems(backend)) == 3
 
 
+@pytest.mark.parametrize("part", [5_000, 200_000, -5_000])
+async def test_a_library_that_is_just_being_copied_does_not_end_the_process(
+    backend: NvmlBackend, tmp_path: Path, part: int
+) -> None:
+    library = system_library()
+    install(tmp_path, library[: part if part > 0 else last_segment_end(library) + part])
+    with pytest.raises(HardwareError, match="is not whole"):
+        await backend.scan()
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
-        pytest.param(lambda library: library[:100], id="half written"),
+        pytest.param(lambda library: library[:10], id="just begun"),
+        pytest.param(lambda library: library[:100], id="without its table of segments"),
+        pytest.param(lambda library: library[:-100], id="half written"),
         pytest.param(lambda library: b"", id="empty"),
         pytest.param(lambda library: library[:18] + b"\x03\x00" + library[20:], id="of another architecture"),
         pytest.param(lambda library: b"#!/bin/sh\n", id="no library at all"),

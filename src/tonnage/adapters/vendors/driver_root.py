@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import stat
+import struct
 from _ctypes import dlclose
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +31,11 @@ _FOLDERS: Final = (
 )
 """First those where NVIDIA's container toolkit looks, in its order; then where other systems have it."""
 _MOST_LINKS: Final = 40
+_ELF64: Final = b"\x7fELF\x02\x01"
+_ELF_HEADER: Final = struct.Struct("<32sQ14xHH6x")
+"""As far as it matters here: identity, where the table of segments is, its entry's size, their number."""
+_ELF_SEGMENT: Final = struct.Struct("<8sQ16xQ")
+"""As far as it matters here: kind and flags, where it begins in the file, its length there."""
 
 
 class DriverLibrary:
@@ -40,39 +47,36 @@ class DriverLibrary:
         self._stamp = ""
 
     def load(self, nvml: Any) -> None:
-        """Load the library so that the bindings, which ask for it by its name, get this one.
+        """Load the library and give it to the bindings, which look for one by name only if they have none.
 
-        One that was loaded before and has been replaced meanwhile is let go of: its successor would refuse
-        to speak to the new driver. So only call this while the bindings are not initialised.
+        One that was loaded before and has been replaced meanwhile is let go of: it would refuse to speak to
+        the new driver. So only call this while the bindings are not initialised.
 
         Raises:
             OSError: it is not there (yet), or cannot be loaded.
         """
         candidates = {_stamp(file): file for file in found(self._root)}
-        if self._stamp in candidates:
-            return
-        self._unload(nvml)
+        if self._stamp not in candidates:
+            self._unload(nvml)
+            self._loaded, self._stamp = self._first(candidates)
+        nvml.nvmlLib = self._loaded
+
+    def _first(self, candidates: Mapping[str, Path]) -> tuple[ctypes.CDLL, str]:
+        """The first that can be loaded, with its stamp."""
         refusal = OSError(f"no {LIBRARY} under {self._root}")
         for stamp, file in candidates.items():
             try:
-                self._loaded = ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
+                _check_whole(file)
+                return ctypes.CDLL(str(file)), stamp
             except OSError as error:  # of another architecture, or half written: the next may do
                 refusal = error
-                continue
-            self._stamp = stamp
-            return
         raise refusal
 
     def _unload(self, nvml: Any) -> None:
-        if self._loaded is None:
-            return
-        handles = [self._loaded._handle]
-        if nvml.nvmlLib is not None:
-            handles.append(nvml.nvmlLib._handle)
-            nvml.nvmlLib = None  # the bindings look for the library once only, and remember its functions
+        if self._loaded is not None:
+            handle, self._loaded, self._stamp = self._loaded._handle, None, ""
+            nvml.nvmlLib = None
             nvml._nvmlGetFunctionPointer_cache.clear()
-        self._loaded, self._stamp = None, ""
-        for handle in handles:
             dlclose(handle)
 
 
@@ -84,6 +88,34 @@ def found(root: Path) -> Iterator[Path]:
         if file is not None and file not in seen:
             seen.add(file)
             yield file
+
+
+def _check_whole(file: Path) -> None:
+    """Raise OSError for a library that is just being copied: to load it would end this process (SIGBUS).
+
+    Source: the ELF-64 object file format; the other kinds are for the loader to refuse.
+    """
+    with file.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        head = stream.read(_ELF_HEADER.size)
+        if not head.startswith(_ELF64):
+            return
+        needed = _ELF_HEADER.size
+        if len(head) == _ELF_HEADER.size:
+            _, at, entry, count = _ELF_HEADER.unpack(head)
+            needed = at + entry * count
+            stream.seek(at)
+            for segment in _segments(stream.read(entry * count), entry):
+                _, offset, length = _ELF_SEGMENT.unpack_from(segment)
+                needed = max(needed, offset + length)
+    if size < needed:
+        raise OSError(f"{file} is not whole: {size} of {needed} bytes")
+
+
+def _segments(table: bytes, entry: int) -> Iterator[bytes]:
+    for at in range(0, len(table) - _ELF_SEGMENT.size + 1, max(entry, _ELF_SEGMENT.size)):
+        yield table[at : at + _ELF_SEGMENT.size]
 
 
 def _stamp(file: Path) -> str:
