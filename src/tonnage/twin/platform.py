@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.documents.node_gpu_status import node_gpu_status_crd
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET, NAMESPACE, Kind
 from tonnage.wire.objects import Object
 
@@ -16,11 +16,18 @@ CONFIG_MAP_NAME: Final = "device-plugin-config"
 AGENT: Final = "tonnage-agent"
 AGENT_IMAGE: Final = "tonnage/agent"
 
-_FOLDERS: Final = {
-    "device-plugins": "/var/lib/kubelet/device-plugins",
-    "pod-resources": "/var/lib/kubelet/pod-resources",
-    "state": "/var/lib/tonnage",
-}
+_FOLDERS: Final = (
+    ("device-plugins", "/var/lib/kubelet/device-plugins", "Directory"),
+    ("pod-resources", "/var/lib/kubelet/pod-resources", "Directory"),
+    ("state", "/var/lib/tonnage", "DirectoryOrCreate"),
+)
+_HAS_GPU: Final = (
+    "nvidia.com/gpu.present",
+    "feature.node.kubernetes.io/pci-10de.present",
+    "feature.node.kubernetes.io/pci-0302_10de.present",
+    "feature.node.kubernetes.io/pci-0300_10de.present",
+)
+"""Labels of which one says that a node has an NVIDIA GPU; the last three are node feature discovery's."""
 
 
 def platform_objects(
@@ -38,8 +45,12 @@ def platform_objects(
 
 
 def agent_daemon_set(kubeconfig: Path) -> JsonObject:
-    """The DaemonSet of the node agents; it runs on every node with a GPU, whatever its taints."""
+    """The DaemonSet of the node agents, as the Helm chart has it; what the twin does not act on is left out.
+
+    It runs on every node with a GPU, whatever its taints.
+    """
     labels: JsonObject = {"app.kubernetes.io/name": AGENT, "app.kubernetes.io/part-of": "tonnage"}
+    mounts: list[JsonValue] = [{"name": name, "mountPath": path} for name, path, _ in _FOLDERS]
     container: JsonObject = {
         "name": "agent",
         "image": AGENT_IMAGE,
@@ -49,25 +60,32 @@ def agent_daemon_set(kubeconfig: Path) -> JsonObject:
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "KUBECONFIG", "value": str(kubeconfig)},
         ],
-        "volumeMounts": [{"name": name, "mountPath": path} for name, path in _FOLDERS.items()],
+        "volumeMounts": mounts,
+    }
+    pod: JsonObject = {
+        "priorityClassName": "system-node-critical",
+        "terminationGracePeriodSeconds": 15,
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _has_gpu()}},
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [container],
+        "volumes": [
+            {"name": name, "hostPath": {"path": path, "type": kind}} for name, path, kind in _FOLDERS
+        ],
     }
     return {
         "metadata": {"name": AGENT, "namespace": SYSTEM_NAMESPACE, "labels": labels},
         "spec": {
             "selector": {"matchLabels": {"app.kubernetes.io/name": AGENT}},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "nodeSelector": {"nvidia.com/gpu.present": "true"},
-                    "priorityClassName": "system-node-critical",
-                    "tolerations": [{"operator": "Exists"}],
-                    "containers": [container],
-                    "volumes": [
-                        {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
-                        for name, path in _FOLDERS.items()
-                    ],
-                },
-            },
+            "template": {"metadata": {"labels": labels}, "spec": pod},
         },
+    }
+
+
+def _has_gpu() -> JsonObject:
+    """A node selector: any of the labels."""
+    return {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": label, "operator": "In", "values": ["true"]}]} for label in _HAS_GPU
+        ]
     }

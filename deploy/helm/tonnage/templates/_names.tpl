@@ -1,0 +1,54 @@
+{{/* The first part of the names of objects; short enough for what follows it. */}}
+{{- define "tonnage.fullname" -}}
+{{- $name := .Values.nameOverride | default .Chart.Name -}}
+{{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- .Values.fullnameOverride | default $full | trunc 50 | trimSuffix "-" | trimSuffix "." -}}
+{{- end }}
+
+{{- define "tonnage.agent" -}}
+{{ include "tonnage.fullname" . }}-agent
+{{- end }}
+
+{{- define "tonnage.selectorLabels" -}}
+app.kubernetes.io/name: tonnage-agent
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- define "tonnage.labels" -}}
+{{ include "tonnage.selectorLabels" . }}
+app.kubernetes.io/part-of: tonnage
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | quote }}
+{{- end }}
+
+{{- define "tonnage.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "tonnage.agent" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name }}
+{{- end -}}
+{{- end }}
+
+{{- define "tonnage.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end }}
+
+{{/* The ConfigMap that the agent watches, whether the chart makes it, a person does, or nobody. */}}
+{{- define "tonnage.configMap" -}}
+{{ .Values.config.name | default "device-plugin-config" }}
+{{- end }}
+
+{{/* The key of config.map that nodes without the label run; empty when there is none. */}}
+{{- define "tonnage.defaultConfig" -}}
+{{- $map := .Values.config.map -}}
+{{- if .Values.config.default -}}
+{{ .Values.config.default }}
+{{- else if hasKey $map "default" -}}
+default
+{{- else if eq (len $map) 1 -}}
+{{ keys $map | first }}
+{{- end -}}
+{{- end }}

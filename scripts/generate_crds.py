@@ -1,0 +1,49 @@
+"""Writes the chart's CustomResourceDefinitions out of the documents' models; `--check` only compares."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from tonnage.documents.node_gpu_status import node_gpu_status_crd
+from tonnage.model.json import JsonObject
+
+FOLDER: Final = Path(__file__).resolve().parents[1] / "deploy" / "helm" / "tonnage" / "files" / "crds"
+_HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.documents.node_gpu_status.\n"
+
+
+def files() -> dict[Path, str]:
+    """What the folder holds, by path."""
+    crd = node_gpu_status_crd()
+    return {FOLDER / f"{_name(crd)}.yaml": _HEAD + yaml.safe_dump(crd, sort_keys=False, width=110)}
+
+
+def _name(crd: JsonObject) -> str:
+    metadata = crd["metadata"]
+    assert isinstance(metadata, dict)
+    return str(metadata["name"])
+
+
+def main() -> int:
+    """Write the files, or with `--check` say which differ."""
+    wanted = files()
+    there = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
+    stale = sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            print(f"{path} differs from its model; run python scripts/generate_crds.py", file=sys.stderr)
+        return 1 if stale else 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path in stale:
+        if path in wanted:
+            path.write_text(wanted[path], encoding="utf-8")
+        else:
+            path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

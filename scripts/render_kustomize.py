@@ -1,0 +1,98 @@
+"""Writes deploy/kustomize/base out of the Helm chart with its default values; `--check` only compares.
+
+For those without Helm. What only Helm reads is left out.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from scripts.find_helm import helm_binary
+from tonnage.model.errors import ConfigError
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+CHART: Final = ROOT / "deploy" / "helm" / "tonnage"
+BASE: Final = ROOT / "deploy" / "kustomize" / "base"
+RELEASE: Final = "tonnage"
+NAMESPACE: Final = "tonnage-system"
+_HEAD: Final = "# Written by scripts/render_kustomize.py from deploy/helm/tonnage.\n"
+_FOR_HELM: Final = ("app.kubernetes.io/managed-by", "helm.sh/chart", "helm.sh/resource-policy")
+
+
+def files() -> dict[Path, str]:
+    """What the folder holds, by path. Raises ConfigError where there is no Helm."""
+    objects = [namespace(), *(for_kubectl(found) for found in rendered())]
+    texts = {f"{_file_name(found)}.yaml": _dumped(found) for found in objects}
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": list(texts),
+    }
+    texts["kustomization.yaml"] = _dumped(kustomization)
+    return {BASE / name: _HEAD + text for name, text in texts.items()}
+
+
+def rendered() -> list[dict[str, Any]]:
+    """The chart's objects with its default values. Raises ConfigError where there is no Helm."""
+    command = [str(helm_binary(4)), "template", RELEASE, str(CHART), "--namespace", NAMESPACE]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return sorted(filter(None, yaml.safe_load_all(text)), key=_file_name)
+
+
+def for_kubectl(found: dict[str, Any]) -> dict[str, Any]:
+    """The object without what only Helm reads."""
+    metadata = dict(found["metadata"])
+    for field in ("labels", "annotations"):
+        left = {key: value for key, value in metadata.pop(field, {}).items() if key not in _FOR_HELM}
+        if left:
+            metadata[field] = left
+    return {**found, "metadata": metadata}
+
+
+def namespace() -> dict[str, Any]:
+    """The namespace, which the chart leaves to `helm --create-namespace`; hostPath needs the level."""
+    labels = {
+        "app.kubernetes.io/part-of": "tonnage",
+        "pod-security.kubernetes.io/enforce": "privileged",
+    }
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
+
+
+def _file_name(found: dict[str, Any]) -> str:
+    return f"{found['kind'].lower()}-{found['metadata']['name']}"
+
+
+def _dumped(found: dict[str, Any]) -> str:
+    return yaml.safe_dump(found, sort_keys=False, width=110)
+
+
+def main() -> int:
+    """Write the folder, or with `--check` say which files differ."""
+    checking = "--check" in sys.argv[1:]
+    try:
+        wanted = files()
+    except ConfigError as error:
+        print(f"{'not checked: ' if checking else ''}{error}", file=sys.stderr)
+        return 0 if checking else 2
+    there = {path: path.read_text(encoding="utf-8") for path in BASE.glob("*.yaml")}
+    stale = sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))
+    if checking:
+        for path in stale:
+            print(f"{path} differs from the chart; run python -m scripts.render_kustomize", file=sys.stderr)
+        return 1 if stale else 0
+    BASE.mkdir(parents=True, exist_ok=True)
+    for path in stale:
+        if path in wanted:
+            path.write_text(wanted[path], encoding="utf-8")
+        else:
+            path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

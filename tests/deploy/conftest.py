@@ -1,0 +1,21 @@
+"""Helm in both majors, without a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.find_helm import MAJORS
+from support.helm import Helm
+
+
+@pytest.fixture(params=MAJORS, ids=["helm 3", "helm 4"])
+def helm(request: pytest.FixtureRequest, tmp_path: Path) -> Helm:
+    return Helm(request.param, tmp_path)
+
+
+@pytest.fixture
+def helm4(tmp_path: Path) -> Helm:
+    """For what does not depend on Helm's version."""
+    return Helm(4, tmp_path)

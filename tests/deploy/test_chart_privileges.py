@@ -1,0 +1,159 @@
+"""What the agent's pods may do on their node: the least that works, and no value takes it further unsaid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.helm import Helm, Manifest
+from tonnage.twin.platform import AGENT, AGENT_IMAGE, CONFIG_MAP_NAME, SYSTEM_NAMESPACE, agent_daemon_set
+
+PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
+_ABSENT = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "initContainers")
+
+
+def test_the_pod_is_roots_and_nothing_more(helm4: Helm) -> None:
+    pod = helm4.rendered().pod
+    assert [key for key in _ABSENT if key in pod] == []
+    assert pod["securityContext"] == {
+        "runAsUser": 0,
+        "runAsGroup": 0,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert pod["containers"][0]["securityContext"] == {
+        "privileged": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["containers"][0]["ports"][0].keys() == {"name", "containerPort"}, "no host port"
+
+
+def test_privileged_is_asked_for_by_name_and_still_cannot_write_its_image(helm4: Helm) -> None:
+    container = helm4.rendered(PRIVILEGED).container
+    assert container["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    assert [name for name in _env(container) if name.startswith("NVIDIA_")] == []
+
+
+def test_the_runtime_is_asked_for_the_driver(helm4: Helm) -> None:
+    rendered = helm4.rendered("runtimeClassName: nvidia")
+    assert _env(rendered.container) == {
+        "NODE_NAME": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "utility",
+    }
+    assert rendered.pod["runtimeClassName"] == "nvidia"
+    assert "runtimeClassName" not in helm4.rendered().pod
+
+
+KUBELET = "/var/lib/kubelet"
+MOUNTS = {
+    "by default": (
+        "",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+        },
+    ),
+    "kubelet elsewhere, whose plugins stay where they are": (
+        "kubeletRootDir: /data/kubelet/",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": ("/data/kubelet/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+        },
+    ),
+    "a driver container, which may come later": (
+        "nvidiaDriverRoot: /run/nvidia/driver",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+            "/driver-root": (
+                "/run/nvidia/driver",
+                "Directory",
+                {"readOnly": True, "mountPropagation": "HostToContainer"},
+            ),
+        },
+    ),
+    "the host's driver, with every file system below": (
+        "nvidiaDriverRoot: /",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+            "/driver-root": ("/", "Directory", {"readOnly": True, "recursiveReadOnly": "IfPossible"}),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MOUNTS)
+def test_folders_of_the_host(helm4: Helm, case: str) -> None:
+    values, expected = MOUNTS[case]
+    assert _mounts(helm4.rendered(values).pod) == expected
+
+
+def test_the_token_is_mounted_by_the_pod_and_by_nobody_else(helm4: Helm) -> None:
+    rendered = helm4.rendered()
+    assert rendered.one("ServiceAccount")["automountServiceAccountToken"] is False
+    assert rendered.pod["automountServiceAccountToken"] is True
+
+
+def test_nobody_reaches_more_than_the_metrics(helm4: Helm) -> None:
+    reader = "{podSelector: {matchLabels: {app: prometheus}}}"
+    rendered = helm4.rendered(f"networkPolicy: {{metricsFrom: [{reader}], apiServerPorts: [6443]}}")
+    spec = rendered.one("NetworkPolicy")["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert spec["podSelector"] == {
+        "matchLabels": rendered.one("DaemonSet")["spec"]["selector"]["matchLabels"]
+    }
+    assert spec["ingress"] == [
+        {
+            "ports": [{"protocol": "TCP", "port": "metrics"}],
+            "from": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
+        }
+    ]
+    assert spec["egress"] == [{"ports": [{"protocol": "TCP", "port": 6443}]}]
+    assert not helm4.rendered("networkPolicy: {enabled: false}").of("NetworkPolicy")
+
+
+def test_the_twin_installs_what_the_chart_installs(helm4: Helm) -> None:
+    """What the twin does not act on (probes, privileges, limits, account) is the chart's alone."""
+    rendered = helm4.rendered()
+    chart: Manifest = rendered.one("DaemonSet")
+    twin: Manifest = agent_daemon_set(Path("/kubeconfig"))
+    assert (chart["metadata"]["namespace"], chart["metadata"]["name"]) == (SYSTEM_NAMESPACE, AGENT)
+    assert chart["spec"]["updateStrategy"] == twin["spec"]["updateStrategy"]
+    for labels in ("selector", "template"):
+        own = twin["spec"][labels].get("matchLabels") or twin["spec"][labels]["metadata"]["labels"]
+        both = chart["spec"][labels].get("matchLabels") or chart["spec"][labels]["metadata"]["labels"]
+        assert own.items() <= both.items()
+    ours, theirs = rendered.pod, twin["spec"]["template"]["spec"]
+    for field in ("affinity", "tolerations", "priorityClassName", "terminationGracePeriodSeconds", "volumes"):
+        assert ours[field] == theirs[field], field
+    mine, (its,) = rendered.container, theirs["containers"]
+    for field in ("name", "command", "imagePullPolicy"):
+        assert mine[field] == its[field], field
+    assert mine["image"].partition(":")[0] == AGENT_IMAGE
+    assert f"--config-map={SYSTEM_NAMESPACE}/{CONFIG_MAP_NAME}" in mine["args"]
+    assert [(m["name"], m["mountPath"]) for m in mine["volumeMounts"]] == [
+        (m["name"], m["mountPath"]) for m in its["volumeMounts"]
+    ]
+    assert _env(its)["NODE_NAME"] == _env(mine)["NODE_NAME"]
+
+
+def _env(container: Manifest) -> dict[str, object]:
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container["env"]}
+
+
+def _mounts(pod: Manifest) -> dict[str, tuple[str, str, Manifest]]:
+    """(host path, its type, options) by path in the container."""
+    host = {volume["name"]: volume["hostPath"] for volume in pod["volumes"]}
+    result = {}
+    for mount in pod["containers"][0]["volumeMounts"]:
+        options = {key: value for key, value in mount.items() if key not in ("name", "mountPath")}
+        result[mount["mountPath"]] = (host[mount["name"]]["path"], host[mount["name"]]["type"], options)
+    return result

@@ -1,0 +1,142 @@
+"""What the chart refuses, in words: by its schema, and values that do not go together."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from scripts.generate_chart_reference import main as generate_reference
+from scripts.generate_chart_reference import refused
+from support.helm import CHART, RELEASE, Helm
+
+REFUSED = {
+    "a mistyped key": ("nodeSelectr: {a: b}", "nodeSelectr", "not allowed"),
+    "a mistyped key further down": ("image: {tags: v1}", "tags", "not allowed"),
+    "an unquoted version": ("image: {tag: 1.0}", "/image/tag", "got number, want string"),
+    "a tag in the repository": ("image: {repository: 'a/b:v1'}", "/image/repository", "pattern"),
+    "a digest that is none": ("image: {digest: 'sha256:1'}", "/image/digest", "pattern"),
+    "an unknown pull policy": ("image: {pullPolicy: Sometimes}", "/image/pullPolicy", "Always"),
+    "no image": ("image: null", "", "missing property 'image'"),
+    "a label that is no text": ("nodeSelector: {gpu: true}", "/nodeSelector/gpu", "want string"),
+    "an unknown way to the driver": ("access: root", "/access", "'runtime', 'privileged'"),
+    "a driver root that is no path": ("nvidiaDriverRoot: run/nvidia", "/nvidiaDriverRoot", "pattern"),
+    "a configuration that is no text": ("config: {map: {a: {version: v1}}}", "/config/map/a", "want string"),
+    "a configuration that no label can name": ("config: {map: {a b: ''}}", "a b", "pattern"),
+    "a second agent on a node": (
+        "updateStrategy: {rollingUpdate: {maxSurge: 1}}",
+        "/updateStrategy/rollingUpdate/maxSurge",
+        "two agents on one node exclude each other",
+    ),
+    "none may be unavailable": (
+        "updateStrategy: {rollingUpdate: {maxUnavailable: 0}}",
+        "/updateStrategy/rollingUpdate/maxUnavailable",
+        "want 1",
+    ),
+    "a port that is none": ("metrics: {port: 70000}", "/metrics/port", "want 65,535"),
+    "an unknown operator": ("tolerations: [{operator: exists}]", "/tolerations/0/operator", "Exists"),
+    "an amount that is none": ("resources: {limits: {memory: 1 Gi}}", "/resources/limits/memory", "pattern"),
+    "the node's name by hand": (
+        "extraEnv: [{name: NODE_NAME, value: a}]",
+        "/extraEnv/0/name",
+        "failed",
+    ),
+    "rules for nobody": ("networkPolicy: {metricsFrom: [{}]}", "/networkPolicy/metricsFrom/0", "min"),
+}  # fmt: skip
+FITS_NOT = {
+    "two sources of configurations": ("config: {map: {a: b}, name: c}", "keep one of them"),
+    "a default that is not there": (
+        "config: {map: {a: one, b: two}, default: c}",
+        'config.default: "c" is no key of config.map; its keys: a, b',
+    ),
+    "a default in a ConfigMap of one's own": (
+        "config: {name: mine, default: a}",
+        'copy "a" to it in "mine"',
+    ),
+    "two defaults": ("config: {map: {default: one, b: two}, default: b}", "rename it"),
+    "nobody brings the driver's library": ("access: privileged", "nvidiaDriverRoot: with access privileged"),
+    "no account at all": ("serviceAccount: {create: false}", "serviceAccount.name"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_schema_refuses(helm: Helm, case: str) -> None:
+    values, where, why = REFUSED[case]
+    done = helm.attempt("template", RELEASE, CHART, values=values)
+    assert done.returncode != 0
+    assert where in done.stderr, done.stderr
+    assert why in done.stderr, done.stderr
+
+
+def test_lint_refuses_what_template_refuses(helm: Helm) -> None:
+    done = helm.attempt("lint", CHART, values="nodeSelectr: {a: b}")
+    assert done.returncode != 0
+    assert "nodeSelectr" in done.stdout + done.stderr
+
+
+def test_the_schema_reports_every_problem_at_once(helm: Helm) -> None:
+    done = helm.attempt("template", RELEASE, CHART, values="acess: x\nmetrics: {port: 0}\nmps: {root: /run}")
+    assert done.stderr.count("\n- ") == 3
+
+
+@pytest.mark.parametrize(("key", "accepted", "why"), refused(), ids=[row[0] for row in refused()])
+def test_what_tonnage_cannot_honour_is_refused_with_its_reason(
+    helm4: Helm, key: str, accepted: str, why: str
+) -> None:
+    first, *rest = key.split(".")
+
+    def values(value: object) -> str:
+        for part in reversed(rest):
+            value = {part: value}
+        return yaml.safe_dump({first: value})
+
+    done = helm4.attempt("template", RELEASE, CHART, values=values({"enabled": True}))
+    assert done.returncode != 0
+    assert why in done.stderr
+    for text in ["null", *(part.strip("`") for part in accepted.split(", ") if part)]:
+        helm4.run("template", RELEASE, CHART, values=values(json.loads(text)))
+
+
+@pytest.mark.parametrize("case", FITS_NOT)
+def test_values_that_do_not_go_together_are_refused(helm: Helm, case: str) -> None:
+    values, why = FITS_NOT[case]
+    done = helm.attempt("template", RELEASE, CHART, values=values)
+    assert done.returncode != 0
+    assert why in done.stderr
+
+
+def test_they_are_reported_together(helm4: Helm) -> None:
+    values = "access: privileged\nconfig: {map: {a: b}, name: c}\nserviceAccount: {create: false}"
+    done = helm4.attempt("template", RELEASE, CHART, values=values)
+    assert done.stderr.count("\n- ") == 3
+
+
+def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: Helm) -> None:
+    config = (
+        "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
+    )
+    values = {
+        "config": {"map": {"default": config}, "name": "", "default": ""},
+        "compatWithCPUManager": None,
+        "migStrategy": None,
+        "failOnInitError": None,
+        "deviceListStrategy": None,
+        "nvidiaDriverRoot": "/",
+        "runtimeClassName": "nvidia",
+        "image": {"pullPolicy": "IfNotPresent"},
+        "updateStrategy": {"type": "RollingUpdate"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "nodeSelector": {},
+        "resources": {},
+        "priorityClassName": "system-node-critical",
+    }
+    rendered = helm.rendered(yaml.safe_dump(values))
+    assert rendered.one("ConfigMap")["data"] == {"default": config}
+    assert rendered.pod["runtimeClassName"] == "nvidia"
+    assert "--driver-root=/driver-root" in rendered.container["args"]
+
+
+def test_the_page_of_values_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["generate_chart_reference", "--check"])
+    assert generate_reference() == 0
