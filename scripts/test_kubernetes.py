@@ -22,9 +22,11 @@ def main(arguments: Sequence[str], environment: Mapping[str, str], user: int) ->
     """The exit status of pytest, or 1 when what CI needs is not here."""
     everything = user == 0
     if everything:
-        sys.path.insert(0, str(ROOT / "tests"))
+        sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+        from support.images import prepare_images
         from support.own_network import enter_own_network
 
+        prepare_images()
         enter_own_network()
     elif environment.get("CI"):
         print(f"error: CI cannot run {LEFT_OUT}\nremedy: run it as root", file=sys.stderr)

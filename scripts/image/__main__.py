@@ -42,6 +42,7 @@ def _wish() -> Wish:
         action="store_true",
         help="import everything inside the image again, if nothing changed too",
     )
+    add("--offline", action="store_true", help="use what an earlier build fetched")
     add("--no-cache", action="store_true", help="make every layer again")
     options = parser.parse_args()
     labels = dict(label.split("=", 1) for label in options.label if "=" in label)
@@ -55,6 +56,7 @@ def _wish() -> Wish:
         labels=labels,
         anew=options.no_cache,
         check=options.check,
+        offline=options.offline,
     )
 
 

@@ -29,7 +29,11 @@ _VERSION: Final = re.compile(r"^[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)*$
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What image to build and where to. An empty version or name is the checkout's."""
+    """What image to build and where to. An empty version or name is the checkout's.
+
+    `anew` uses no layer of an earlier build, `check` not the last one; `offline` asks no network, so an
+    earlier build must have fetched everything.
+    """
 
     output: Path
     cache: Path
@@ -39,6 +43,7 @@ class Wish:
     labels: Mapping[str, str] = field(default_factory=dict)
     anew: bool = False
     check: bool = False
+    offline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +89,18 @@ def _assembled(wish: Wish, version: str, work: Path, tell: Callable[[str], None]
     left_out = Patterns.of(lines_of(recipe / "left-out.txt"))
     tell("  looking for Debian's packages ...")
     apt = Apt(wish.cache / "apt")
-    if warning := apt.refresh():
+    if not wish.offline and (warning := apt.refresh()):
         tell(f"  apt-get update: {warning}")
     base = chosen_base(apt, recipe)
-    wheels = Wheels(wish.repository, base, left_out)
+    wheels = Wheels(wish.repository, base, left_out, wish.offline)
     requirements = wheels.requirements()
     source = staged_source(wish.repository, work / "source", version)
 
     (root := work / "root").mkdir()
     assembly = Assembly(LayerStore(wish.cache / "layers"), root, tell)
     # How layers are made and packed is a part of what they are made from.
-    rules = fingerprint(Path(__file__).parent, recipe / "left-out.txt", zlib.ZLIB_RUNTIME_VERSION)
+    code = sorted(Path(__file__).parent.glob("*.py"))
+    rules = fingerprint(*code, recipe / "left-out.txt", zlib.ZLIB_RUNTIME_VERSION)
     packages = ", ".join(f"{package.name} {package.version} {package.digest}" for package in base.packages)
     key = fingerprint(rules, packages)
     files = apt.fetch(base.packages)
@@ -173,7 +179,11 @@ def _git(repository: Path, *arguments: str) -> str:
     """What git says; nothing where there is no checkout or no git."""
     try:
         return subprocess.run(
-            ["git", "--no-optional-locks", *arguments], cwd=repository, capture_output=True, text=True, check=True
+            ["git", "--no-optional-locks", *arguments],
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""

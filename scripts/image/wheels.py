@@ -31,6 +31,7 @@ class Wheels:
     repository: Path
     base: Base
     left_out: Patterns
+    offline: bool = False
 
     @property
     def folder(self) -> str:
@@ -80,7 +81,7 @@ class Wheels:
         program = str(beside) if beside.is_file() else "uv"
         try:
             answer = subprocess.run(
-                [program, *arguments],
+                [program, *arguments, *(("--offline",) if self.offline else ())],
                 cwd=self.repository,
                 capture_output=True,
                 text=True,
@@ -94,7 +95,8 @@ class Wheels:
                     f"uv {arguments[0]} failed",
                     str(self.repository),
                     answer.stderr.strip()[-1500:],
-                    "a network that reaches the package index, or your own in UV_DEFAULT_INDEX",
+                    "a network that reaches the package index, or your own in UV_DEFAULT_INDEX"
+                    + ("; this build was told to use none: make image first" if self.offline else ""),
                 )
             )
         return answer.stdout

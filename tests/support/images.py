@@ -12,9 +12,17 @@ from typing import Final
 from scripts.image.archive import ImageConfig, pack_layer, write_archive
 from scripts.image.build import Wish, build_image
 from scripts.image.debian import Apt, require_debian, unpack
+from support.own_network import is_own_network
 from tonnage.cli.places import cache_folder
 
 BUSYBOX: Final = "docker.io/tonnage-test/busybox:1"
+
+
+def prepare_images() -> None:
+    """Fetch all that the images need, while there is a network: the suite's own has no way out."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        busybox_archive(Path(folder))
+        agent_archive(Path(folder))
 
 
 def busybox_archive(folder: Path) -> str:
@@ -56,6 +64,7 @@ def agent_archive(folder: Path, *, version: str = "") -> str:
         output=folder / f"agent-{version or 'checkout'}.tar",
         cache=cache_folder(os.environ) / "images",
         version=version,
+        offline=is_own_network(),
     )
     return build_image(wish, print, os.environ).name
 
