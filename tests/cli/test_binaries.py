@@ -20,7 +20,8 @@ from tonnage.cli.binaries import (
 )
 from tonnage.model.errors import ConfigError
 
-MODULES = Path(__file__).resolve().parents[1] / "kubernetes" / "modules"
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ROOT / "tests" / "kubernetes" / "modules"
 
 
 def _put(folder: Path, *names: str) -> Path:
@@ -144,3 +145,18 @@ def test_the_modules_pin_the_container_runtime_of_the_table(module: RuntimeModul
     tools = text[text.index("tool ") :].split()
     assert {tool.rpartition("/")[2] for tool in tools if tool.startswith(path)} == set(module.programs)
     assert f"{path} v{module.version} h1:" in (folder / "go.sum").read_text()
+
+
+def test_the_page_names_the_versions_and_programs_of_the_table() -> None:
+    page = (ROOT / "docs" / "how-to" / "run-on-genuine-kubernetes.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    etcd = re.search(
+        r"^\tgo\.etcd\.io/etcd/server/v3 v(\S+)", (MODULES / "1.35" / "go.mod").read_text(), re.M
+    )
+    assert etcd is not None
+    (control_plane,) = (row for row in rows if "`etcd`" in row)
+    assert f"Kubernetes {PATCHES['1.35']}, etcd {etcd[1]} " in control_plane
+    for module in RUNTIME:
+        (row,) = (row for row in rows if f"| `{module.programs[0]}`" in row)
+        assert f" {module.version} |" in row
+        assert all(f"`{program}`" in row for program in module.programs)
