@@ -151,7 +151,7 @@ def test_the_page_names_the_versions_and_programs_of_the_table() -> None:
     page = (ROOT / "docs" / "how-to" / "run-on-genuine-kubernetes.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     etcd = re.search(
-        r"^\tgo\.etcd\.io/etcd/server/v3 v(\S+)", (MODULES / "1.35" / "go.mod").read_text(), re.M
+        r"^\tgo\.etcd\.io/etcd/server/v3 v(\S+)", (MODULES / "1.35" / "go.mod").read_text(), re.MULTILINE
     )
     assert etcd is not None
     (control_plane,) = (row for row in rows if "`etcd`" in row)
