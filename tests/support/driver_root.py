@@ -80,6 +80,19 @@ class Driver:
     def recover(self, slot: int) -> None:
         self.become(self.state.with_gpu(replace(self.state.gpu(slot), lost=False)))
 
+    def plug(self, gpu: FakeGpu) -> None:
+        """Put a GPU into its slot; the kernel shows it, too."""
+        _pci(self.root / "sys/bus/pci/devices" / _address(gpu), gpu)
+        self.become(self.state.with_gpu(gpu))
+        _proc(self.root / "proc/driver", self.state)
+
+    def pull(self, slot: int) -> None:
+        """Take the GPU out of its slot."""
+        address = _address(self.state.gpu(slot))
+        shutil.rmtree(self.root / "sys/bus/pci/devices" / address)
+        shutil.rmtree(self.root / "proc/driver/nvidia/gpus" / address)
+        self.become(self.state.without(slot))
+
     def unload(self) -> None:
         """The kernel module goes."""
         self.file.unlink()

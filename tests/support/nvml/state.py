@@ -23,7 +23,7 @@ _ARCHITECTURES: Final = {"turing": 6, "ampere": 7, "ada-lovelace": 8, "hopper": 
 _MULTIPROCESSORS: Final = {"7.5": 40, "8.0": 108, "8.9": 142, "9.0": 132, "10.0": 148}
 _SLICE_MULTIPROCESSORS: Final = {"8.0": 14, "9.0": 16, "10.0": 18}
 _NVLINK_VERSIONS: Final = {"8.0": 4, "9.0": 6, "10.0": 7}
-_PROFILES: Final = {"1g": 0, "2g": 1, "3g": 2, "4g": 3, "7g": 4, "1g+me": 7, "2g+me": 8, "1g.double": 9}
+PROFILES: Final = {"1g": 0, "2g": 1, "3g": 2, "4g": 3, "7g": 4, "1g+me": 7, "2g+me": 8, "1g.double": 9}
 """NVML's numbers of GPU instance profiles."""
 _AT_REST: Final = """
     vbios 96.00.74.00.01  part-number 900-21010-0000-000  pci-subsystem-id 0x10de  pci-class 0x0302
@@ -286,6 +286,6 @@ def _instances(gpu: FakeGpu) -> Iterator[str]:
     for mig in gpu.migs:
         if mig.gi not in seen:
             seen.add(mig.gi)
-            yield f"gi {gpu.slot} {mig.gi} {_PROFILES[mig.profile]} {mig.start}"
+            yield f"gi {gpu.slot} {mig.gi} {PROFILES[mig.profile]} {mig.start}"
         profile = _SLICES[mig.slices or int(mig.profile[0])]
         yield f"ci {gpu.slot} {mig.gi} {mig.ci} {profile} {gpu.mig_uuid(mig)}"
