@@ -48,6 +48,9 @@ lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/generate_protos.py --check
+	@$(BIN)/python scripts/generate_crds.py --check
+	@$(BIN)/python scripts/generate_chart_reference.py --check
+	@$(BIN)/python -m scripts.render_kustomize --check
 	@$(BIN)/python scripts/size_report.py
 
 format: .venv/ready ## Rewrite the code in the project's format

@@ -1,0 +1,143 @@
+"""A release's life with unmodified Helm against the twin's API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.find_helm import MAJORS
+from support.helm import CHART, NAMESPACE, RELEASE, Helm
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.ports import KubernetesApi
+from tonnage.documents.node_gpu_status import GROUP, PLURAL
+from tonnage.model.errors import ApiError
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.pki import Authority
+from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET
+from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
+
+CRD = f"{PLURAL}.{GROUP}"
+SHARED = "config: {map: {default: 'version: v1'}}\nimage: {tag: next}"
+
+
+class Cluster:
+    """The twin's API server and a Helm that speaks to it."""
+
+    def __init__(self, api: KubernetesApi, helm: Helm) -> None:
+        self.api = api
+        self._helm = helm
+
+    async def helm(self, *arguments: str | Path, values: str = "") -> str:
+        """What it prints; the twin's objects are merged on the client: server-side apply is not served."""
+        return await asyncio.to_thread(self._helm.run, *self._flags(*arguments), values=values)
+
+    async def refused(self, *arguments: str | Path) -> str:
+        """What Helm says when it fails."""
+        done = await asyncio.to_thread(self._helm.attempt, *self._flags(*arguments))
+        assert done.returncode != 0
+        return done.stderr
+
+    def _flags(self, *arguments: str | Path) -> tuple[str | Path, ...]:
+        """Helm 4 applies on the server unless it is told not to."""
+        writes = arguments[0] in ("install", "upgrade", "rollback")
+        return (*arguments, "--server-side=false") if self._helm.major == 4 and writes else arguments
+
+    async def image(self) -> str:
+        found: Any = await self.api.get(DAEMON_SET, "tonnage-agent", NAMESPACE)
+        return str(found.spec.template["spec"]["containers"][0]["image"])
+
+    async def has_config(self) -> bool:
+        try:
+            await self.api.get(CONFIG_MAP, "device-plugin-config", NAMESPACE)
+        except ApiError:
+            return False
+        return True
+
+    async def releases(self) -> list[str]:
+        listed = json.loads(await self.helm("list", "--all-namespaces", "--output", "json"))
+        return [f"{release['name']} {release['status']}" for release in listed]
+
+
+@pytest.fixture(params=MAJORS, ids=["helm 3", "helm 4"])
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    clock = SystemClock()
+    server = ApiServer(clock)
+    endpoint = await server.start(Authority.generate(clock.now()))
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.touch(mode=0o600)
+    kubeconfig.write_text(kubeconfig_text(endpoint))
+    yield Cluster(server.local(), Helm(request.param, tmp_path, kubeconfig))
+    await server.stop()
+
+
+IN = ("--namespace", NAMESPACE)
+
+
+async def test_install_upgrade_rollback_uninstall(cluster: Cluster) -> None:
+    notes = await cluster.helm("install", RELEASE, CHART, *IN, "--create-namespace")
+    assert "rollout status daemonset/tonnage-agent" in notes
+    first = await cluster.image()
+    assert not await cluster.has_config()
+
+    await cluster.helm("upgrade", RELEASE, CHART, *IN, values=SHARED)
+    assert (await cluster.image()).endswith(":next")
+    assert await cluster.has_config()
+
+    await cluster.helm("rollback", RELEASE, "1", *IN)
+    assert await cluster.image() == first
+    assert not await cluster.has_config()
+    assert await cluster.releases() == ["tonnage deployed"]
+
+    await cluster.helm("uninstall", RELEASE, *IN)
+    assert await cluster.releases() == []
+    assert not (await cluster.api.list(DAEMON_SET)).items
+    assert (await cluster.api.get(CUSTOM_RESOURCE, CRD)).metadata.name == CRD, "statuses outlive the release"
+
+
+async def test_the_definition_is_upgraded_and_rolled_back_with_the_release(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    older = tmp_path / "older"
+    shutil.copytree(CHART, older)
+    file = older / "files" / "crds" / f"{CRD}.yaml"
+    file.write_text(file.read_text().replace("- ngs\n", "- before\n"))
+
+    async def short_names() -> list[str]:
+        found: Any = await cluster.api.get(CUSTOM_RESOURCE, CRD)
+        return list(found.spec["names"]["shortNames"])
+
+    await cluster.helm("install", RELEASE, older, *IN, "--create-namespace")
+    assert await short_names() == ["before"]
+    await cluster.helm("upgrade", RELEASE, CHART, *IN)
+    assert await short_names() == ["ngs"]
+    await cluster.helm("rollback", RELEASE, "1", *IN)
+    assert await short_names() == ["before"]
+
+
+async def test_what_was_uninstalled_is_installed_again(cluster: Cluster) -> None:
+    for _ in range(2):
+        await cluster.helm("install", RELEASE, CHART, *IN, "--create-namespace")
+        await cluster.helm("uninstall", RELEASE, *IN)
+
+
+async def test_a_definition_of_another_release_is_taken_over_when_asked(cluster: Cluster) -> None:
+    await cluster.helm("install", RELEASE, CHART, *IN, "--create-namespace")
+    await cluster.helm("uninstall", RELEASE, *IN)
+    other = ("install", "gpus", CHART, "--namespace", "gpus", "--create-namespace")
+    assert f'CustomResourceDefinition "{CRD}"' in await cluster.refused(*other)
+    await cluster.helm(*other, "--take-ownership")
+    assert await cluster.releases() == ["gpus deployed"]
+
+
+async def test_the_notes_say_when_the_namespace_refuses_the_pods(cluster: Cluster) -> None:
+    labels: Any = {"pod-security.kubernetes.io/enforce": "baseline"}
+    await cluster.api.create(NAMESPACE_KIND, {"metadata": {"name": NAMESPACE, "labels": labels}})
+    notes = await cluster.helm("install", RELEASE, CHART, *IN)
+    assert "pod-security.kubernetes.io/enforce=privileged" in notes

@@ -1,0 +1,157 @@
+"""What the chart's roles grant is what the agent asks for, no more and no less."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from support.helm import NAMESPACE, Helm, Rendered
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.ports import KubernetesApi
+from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.platform import CONFIG_MAP_NAME, platform_objects
+from tonnage.wire.kinds import CONFIG_MAP, DAEMON_SET, EVENT, NODE, NODE_GPU_STATUS, Kind
+
+NODE_NAME = "gpu-0"
+PATIENCE_S = 30.0
+
+
+class Right(NamedTuple):
+    """`namespace` is empty for all, `name` where a role names none."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+
+class Witness:
+    """A KubernetesApi that remembers what was asked of it, as RBAC sees it."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api: Any = api
+        self.asked: set[tuple[Right, str]] = set()
+        """With the field selector."""
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(kind: Kind[Any], *arguments: Any, **options: Any) -> Any:
+            selector = options.get("field_selector", "")
+            named = re.fullmatch(r"metadata\.name=(.+)", selector)
+            resource = "/".join(filter(None, (kind.plural, options.get("subresource", ""))))
+            namespace = options.get("namespace") or ""
+            right = Right(method, kind.group, resource, namespace, named[1] if named else "")
+            self.asked.add((right, selector))
+            return getattr(self._api, method)(kind, *arguments, **options)
+
+        return call
+
+
+@pytest.fixture
+async def witness() -> AsyncIterator[Witness]:
+    """An agent on a cluster with Tonnage's objects, through everything that makes it call."""
+    clock = SystemClock()
+    api = ApiServer(clock).local()
+    for kind, namespace, body in platform_objects({"default": "version: v1"}, Path("/none")):
+        if kind is not DAEMON_SET:
+            await api.create(kind, body, namespace=namespace)
+    await api.create(NODE, {"metadata": {"name": NODE_NAME}})
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    (folder / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: T4}\n")
+    witness = Witness(api)
+    options = AgentOptions(NODE_NAME, f"scenario:{folder / 'hardware.yaml'}", folder)
+    agent = asyncio.create_task(run_agent(options, api=witness, clock=clock))
+    try:
+        for text in ("a: 1", "version: v1") * 2:  # what is said again is counted on its Event
+            before = await _told(api)
+            patch: JsonObject = {"data": {"default": text}}
+            await api.patch(CONFIG_MAP, CONFIG_MAP_NAME, patch, namespace=NAMESPACE)
+            await _until(lambda before=before: _grew(api, before))  # type: ignore[misc]
+        await _until(lambda: _published(api))
+        yield witness
+    finally:
+        agent.cancel()
+        await asyncio.gather(agent, return_exceptions=True)
+        shutil.rmtree(folder)
+
+
+async def _told(api: KubernetesApi) -> int:
+    return sum(event.count for event in (await api.list(EVENT)).items)
+
+
+async def _grew(api: KubernetesApi, before: int) -> bool:
+    return await _told(api) > before
+
+
+async def _published(api: KubernetesApi) -> bool:
+    return bool((await api.list(NODE_GPU_STATUS)).items)
+
+
+async def _until(holds: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await holds():  # noqa: ASYNC110 - the answer is the cluster's, not an event here
+            await asyncio.sleep(0.02)
+
+
+async def test_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness) -> None:
+    needed = set()
+    for right, _ in witness.asked:
+        whole = right.group == "" and right.resource in ("nodes", "pods")
+        needed.add(right._replace(name="") if whole or not right.name else right)
+    assert granted(helm4.rendered()) == needed
+
+
+async def test_the_agent_asks_for_its_own_node_alone(witness: Witness) -> None:
+    selectors = {right.resource: selector for right, selector in witness.asked if selector}
+    assert selectors == {
+        "nodes": f"metadata.name={NODE_NAME}",
+        "pods": f"spec.nodeName={NODE_NAME}",
+        "configmaps": f"metadata.name={CONFIG_MAP_NAME}",
+    }
+
+
+def test_every_role_is_bound_to_the_agents_account_alone(helm4: Helm) -> None:
+    rendered = helm4.rendered()
+    account = rendered.one("ServiceAccount")["metadata"]
+    bound = set()
+    for binding in (*rendered.of("RoleBinding"), *rendered.of("ClusterRoleBinding")):
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+        ]
+        bound.add(
+            (binding["roleRef"]["kind"], binding["metadata"].get("namespace"), binding["roleRef"]["name"])
+        )
+    roles = (*rendered.of("Role"), *rendered.of("ClusterRole"))
+    assert bound == {
+        (role["kind"], role["metadata"].get("namespace"), role["metadata"]["name"]) for role in roles
+    }
+    assert rendered.pod["serviceAccountName"] == account["name"]
+
+
+def test_no_roles_and_no_account_when_they_are_somebody_elses(helm4: Helm) -> None:
+    rendered = helm4.rendered("serviceAccount: {create: false, name: theirs}\nrbac: {create: false}")
+    kinds = {found["kind"] for found in rendered}
+    assert not {kind for kind in kinds if "Role" in kind or kind == "ServiceAccount"}
+    assert rendered.pod["serviceAccountName"] == "theirs"
+
+
+def granted(rendered: Rendered) -> set[Right]:
+    """Every right of every role, one by one."""
+    return {
+        Right(verb, group, resource, role["metadata"].get("namespace", ""), name)
+        for role in (*rendered.of("Role"), *rendered.of("ClusterRole"))
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
