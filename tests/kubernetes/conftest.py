@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from support.genuine_cluster import GenuineCluster, genuine_cluster
-from support.images import busybox_archive
+from support.images import agent_archive, busybox_archive
+from support.installed_agent import InstalledAgent, installed_agent
+from tonnage import __version__
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +21,29 @@ def cluster() -> Iterator[GenuineCluster]:
         busybox_archive(Path(folder))
         with genuine_cluster(Path(folder), images=[Path(folder, "busybox.tar")]) as cluster:
             yield cluster
+
+
+@pytest.fixture(scope="session")
+def agent_version(cluster: GenuineCluster) -> str:
+    """The checkout's; the node has the image."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        agent_archive(Path(folder))
+        cluster.node.import_image(Path(folder, "agent-checkout.tar"))
+    return __version__
+
+
+@pytest.fixture(scope="session")
+def next_version(cluster: GenuineCluster, agent_version: str) -> str:
+    """One that follows it, of the same sources; the node has the image."""
+    version = f"{agent_version}.post1"
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        agent_archive(Path(folder), version=version)
+        cluster.node.import_image(Path(folder, f"agent-{version}.tar"))
+    return version
+
+
+@pytest.fixture(scope="module")
+def agent(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAgent]:
+    """With two GPUs. Leave it as you found it: whole GPUs, no pods of yours."""
+    with installed_agent(cluster, agent_version) as agent:
+        yield agent

@@ -59,6 +59,10 @@ class GenuineCluster:
         body = {"apiVersion": "v1", "kind": "List", "items": objects}
         self.kubectl("apply", "-f", "-", standard_input=json.dumps(body))
 
+    def inside(self, pod: str, *command: str) -> str:
+        """What a command in a pod of namespace default prints; AssertionError when it fails."""
+        return self.kubectl("exec", pod, "--", *command)
+
     def phase(self, pod: str, namespace: str = "default") -> str:
         """Of a pod; empty when there is none."""
         return str(self.get("pod", pod, "-n", namespace).get("status", {}).get("phase", ""))

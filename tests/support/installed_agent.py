@@ -1,0 +1,141 @@
+"""The agent installed on a genuine node as a person does it: image, chart, and a driver with GPUs for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.find_helm import Major
+from support.driver_root import Driver
+from support.genuine_cluster import GenuineCluster
+from support.genuine_node import NODE_NAME, until
+from support.helm import CHART, NAMESPACE, RELEASE, Helm
+from support.images import BUSYBOX
+from support.nvml.state import DriverState, FakeGpu
+
+AGENT: Final = "tonnage-agent"
+CONFIG_MAP: Final = "device-plugin-config"
+DRIVER_ROOT: Final = "/opt/nvidia/driver"
+"""On the node. Not below /run, which is made anew whenever the node boots."""
+GPU: Final = "nvidia.com/gpu"
+MAJOR: Final = 195
+"""Of NVIDIA's device nodes. Nothing answers there: who may open one is told ENXIO, who may not EPERM."""
+TWO_GPUS: Final = DriverState((FakeGpu(0, "A100-40"), FakeGpu(1, "A100-40")))
+_PATIENCE: Final = ("--wait", "--timeout", "90s")
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledAgent:
+    """A release of the chart. `driver` is what the agent sees, to be changed at any time."""
+
+    cluster: GenuineCluster
+    helm: Helm
+    driver: Driver
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """Of the GPUs, in the driver's order."""
+        return tuple(gpu.identity for gpu in self.driver.state.gpus)
+
+    def upgrade(self, version: str, values: Mapping[str, object] | None = None) -> None:
+        """Install, or upgrade to, the image of that version, and wait until the agent is ready."""
+        image = {"tag": version, "pullPolicy": "Never"}
+        given = {"nvidiaDriverRoot": DRIVER_ROOT, "crds": {"keep": False}, "image": image, **(values or {})}
+        where = ("--namespace", NAMESPACE, "--create-namespace")
+        self.helm.run("upgrade", "--install", RELEASE, CHART, *where, *_PATIENCE, values=json.dumps(given))
+
+    def rollback(self) -> None:
+        """Back to the revision before, and wait until its agent is ready."""
+        self.helm.run("rollback", RELEASE, "--namespace", NAMESPACE, *_PATIENCE)
+
+    def configure(self, text: str = "") -> None:
+        """The device-plugin configuration of every node; without text whole GPUs."""
+        metadata = {"name": CONFIG_MAP, "namespace": NAMESPACE}
+        data = {"default": text} if text else {}
+        self.cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+    def pod(self) -> Any:
+        """The agent's pod, whole; ValueError unless just one is there that is not ending."""
+        pods = self.cluster.get("pods", "-n", NAMESPACE, "-l", f"app.kubernetes.io/name={AGENT}")["items"]
+        (pod,) = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return pod
+
+    def log(self) -> str:
+        """What the agent has said since its container started."""
+        return self.cluster.kubectl("logs", "-n", NAMESPACE, self.pod()["metadata"]["name"])
+
+    def status(self) -> Any:
+        """The `status` of the node's NodeGPUStatus; empty when there is none."""
+        return self.cluster.get("nodegpustatus", NODE_NAME).get("status", {})
+
+    def holders(self) -> dict[tuple[str, str], set[str]]:
+        """By that status: the ids that each (namespace, pod) has."""
+        held: dict[tuple[str, str], set[str]] = {}
+        for device in self.status()["devices"]:
+            for holder in device["holders"]:
+                held.setdefault((holder["namespace"], holder["pod"]), set()).update(holder["ids"])
+        return held
+
+
+@contextmanager
+def installed_agent(
+    cluster: GenuineCluster,
+    version: str,
+    *,
+    state: DriverState = TWO_GPUS,
+    values: Mapping[str, object] | None = None,
+    helm: Major = 4,
+) -> Iterator[InstalledAgent]:
+    """The agent from the chart and an image that the node has; its GPUs are there to be asked for.
+
+    `values` take the place of whole keys of the chart's. Afterwards all is as before, but for kubelet's
+    memory of resources: it goes on saying 0 of them for a while.
+    """
+    root = cluster.node.root
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as home:
+        driver = Driver(root.at(DRIVER_ROOT), state)
+        agent = InstalledAgent(cluster, Helm(helm, Path(home), cluster.kubeconfig), driver)
+        nodes = _make_device_nodes(root.at("/dev"), state)
+        try:
+            agent.upgrade(version, values)
+            until(lambda: cluster.allocatable(GPU) == len(state.gpus))
+            yield agent
+        finally:
+            agent.helm.attempt("uninstall", RELEASE, "--namespace", NAMESPACE, *_PATIENCE)
+            cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+            for path in (*nodes, root.at("/var/lib/tonnage"), driver.root):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def gpu_pod(name: str, count: int = 1, *, resource: str = GPU, restart: str = "Always") -> dict[str, object]:
+    """A pod of namespace default that asks for so many and sleeps; for none when `count` is 0."""
+    limits = {resource: count} if count else {}
+    container = {
+        "name": "main",
+        "image": BUSYBOX,
+        "imagePullPolicy": "Never",
+        "resources": {"limits": limits},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "restartPolicy": restart, "terminationGracePeriodSeconds": 0},
+    }
+
+
+def _make_device_nodes(folder: Path, state: DriverState) -> list[Path]:
+    """As the driver makes them: one for each GPU and one for all."""
+    minors = {"nvidiactl": 255, **{f"nvidia{gpu.minor_number}": gpu.minor_number for gpu in state.gpus}}
+    for name, minor in minors.items():
+        os.mknod(folder / name, stat.S_IFCHR | 0o666, os.makedev(MAJOR, minor))
+        (folder / name).chmod(0o666)  # the mask of this process counts above
+    return [folder / name for name in minors]
