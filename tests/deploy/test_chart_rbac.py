@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support.helm import NAMESPACE, Helm, Rendered
+from support.helm import CHART, NAMESPACE, Helm, Rendered
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.main import AgentOptions, run_agent
@@ -142,6 +142,17 @@ def test_no_roles_and_no_account_when_they_are_somebody_elses(helm4: Helm) -> No
     kinds = {found["kind"] for found in rendered}
     assert not {kind for kind in kinds if "Role" in kind or kind == "ServiceAccount"}
     assert rendered.pod["serviceAccountName"] == "theirs"
+
+
+def test_the_page_on_installing_has_every_right(helm4: Helm) -> None:
+    page = (CHART.parents[2] / "docs" / "how-to" / "install.md").read_text()
+    page = page.partition("\n## What is granted")[2].partition("\nOn the node")[0]
+    rows = re.findall(r"^\| `([a-z/]+)` \| ([a-z, ]+) \| ([^|]+) \|", page, re.MULTILINE)
+    told = {(resource, verb, where) for resource, verbs, where in rows for verb in verbs.split(", ")}
+    places = {"": "cluster", "default": "namespace `default`", NAMESPACE: "the release's namespace, one name"}
+    assert told == {
+        (right.resource, right.verb, places[right.namespace]) for right in granted(helm4.rendered())
+    }
 
 
 def granted(rendered: Rendered) -> set[Right]:
