@@ -52,8 +52,10 @@ def main() -> int:
     if unknown := sorted(set(named) - {*everything, *GROUPS}):
         parser.error(f"unknown: {', '.join(unknown)}")
     programs = [program for name in named for program in GROUPS.get(name, (name,))] or everything
-    # As Ctrl-C does: end the compilers, keep what is ready, leave no caches.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            # As Ctrl-C does: end the compilers, keep what is ready, leave no caches.
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         if not os.environ.get(FOLDER_VARIABLE):
             build_missing(modules(os.environ, chosen_minor(os.environ)), programs, os.environ)

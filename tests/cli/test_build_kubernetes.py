@@ -68,8 +68,10 @@ class Bench:
         self.environment.pop("TONNAGE_KUBERNETES_BIN", None)
 
     def start(self, *programs: str, **environment: str) -> subprocess.Popen[str]:
+        # Who runs the tests in the background hands ignored signals on.
+        heeding = ["env", "--default-signal=HUP,INT,TERM"]
         return subprocess.Popen(
-            [sys.executable, "-m", "scripts.build_kubernetes", *programs],
+            [*heeding, sys.executable, "-m", "scripts.build_kubernetes", *programs],
             cwd=ROOT,
             env={**self.environment, **environment},
             stdout=subprocess.PIPE,
@@ -157,7 +159,9 @@ def test_one_that_fails_does_not_keep_the_others_from_their_place(bench: Bench) 
     assert failed.stderr.count("error:") == 1
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["ended", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["ended", "Ctrl-C", "left"]
+)
 def test_what_is_linked_when_it_is_interrupted_stays(bench: Bench, how: signal.Signals) -> None:
     with bench.start("bridge", "loopback", FAKE_HANG="loopback") as process:
         assert process.stdout is not None
