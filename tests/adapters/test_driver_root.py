@@ -139,8 +139,8 @@ async def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     made = NvmlBackend(SystemClock(), driver_root=tmp_path)
     yield made
     await made.close()
-    assert made._driver is not None
-    made._driver._unload(pynvml)
+    assert made._session._driver is not None
+    made._session._driver._unload(pynvml)
 
 
 async def problems(backend: NvmlBackend) -> list[str]:
@@ -166,12 +166,13 @@ async def test_a_library_that_comes_before_its_kernel_module_is_tried_again(
     for _ in range(2):
         with pytest.raises(HardwareError, match="Driver Not Loaded"):
             await backend.scan()
-    loaded = backend._driver and backend._driver._loaded
+    library = backend._session._driver
+    assert library is not None
+    loaded = library._loaded
     assert loaded is not None
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {"nvmlInitWithFlags": lambda _flags: 0})
     assert await problems(backend) == ["device 0"]
-    assert backend._driver is not None
-    assert backend._driver._loaded is loaded, "the same file is not loaded twice"
+    assert library._loaded is loaded, "the same file is not loaded twice"
 
 
 async def test_a_driver_replaced_before_it_ran_is_loaded_anew(backend: NvmlBackend, tmp_path: Path) -> None:

@@ -1,19 +1,20 @@
-"""One suite over every DeviceBackend: pretended devices, and NVML's real bindings over a fake library."""
+"""One suite over every DeviceBackend: pretended devices, and NVML's own bindings over a pretended driver."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import pynvml
 import pytest
 
+from support.driver_root import Driver
+from support.nvml.bindings import fresh_bindings
+from support.nvml.state import DriverState, FakeGpu, Rule
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import DeviceBackend
 from tonnage.adapters.vendors.nvml import NvmlBackend
@@ -26,94 +27,14 @@ PATIENCE_S = 20.0
 MODEL = gpu_models()["H100-80"]
 
 
-class FakeNvml:
-    """Stands where pynvml keeps its CDLL: functions by name, ctypes arguments, return codes."""
-
-    def __init__(self, count: int) -> None:
-        self.uuids = [f"GPU-{i}" for i in range(count)]
-        self.lost: set[int] = set()
-        self.present = True
-        self.hang = threading.Event()
-        self.hang.set()
-        self.xids: list[tuple[int, int]] = []
-        self.struck = threading.Event()
-        self.unsupported: set[str] = {"nvmlDeviceGetPowerUsage"}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("nvmlDeviceGet") and name in self.unsupported:
-            return lambda *_args: pynvml.NVML_ERROR_NOT_SUPPORTED
-        method = getattr(type(self), f"do_{name}", None)
-        if method is None:
-            raise AttributeError(name)
-        return lambda *args: method(self, *args) or pynvml.NVML_SUCCESS
-
-    def _device(self, handle: Any) -> int:
-        return int(ctypes.cast(handle, ctypes.c_void_p).value or 0) - 1
-
-    def do_nvmlInitWithFlags(self, _flags: Any) -> int:  # noqa: N802 - names of the library
-        return 0 if self.present else pynvml.NVML_ERROR_DRIVER_NOT_LOADED
-
-    def do_nvmlDeviceGetCount_v2(self, count: Any) -> int:  # noqa: N802
-        self.hang.wait(PATIENCE_S)
-        count._obj.value = len(self.uuids)
-        return 0 if self.present else pynvml.NVML_ERROR_DRIVER_NOT_LOADED
-
-    def do_nvmlDeviceGetHandleByIndex_v2(self, index: Any, handle: Any) -> int:  # noqa: N802
-        if index.value in self.lost:
-            return int(pynvml.NVML_ERROR_GPU_IS_LOST)
-        ctypes.cast(ctypes.byref(handle._obj), ctypes.POINTER(ctypes.c_void_p))[0] = index.value + 1
-        return 0
-
-    def do_nvmlDeviceGetUUID(self, handle: Any, text: Any, _size: Any) -> None:  # noqa: N802
-        text.value = self.uuids[self._device(handle)].encode()
-
-    def do_nvmlDeviceGetName(self, _handle: Any, text: Any, _size: Any) -> None:  # noqa: N802
-        text.value = MODEL.product.encode()
-
-    def do_nvmlDeviceGetMemoryInfo(self, _handle: Any, info: Any) -> None:  # noqa: N802
-        info._obj.total, info._obj.used = MODEL.memory_mib << 20, 7 << 20
-
-    def do_nvmlDeviceGetCudaComputeCapability(self, _handle: Any, major: Any, minor: Any) -> None:  # noqa: N802
-        major._obj.value, minor._obj.value = map(int, MODEL.compute_capability.split("."))
-
-    def do_nvmlDeviceGetMinorNumber(self, handle: Any, minor: Any) -> None:  # noqa: N802
-        minor._obj.value = self._device(handle)
-
-    def do_nvmlDeviceGetPciInfo_v3(self, handle: Any, info: Any) -> None:  # noqa: N802
-        info._obj.busId = f"00000000:{self._device(handle) + 1:02X}:00.0".encode()
-
-    def do_nvmlDeviceGetUtilizationRates(self, _handle: Any, rates: Any) -> None:  # noqa: N802
-        rates._obj.gpu = 5
-
-    def do_nvmlSystemGetDriverVersion(self, text: Any, _size: Any) -> None:  # noqa: N802
-        text.value = b"570.124.06"
-
-    def do_nvmlSystemGetCudaDriverVersion(self, version: Any) -> None:  # noqa: N802
-        version._obj.value = 12080
-
-    def do_nvmlEventSetCreate(self, _events: Any) -> None:  # noqa: N802
-        pass
-
-    def do_nvmlDeviceRegisterEvents(self, _handle: Any, _kinds: Any, _events: Any) -> None:  # noqa: N802
-        pass
-
-    def do_nvmlEventSetWait_v2(self, _events: Any, data: Any, timeout_ms: Any) -> int:  # noqa: N802
-        if not self.struck.wait(timeout_ms.value / 1000):
-            return int(pynvml.NVML_ERROR_TIMEOUT)
-        index, xid = self.xids.pop(0)
-        if not self.xids:
-            self.struck.clear()
-        ctypes.cast(ctypes.byref(data._obj), ctypes.POINTER(ctypes.c_void_p))[0] = index + 1
-        data._obj.eventData = xid
-        return 0
-
-
 class Machine(Protocol):
     """What a test does to the hardware, whatever stands for it."""
 
     backend: DeviceBackend
 
     def lose(self, index: int) -> None: ...
+    def recover(self, index: int) -> None: ...
+    def remove(self, index: int) -> None: ...
     def replace(self, index: int, uuid: str) -> None: ...
     def vanish(self) -> None: ...
     def disturb(self) -> RawEventKind:
@@ -137,6 +58,14 @@ class ScenarioMachine:
         self.devices[index]["health"] = "lost"
         self._write()
 
+    def recover(self, index: int) -> None:
+        del self.devices[index]["health"]
+        self._write()
+
+    def remove(self, index: int) -> None:
+        del self.devices[index]
+        self._write()
+
     def replace(self, index: int, uuid: str) -> None:
         self.devices[index]["uuid"] = uuid
         self._write()
@@ -150,47 +79,44 @@ class ScenarioMachine:
 
 
 class NvmlMachine:
-    """Four devices in a fake library, their NUMA nodes in a fake sysfs."""
+    """Four devices of a pretended driver."""
 
-    def __init__(self, folder: Path, library: FakeNvml) -> None:
-        self.library = library
-        for index in range(4):
-            node = folder / f"sys/bus/pci/devices/0000:{index + 1:02x}:00.0/numa_node"
-            node.parent.mkdir(parents=True)
-            node.write_text(f"{index // 2}\n")
-        self.backend: DeviceBackend = NvmlBackend(SystemClock(), root=folder)
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.backend: DeviceBackend = NvmlBackend(SystemClock(), root=driver.root, driver_root=driver.root)
 
     def lose(self, index: int) -> None:
-        self.library.lost.add(index)
+        self.driver.lose(index)
+
+    def recover(self, index: int) -> None:
+        self.driver.recover(index)
+
+    def remove(self, index: int) -> None:
+        self.driver.become(self.driver.state.without(index))
 
     def replace(self, index: int, uuid: str) -> None:
-        self.library.uuids[index] = uuid
+        self.driver.become(self.driver.state.with_gpu(replace(self.driver.state.gpu(index), uuid=uuid)))
 
     def vanish(self) -> None:
-        self.library.present = False
+        self.driver.unload()
 
     def disturb(self) -> RawEventKind:
-        self.library.xids.append((2, 79))
-        self.library.struck.set()
+        self.driver.xid(2, 79)
         return RawEventKind.XID
 
 
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNvml]:
-    fake = FakeNvml(4)
-    monkeypatch.setattr(pynvml, "nvmlLib", fake)
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-    yield fake
-    fake.hang.set()
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    gpus = tuple(FakeGpu(slot, MODEL.key, uuid=f"GPU-{slot}", numa=slot // 2) for slot in range(4))
+    made = Driver(tmp_path / "driver", DriverState(gpus))
+    with fresh_bindings():
+        yield made
+    made.rule()
 
 
 @pytest.fixture(params=["scenario", "nvml"])
-async def machine(
-    request: pytest.FixtureRequest, tmp_path: Path, library: FakeNvml
-) -> AsyncIterator[Machine]:
-    made: Machine = (
-        ScenarioMachine(tmp_path) if request.param == "scenario" else NvmlMachine(tmp_path, library)
-    )
+async def machine(request: pytest.FixtureRequest, tmp_path: Path, driver: Driver) -> AsyncIterator[Machine]:
+    made: Machine = ScenarioMachine(tmp_path) if request.param == "scenario" else NvmlMachine(driver)
     yield made
     await made.backend.close()
 
@@ -254,21 +180,72 @@ async def test_samples_are_readings_of_each_device(machine: Machine) -> None:
     assert all(sample.memory_used_mib is not None and sample.memory_used_mib >= 0 for sample in samples)
 
 
-async def test_an_xid_names_its_device_and_number(tmp_path: Path, library: FakeNvml) -> None:
-    machine = NvmlMachine(tmp_path, library)
-    machine.disturb()
-    async with asyncio.timeout(PATIENCE_S), aclosing(_generator(machine.backend)) as events:
+async def test_a_device_that_recovers_is_healthy_again(machine: Machine) -> None:
+    before = await machine.backend.scan()
+    machine.lose(1)
+    assert not (await machine.backend.scan()).devices[1].healthy
+    machine.recover(1)
+    assert await machine.backend.scan() == before
+
+
+async def test_a_device_that_is_taken_out_is_no_longer_listed(machine: Machine) -> None:
+    await machine.backend.scan()
+    machine.remove(3)
+    inventory = await machine.backend.scan()
+    assert [d.uuid for d in inventory.devices] == ["GPU-0", "GPU-1", "GPU-2"]
+    assert not inventory.problems
+
+
+@pytest.fixture
+async def nvml(driver: Driver) -> AsyncIterator[NvmlBackend]:
+    backend = NvmlMachine(driver).backend
+    assert isinstance(backend, NvmlBackend)
+    yield backend
+    await backend.close()
+
+
+async def test_an_xid_names_its_device_and_number(nvml: NvmlBackend, driver: Driver) -> None:
+    await nvml.scan()
+    driver.xid(2, 79)
+    driver.xid(0, 31)
+    async with asyncio.timeout(PATIENCE_S), aclosing(_generator(nvml)) as events:
         assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-2", 79)
-    await machine.backend.close()
+        assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-0", 31)
 
 
-async def test_a_driver_that_hangs_is_an_error_and_recovers(library: FakeNvml) -> None:
-    backend = NvmlBackend(SystemClock(), deadline_s=0.05)
-    library.hang.clear()
+async def test_a_device_lost_while_listening_is_heard_and_the_others_still_are(
+    nvml: NvmlBackend, driver: Driver
+) -> None:
+    await nvml.scan()
+    async with asyncio.timeout(PATIENCE_S), aclosing(_generator(nvml)) as events:
+        driver.lose(1)
+        assert (await anext(events)).kind is RawEventKind.CHANGED
+        await nvml.scan()
+        driver.xid(3, 48)
+        assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-3", 48)
+        driver.recover(1)
+        await nvml.scan()
+        driver.xid(1, 94)
+        assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-1", 94)
+
+
+async def test_a_device_added_is_listed_and_its_xids_are_heard(nvml: NvmlBackend, driver: Driver) -> None:
+    await nvml.scan()
+    driver.become(driver.state.with_gpu(FakeGpu(4, MODEL.key, uuid="GPU-4")))
+    assert [d.uuid for d in (await nvml.scan()).devices] == [f"GPU-{i}" for i in range(5)]
+    driver.xid(4, 79)
+    async with asyncio.timeout(PATIENCE_S), aclosing(_generator(nvml)) as events:
+        assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-4", 79)
+
+
+@pytest.mark.parametrize("what", ["nvmlDeviceGetCount_v2", "nvmlDeviceGetMemoryInfo"])
+async def test_a_driver_that_hangs_is_an_error_and_recovers(driver: Driver, what: str) -> None:
+    backend = NvmlBackend(SystemClock(), driver_root=driver.root, deadline_s=0.05)
+    driver.rule(Rule("hang", what))
     for _ in range(2):  # the second call must not wait behind the first
         with pytest.raises(HardwareError, match="does not answer"):
             await backend.scan()
-    library.hang.set()
+    driver.rule()
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -280,23 +257,47 @@ async def test_a_driver_that_hangs_is_an_error_and_recovers(library: FakeNvml) -
     await backend.close()
 
 
-async def test_without_a_driver_the_error_says_what_to_do(library: FakeNvml) -> None:
-    library.present = False
-    backend = NvmlBackend(SystemClock())
+async def test_without_a_driver_the_error_says_what_to_do(nvml: NvmlBackend, driver: Driver) -> None:
+    driver.unload()
     with pytest.raises(HardwareError, match="is the NVIDIA driver loaded"):
-        await backend.scan()
-    library.present = True
-    assert len((await backend.scan()).devices) == 4
-    await backend.close()
+        await nvml.scan()
+    driver.become(driver.state)
+    assert len((await nvml.scan()).devices) == 4
 
 
-async def test_a_device_broken_from_the_start_is_a_problem(library: FakeNvml) -> None:
-    library.lost.add(0)
-    backend = NvmlBackend(SystemClock())
-    inventory = await backend.scan()
+async def test_another_driver_is_met_without_a_restart(nvml: NvmlBackend, driver: Driver) -> None:
+    assert (await nvml.scan()).driver_version == "570.124.06"
+    driver.upgrade("580.65.06")
+    inventory = await nvml.scan()
+    assert inventory.driver_version == "580.65.06"
+    assert len(inventory.devices) == 4
+    driver.xid(2, 79)
+    async with asyncio.timeout(PATIENCE_S), aclosing(_generator(nvml)) as events:
+        while (event := await anext(events)).kind is not RawEventKind.XID:
+            pass
+    assert event == RawEvent(RawEventKind.XID, "GPU-2", 79)
+
+
+async def test_a_driver_that_counts_only_when_initialised_shows_new_devices_too(
+    nvml: NvmlBackend, driver: Driver
+) -> None:
+    driver.become(replace(driver.state, counted_at_init=True))
+    assert len((await nvml.scan()).devices) == 4
+    driver.plug(FakeGpu(4, MODEL.key, uuid="GPU-4"))
+    assert [d.uuid for d in (await nvml.scan()).devices] == [f"GPU-{i}" for i in range(5)]
+
+
+async def test_a_device_broken_from_the_start_is_a_problem(nvml: NvmlBackend, driver: Driver) -> None:
+    driver.lose(0)
+    inventory = await nvml.scan()
     assert [d.uuid for d in inventory.devices] == ["GPU-1", "GPU-2", "GPU-3"]
     assert inventory.problems[0].startswith("device 0: ")
-    await backend.close()
+
+
+async def test_a_fact_that_a_device_does_not_give_is_left_out(nvml: NvmlBackend, driver: Driver) -> None:
+    driver.rule(Rule("error", "nvmlDeviceGetPowerUsage", slot=1, value=3))
+    samples = await nvml.sample()
+    assert [sample.power_w is None for sample in samples] == [False, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tonnage.model.links import Link
+
+
+@dataclass(frozen=True, slots=True)
+class MigDevice:
+    """A part of a device that works as one; `profile` is the driver's name of its size, such as 1g.10gb.
+
+    `index` is its place on the device, `placement` the first memory slice and their number (None: not told).
+    """
+
+    uuid: str
+    index: int
+    profile: str
+    gpu_instance: int
+    compute_instance: int
+    memory_mib: int
+    placement: tuple[int, int] | None = None
+    multiprocessors: int = 0
+    gpu_slices: int = 0
+    compute_slices: int = 0
+    copy_engines: int = 0
+    decoders: int = 0
+    encoders: int = 0
+    jpeg_engines: int = 0
+    optical_flow_engines: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One physical device. `product` is the driver's own name; `reason` says why it is not healthy."""
+    """One physical device. `product` is the driver's own name; `reason` says why it is not healthy.
+
+    `mig_enabled` is None for a device that cannot be divided.
+    """
 
     uuid: str
     index: int
@@ -20,19 +49,23 @@ class Device:
     numa_node: int | None = None
     healthy: bool = True
     reason: str = ""
+    mig_enabled: bool | None = None
+    migs: tuple[MigDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """Every device of a node in index order, uuids unique.
 
-    `problems` are facts about the node as a whole or about devices too broken to be listed.
+    `problems` are facts about the node as a whole or about devices too broken to be listed. `links` holds at
+    most one Link for a source and a target; it may be empty, and say less than all.
     """
 
     devices: tuple[Device, ...] = ()
     driver_version: str = ""
     cuda_version: str = ""
     problems: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
 
 
 class RawEventKind(StrEnum):
@@ -52,6 +85,27 @@ class RawEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Activity:
+    """What the parts of a device did since the reading before; None is a part that it does not tell of.
+
+    `tensor_percent` is any tensor operation; `fp*` those outside the tensor cores.
+    """
+
+    graphics_percent: float | None = None
+    sm_percent: float | None = None
+    sm_occupancy_percent: float | None = None
+    tensor_percent: float | None = None
+    dram_percent: float | None = None
+    fp64_percent: float | None = None
+    fp32_percent: float | None = None
+    fp16_percent: float | None = None
+    pcie_sent_mib_s: float | None = None
+    pcie_received_mib_s: float | None = None
+    nvlink_sent_mib_s: float | None = None
+    nvlink_received_mib_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Readings of one device; None is a reading that the device does not give."""
 
@@ -60,3 +114,4 @@ class Sample:
     utilization_percent: int | None = None
     temperature_c: int | None = None
     power_w: float | None = None
+    activity: Activity | None = None

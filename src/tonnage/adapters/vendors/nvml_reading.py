@@ -1,0 +1,115 @@
+"""Devices, MIG devices and readings out of nvidia-ml-py, in the model's words. All calls may block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeVar
+
+from tonnage.model.devices import Device, MigDevice, Sample
+
+T = TypeVar("T")
+
+_MIB: Final = 1 << 20
+
+
+def optional(nvml: ModuleType, read: Callable[[], T]) -> T | None:
+    """A fact that the device may not give; None then."""
+    try:
+        return read()
+    except nvml.NVMLError:
+        return None
+
+
+def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple[str, ...]]:
+    """The device of that index and what is wrong with its MIG devices. Raises NVMLError.
+
+    `root` stands before /sys.
+    """
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    uuid: str = nvml.nvmlDeviceGetUUID(handle)
+    capability = optional(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle))
+    pci = optional(nvml, lambda: nvml.nvmlDeviceGetPciInfo_v3(handle))
+    bus_id: str = pci.busId if pci is not None else ""
+    mode = optional(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle))
+    migs, problems = _read_migs(nvml, handle) if mode is not None and mode[0] else ((), ())
+    return Device(
+        uuid=uuid,
+        index=index,
+        product=nvml.nvmlDeviceGetName(handle),
+        memory_mib=nvml.nvmlDeviceGetMemoryInfo(handle).total // _MIB,
+        compute_capability=f"{capability[0]}.{capability[1]}" if capability else "",
+        pci_bus_id=bus_id,
+        minor=optional(nvml, lambda: nvml.nvmlDeviceGetMinorNumber(handle)),
+        numa_node=_numa_node(root, bus_id),
+        mig_enabled=bool(mode[0]) if mode is not None else None,
+        migs=migs,
+    ), tuple(f"device {index}: {problem}" for problem in problems)
+
+
+def _numa_node(root: Path, bus_id: str) -> int | None:
+    """The kernel's NUMA node of the device, None when it has none. sysfs writes a four-digit domain."""
+    domain, _, rest = bus_id.lower().partition(":")
+    file = root / "sys/bus/pci/devices" / f"{domain[-4:]}:{rest}" / "numa_node"
+    try:
+        node = int(file.read_text(encoding="ascii")[:16])
+    except (OSError, ValueError):
+        return None
+    return node if node >= 0 else None
+
+
+def _read_migs(nvml: ModuleType, parent: Any) -> tuple[tuple[MigDevice, ...], tuple[str, ...]]:
+    devices: list[MigDevice] = []
+    problems: list[str] = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(parent)):
+        try:
+            handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, index)
+            devices.append(_read_mig(nvml, parent, handle, index))
+        except nvml.NVMLError as error:
+            if error.value != nvml.NVML_ERROR_NOT_FOUND:
+                problems.append(f"MIG device {index}: {error}")
+    return tuple(devices), tuple(problems)
+
+
+def _read_mig(nvml: ModuleType, parent: Any, handle: Any, index: int) -> MigDevice:
+    """The profile is the end of the name ("NVIDIA H100 80GB HBM3 MIG 1g.10gb")."""
+    attributes = nvml.nvmlDeviceGetAttributes_v2(handle)
+    gi: int = nvml.nvmlDeviceGetGpuInstanceId(handle)
+    name: str = nvml.nvmlDeviceGetName(handle)
+    return MigDevice(
+        uuid=nvml.nvmlDeviceGetUUID(handle),
+        index=index,
+        profile=name.rpartition(" MIG ")[2],
+        gpu_instance=gi,
+        compute_instance=nvml.nvmlDeviceGetComputeInstanceId(handle),
+        memory_mib=int(attributes.memorySizeMB),
+        placement=optional(nvml, lambda: _placement(nvml, parent, gi)),
+        multiprocessors=attributes.multiprocessorCount,
+        gpu_slices=attributes.gpuInstanceSliceCount,
+        compute_slices=attributes.computeInstanceSliceCount,
+        copy_engines=attributes.sharedCopyEngineCount,
+        decoders=attributes.sharedDecoderCount,
+        encoders=attributes.sharedEncoderCount,
+        jpeg_engines=attributes.sharedJpegCount,
+        optical_flow_engines=attributes.sharedOfaCount,
+    )
+
+
+def _placement(nvml: ModuleType, parent: Any, gi: int) -> tuple[int, int]:
+    """Only who may change instances is told."""
+    placement = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(parent, gi)).placement
+    return placement.start, placement.size
+
+
+def read_sample(nvml: ModuleType, handle: Any, uuid: str) -> Sample:
+    memory = optional(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    rates = optional(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+    power = optional(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+    return Sample(
+        uuid,
+        memory.used // _MIB if memory else None,
+        rates.gpu if rates else None,
+        optional(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+        power / 1000 if power is not None else None,
+    )
