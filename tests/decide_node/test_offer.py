@@ -16,7 +16,7 @@ from tonnage.decide.node.prefer import prefer
 from tonnage.decide.node.serve import Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Device, Inventory
-from tonnage.model.names import GPU, ResourceName
+from tonnage.model.names import GPU, ResourceName, parse_device_id
 from tonnage.model.sharing import (
     Advertisement,
     Allocation,
@@ -155,6 +155,20 @@ def test_an_unhealthy_device_is_refused_with_its_reason() -> None:
     assert "GPU-0 is unhealthy (Xid 79)" in refusal.message
 
 
+def test_two_replicas_of_one_device_are_refused_under_spread_strict() -> None:
+    resource = only(dataclasses.replace(sharing(), shared_policy=SharedPolicy.SPREAD_STRICT))
+    refusal = allocate(resource, ["GPU-2::0", "GPU-0::1", "GPU-2::3"], ())
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "replicas-of-one-device"
+    assert refusal.message == (
+        'invalid allocation request for "nvidia.com/gpu.shared": invalid request: '
+        "GPU-2::0 and GPU-2::3 are replicas of one GPU, and the policy spread-strict gives a container each"
+        " GPU once; kubelet found too few of this node's 4 shared GPUs with a free replica: ask for fewer, or"
+        " use the policy spread"
+    )
+    assert isinstance(allocate(resource, ["GPU-2::0", "GPU-0::1"], ()), Allocation)
+
+
 def test_replicas_of_one_device_are_that_device_once() -> None:
     allocation = allocate(only(sharing()), ["GPU-0::0", "GPU-0::1", "GPU-1::0"], ())
     assert isinstance(allocation, Allocation)
@@ -173,6 +187,24 @@ def test_replicas_of_one_device_are_that_device_once() -> None:
         ),
         pytest.param("packed", "0::0 0::1 1::0 1::1", 2, ["0::0", "0::1"], id="packed keeps it together"),
         pytest.param("packed", "0::0", 3, ["0::0"], id="no more than there are"),
+        pytest.param(
+            "spread",
+            "0::0 0::1 0::2 0::3 1::3",
+            2,
+            ["0::0", "1::3"],
+            id="spread takes another device, however much of it is taken",
+        ),
+        pytest.param(
+            "spread",
+            "0::0 0::1 0::2 0::3 1::3",
+            3,
+            ["0::0", "1::3", "0::1"],
+            id="spread takes a second of a device when no other is free",
+        ),
+        pytest.param("spread", "0::3 1::1 1::2", 1, ["1::1"], id="spread: then the least taken device"),
+        pytest.param(
+            "spread-strict", "0::0 0::1 1::3", 3, ["0::0", "1::3"], id="spread-strict: one of each at most"
+        ),
     ],
 )
 def test_preferred_replicas(policy: str, free: str, size: int, chosen: list[str]) -> None:
@@ -205,7 +237,11 @@ def test_the_preference_is_a_valid_deterministic_subset(data: st.DataObject) -> 
     policy = data.draw(st.sampled_from(SharedPolicy))
     index_of = {f"GPU-{i}": i for i in range(4)}
     got = prefer(resource, available, required, size, index_of=index_of, policy=policy)
-    assert len(got) == len(set(got)) == min(size, len(available))
+    most = len(available)
+    if resource.shared and policy is SharedPolicy.SPREAD_STRICT:
+        must = [parse_device_id(slot).uuid for slot in required[:size]]
+        most = len(must) + len({parse_device_id(slot).uuid for slot in available} - set(must))
+    assert len(got) == len(set(got)) == min(size, most)
     assert set(got) <= set(available)
     assert set(required[:size]) <= set(got)
     again = prefer(resource, list(reversed(available)), required, size, index_of=index_of, policy=policy)

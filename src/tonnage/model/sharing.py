@@ -26,10 +26,16 @@ class DeviceIdStrategy(StrEnum):
 
 
 class SharedPolicy(StrEnum):
-    """Preferred replicas: of the device with the fewest taken, or with the most."""
+    """Preferred replicas: DISTRIBUTED of the device with the fewest taken, PACKED with the most.
+
+    SPREAD: two of one device for a container only when no other device has one free, then the fewest taken.
+    SPREAD_STRICT: never two of one device; the request is refused instead.
+    """
 
     DISTRIBUTED = "distributed"
     PACKED = "packed"
+    SPREAD = "spread"
+    SPREAD_STRICT = "spread-strict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,16 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class PlannedResource:
-    """A resource and its slots in device order. `replicas` is 1 for exclusive devices."""
+    """A resource and its slots in device order. `replicas` is 1 for exclusive devices.
+
+    `distinct`: a container never gets two replicas of one device.
+    """
 
     name: ResourceName
     slots: tuple[Slot, ...]
     replicas: int = 1
     single_request: bool = False
+    distinct: bool = False
 
     @property
     def shared(self) -> bool:

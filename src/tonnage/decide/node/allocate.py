@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tonnage.decide.node.advertise import conflict, describe, uses_of
-from tonnage.model.sharing import Allocation, Hold, PlannedResource, Refusal
+from tonnage.model.sharing import Allocation, Hold, PlannedResource, Refusal, Slot
 
 
 def allocate(resource: PlannedResource, ids: Sequence[str], holds: Iterable[Hold]) -> Allocation | Refusal:
@@ -34,9 +34,30 @@ def allocate(resource: PlannedResource, ids: Sequence[str], holds: Iterable[Hold
         if hold := conflict(resource, slot, uses):
             text = f"device {slot_id} is held as {describe(hold)}"
             return _invalid(resource, "held-under-another-name", text)
+    if resource.distinct and (pair := _of_one_device([slots[slot_id] for slot_id in ids])):
+        return _invalid(resource, "replicas-of-one-device", _not_distinct(resource, *pair))
     uuids = tuple(dict.fromkeys(slots[slot_id].uuid for slot_id in ids))
     return Allocation(resource.name, tuple(ids), uuids)
 
 
 def _invalid(resource: PlannedResource, code: str, text: str) -> Refusal:
     return Refusal(code, f'invalid allocation request for "{resource.name}": invalid request: {text}')
+
+
+def _of_one_device(slots: Sequence[Slot]) -> tuple[Slot, Slot] | None:
+    """The first slot whose device an earlier one has too, after that one."""
+    seen: dict[str, Slot] = {}
+    for slot in slots:
+        if slot.uuid in seen:
+            return seen[slot.uuid], slot
+        seen[slot.uuid] = slot
+    return None
+
+
+def _not_distinct(resource: PlannedResource, one: Slot, other: Slot) -> str:
+    devices = len({slot.uuid for slot in resource.slots})
+    return (
+        f"{one.id} and {other.id} are replicas of one GPU, and the policy spread-strict gives a container"
+        f" each GPU once; kubelet found too few of this node's {devices} shared GPUs with a free replica:"
+        " ask for fewer, or use the policy spread"
+    )

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from tonnage.model.devices import Device, Inventory
 from tonnage.model.names import GPU, DeviceId
-from tonnage.model.sharing import NodePlan, PlannedResource, PluginConfig, SharedResource, Slot
+from tonnage.model.sharing import (
+    NodePlan,
+    PlannedResource,
+    PluginConfig,
+    SharedPolicy,
+    SharedResource,
+    Slot,
+)
 
 
 def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
@@ -52,7 +59,13 @@ def _replicated(shared: SharedResource, devices: tuple[Device, ...], config: Plu
         for device in devices
         for replica in range(shared.replicas)
     )
-    return PlannedResource(shared.offered_as, slots, shared.replicas, config.fail_requests_greater_than_one)
+    return PlannedResource(
+        shared.offered_as,
+        slots,
+        shared.replicas,
+        config.fail_requests_greater_than_one,
+        config.shared_policy is SharedPolicy.SPREAD_STRICT,
+    )
 
 
 def _slot(device: Device, slot_id: DeviceId) -> Slot:
