@@ -21,6 +21,7 @@ from tonnage.model.json import JsonValue
 
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
+    from tonnage.adapters.kubernetes.request_info import OnAnswer
     from tonnage.model.cluster import Snapshot
     from tonnage.wire.kinds import Kind
     from tonnage.wire.objects import Object
@@ -31,21 +32,29 @@ _NOT_SERVED: Final = (403, 404)
 
 
 @asynccontextmanager
-async def connected(common: Common, *, program: str = "tonnage") -> AsyncIterator[HttpKubernetes]:
+async def connected(
+    common: Common, *, program: str = "tonnage", on_answer: OnAnswer | None = None
+) -> AsyncIterator[HttpKubernetes]:
     """A client of the cluster that kubectl would choose; without a kubeconfig, of the embedded one."""
     from tonnage.adapters.kubernetes.client import connect
 
     kubeconfig = common.kubeconfig or _embedded_kubeconfig(os.environ)
-    async with connect(kubeconfig, common.context, program=program) as api:
+    async with connect(kubeconfig, common.context, program=program, on_answer=on_answer) as api:
         yield api
 
 
 def _embedded_kubeconfig(environment: Mapping[str, str]) -> Path | None:
     """Only when nothing else says where to go: a person's own cluster always comes first."""
-    home = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
-    if environment.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" in environment or home.is_file():
+    if environment.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" in environment:
         return None
-    running = StateFolder(state_folder(environment)).running()
+    try:
+        home = Path(environment.get("HOME", "~")).expanduser()
+        state = state_folder(environment)
+    except RuntimeError:  # the user of a container may have no home
+        return None
+    if (home / ".kube" / "config").is_file():
+        return None
+    running = StateFolder(state).running()
     return Path(running.kubeconfig) if running else None
 
 

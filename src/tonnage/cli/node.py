@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
+import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
     from tonnage.agent.main import AgentOptions
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ENDING_S = 5.0
+"""Sockets are closed in a fraction of this; a thread that waits for a dead disk would never end."""
 
 
 class Told(TypedDict):
@@ -86,29 +94,62 @@ class Told(TypedDict):
 @common_options(cluster=True)
 def command(common: Common, standalone: bool, **told: Unpack[Told]) -> int:
     """Until SIGTERM or Ctrl-C; sockets are removed then, allocations stay on disk for the next start."""
-    from tonnage.adapters.logging import set_up_logging
-    from tonnage.agent.main import AgentOptions
+    with _ended_by_signals():
+        from tonnage.adapters.logging import set_up_logging
+        from tonnage.agent.main import AgentOptions
 
-    set_up_logging(sys.stderr, verbose=common.verbose, level=logging.INFO)
-    return asyncio.run(_run(AgentOptions(**told), common, standalone=standalone))
+        set_up_logging(sys.stderr, verbose=common.verbose, level=logging.INFO)
+        return asyncio.run(_run(AgentOptions(**told), common, standalone=standalone))
 
 
 async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> int:
     from tonnage.adapters.clock import SystemClock
     from tonnage.agent.main import run_agent
+    from tonnage.agent.metrics import AgentMetrics
 
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    _end_on_signals(asyncio.get_running_loop(), task)
+    clock = SystemClock()
+    metrics = AgentMetrics(clock)
     try:
         if standalone:
-            await run_agent(options, api=None, clock=SystemClock())
+            await run_agent(options, api=None, clock=clock, metrics=metrics)
         else:
             from tonnage.cli.cluster import connected
 
-            async with connected(common) as api:
-                await run_agent(options, api=api, clock=SystemClock())
+            async with connected(common, program="tonnage-agent", on_answer=metrics.api_answered) as api:
+                await run_agent(options, api=api, clock=clock, metrics=metrics)
     except asyncio.CancelledError:
         return 0
     return 0
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Also before the event loop handles signals: they have no default in a container's first process."""
+    before = {number: signal.signal(number, _end_at_once) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) -> None:
+    """The first signal ends the agent in order, a second one at once; what hangs is named and ended."""
+
+    def end(received: signal.Signals) -> None:
+        logging.getLogger(__name__).info("ending: signal=%s", received.name)
+        faulthandler.dump_traceback_later(_ENDING_S, exit=True)
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, _end_at_once)
+        task.cancel()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end, number)
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    os._exit(128 + number)

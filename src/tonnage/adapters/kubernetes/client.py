@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
+    from tonnage.adapters.kubernetes.request_info import OnAnswer
 
 
 @asynccontextmanager
 async def connect(
-    kubeconfig: Path | None = None, context: str | None = None, *, program: str = "tonnage"
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    *,
+    program: str = "tonnage",
+    on_answer: OnAnswer | None = None,
 ) -> AsyncIterator[HttpKubernetes]:
     """The Kubernetes port over HTTPS, of the cluster that kubectl would choose (or the pod's own).
 
-    Nothing is sent before the first call. The server's logs name the caller `program`.
+    Nothing is sent before the first call. The server's logs name the caller `program`; `on_answer` is told
+    of every answer.
     Raises ConfigError for an unusable kubeconfig.
     """
     from tonnage.adapters.kubernetes.http import HttpKubernetes
@@ -26,5 +32,5 @@ async def connect(
     from tonnage.adapters.kubernetes.transport import open_client
 
     chosen = target(kubeconfig, context, os.environ)
-    async with open_client(chosen, program) as client:
+    async with open_client(chosen, program, on_answer) as client:
         yield HttpKubernetes(client, namespace=chosen.config.namespace)

@@ -1,6 +1,6 @@
-"""Credentials that a program gives out (`exec` in a kubeconfig), in all versions of its protocol.
+"""Credentials that change: a token's file, and a program that gives them out (`exec` in a kubeconfig).
 
-lightkube speaks v1alpha1 and v1beta1 only, and never lets a token expire.
+Of the program's protocol lightkube speaks v1alpha1 and v1beta1 only, and never lets a token expire.
 
 Source: client.authentication.k8s.io, client-go credential plugins (v1.35).
 """
@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 import httpx2
@@ -22,6 +23,7 @@ from tonnage.model.errors import ClusterError, Problem
 _VERSIONS: Final = tuple(
     f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1")
 )
+_LONGEST_TOKEN: Final = 64 << 10
 _PATIENCE_S: Final = 60.0
 _MARGIN: Final = timedelta(seconds=10)
 
@@ -33,6 +35,34 @@ class _Status(msgspec.Struct, rename="camel"):
 
 class _Credential(msgspec.Struct, rename="camel"):
     status: _Status
+
+
+class TokenFileAuth(httpx2.Auth):
+    """A bearer token out of a file that others renew, read for each request: what kubelet rotates is short.
+
+    lightkube's own reads it again only when the server has refused the old one, and fails when it cannot.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._last = ""
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send the request with the token as it is now, or as it was last if the file cannot be read."""
+        try:
+            with self._file.open(encoding="ascii") as stream:
+                token = stream.read(_LONGEST_TOKEN).strip()
+        except (OSError, UnicodeError) as error:
+            if not self._last:
+                why = str(error)
+                problem = Problem("the token cannot be read", str(self._file), why, "renew or mount the file")
+                raise ClusterError(problem) from None
+        else:
+            self._last = token or self._last
+        request.headers["Authorization"] = f"Bearer {self._last}"
+        yield request
 
 
 class ExecAuth(httpx2.Auth):

@@ -15,10 +15,12 @@ from typing import Any, Final
 import msgspec
 import yaml
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
 _FILES: Final = {
     "cluster": ("certificate-authority",),
@@ -37,15 +39,23 @@ class Target:
     """The file or place that said so, for messages."""
 
 
-def target(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Target:
+def target(
+    kubeconfig: Path | None,
+    context: str | None,
+    environ: Mapping[str, str],
+    *,
+    account: Path = SERVICE_ACCOUNT,
+) -> Target:
     """The explicit file, else `KUBECONFIG`, else `~/.kube/config`, else the pod's own service account.
+
+    `account` is where kubelet mounts that.
 
     Raises ConfigError for a kubeconfig that cannot be used, ClusterError where there is none.
     """
     paths = _paths(kubeconfig, environ)
     if not paths:
         if "KUBERNETES_SERVICE_HOST" in environ:
-            return _in_cluster()
+            return _in_cluster(environ, account)
         raise ClusterError(
             Problem(
                 "no cluster to speak to",
@@ -81,23 +91,34 @@ def _paths(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
                 )
             )
         return there
-    home = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
+    try:
+        home = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
+    except RuntimeError:  # the user of a container may have no home
+        return []
     return [home] if home.is_file() else []
 
 
-def _in_cluster() -> Target:
+def _in_cluster(environ: Mapping[str, str], account: Path) -> Target:
+    """The API server by the variables that kubelet sets, as the account whose files it mounts and renews."""
     try:
-        config = KubeConfig.from_service_account().get()
-    except (LightkubeConfigError, KeyError, OSError) as error:
+        host, port = environ["KUBERNETES_SERVICE_HOST"], environ["KUBERNETES_SERVICE_PORT"]
+        namespace = (account / "namespace").read_text(encoding="utf-8").strip()
+        for needed in ("token", "ca.crt"):
+            (account / needed).read_bytes()
+    except (KeyError, OSError, UnicodeError) as error:
+        why = f"{error} is not set" if isinstance(error, KeyError) else str(error)
+        remedy = "set automountServiceAccountToken: true on the pod or its service account"
         raise ConfigError(
-            Problem(
-                "this pod has no usable service account",
-                why=str(error),
-                remedy="set automountServiceAccountToken: true on the pod or its service account",
-            )
+            Problem("this pod has no usable service account", str(account), why, remedy)
         ) from None
-    assert config is not None  # from_service_account always names its one context
-    return Target(config, None, None, "the pod's service account")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    cluster = Cluster(server=server, certificate_auth=str(account / "ca.crt"))
+    config = KubeConfig.from_one(
+        cluster=cluster, user=User(token_file=str(account / "token")), namespace=namespace
+    )
+    chosen = config.get()
+    assert chosen is not None  # from_one always names its one context
+    return Target(chosen, None, None, "the pod's service account")
 
 
 def _merged(paths: list[Path]) -> dict[str, Any]:

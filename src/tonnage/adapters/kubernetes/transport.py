@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -11,8 +13,9 @@ from lightkube.config import client_adapter
 from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
 from tonnage import __version__
-from tonnage.adapters.kubernetes.credentials import ExecAuth
+from tonnage.adapters.kubernetes.credentials import ExecAuth, TokenFileAuth
 from tonnage.adapters.kubernetes.kubeconfig import Target
+from tonnage.adapters.kubernetes.request_info import OnAnswer, request_info
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 REQUEST_S: Final = 30.0
@@ -20,7 +23,7 @@ _CONNECT_S: Final = 5.0
 _CONNECTIONS: Final = 200
 
 
-def open_client(target: Target, program: str) -> httpx2.AsyncClient:
+def open_client(target: Target, program: str, on_answer: OnAnswer | None = None) -> httpx2.AsyncClient:
     """A client for the target, to be closed by its user. Raises ConfigError."""
     server = target.config.cluster.server
     parameters = client_adapter.ConnectionParams(
@@ -36,21 +39,30 @@ def open_client(target: Target, program: str) -> httpx2.AsyncClient:
             Problem("the kubeconfig's credentials cannot be used", where=target.where, why=_words(error))
         ) from None
     user = target.config.user
-    if user is not None and user.exec is not None and not (user.token or user.token_file):
+    if user is not None and user.token_file:
+        options["auth"] = TokenFileAuth(Path(user.token_file))
+    elif user is not None and user.exec is not None and not user.token:
         options["auth"] = ExecAuth(user.exec)
     client = httpx2.AsyncClient(
         **options,
         limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=20),
         headers={"User-Agent": f"{program}/{__version__}", "Accept": "application/json"},
     )
-    if target.tls_server_name:
-        name = target.tls_server_name
-
-        async def ask_for(request: httpx2.Request) -> None:
-            request.extensions["sni_hostname"] = name
-
-        client.event_hooks = {"request": [ask_for]}
+    client.event_hooks = _hooks(target.tls_server_name, on_answer)
     return client
+
+
+def _hooks(server_name: str | None, on_answer: OnAnswer | None) -> dict[str, list[Callable[..., Any]]]:
+    async def ask_for(request: httpx2.Request) -> None:
+        request.extensions["sni_hostname"] = server_name
+
+    async def report(response: httpx2.Response) -> None:
+        url, method = response.request.url, response.request.method
+        if on_answer is not None:
+            info = request_info(method, url.path, watch="watch" in url.params)
+            on_answer(*info, str(response.status_code))
+
+    return {"request": [ask_for] if server_name else [], "response": [report] if on_answer else []}
 
 
 def unreachable(error: httpx2.HTTPError, client: httpx2.AsyncClient) -> ClusterError:
