@@ -60,8 +60,7 @@ bench: .venv/ready ## Print the figures that the README quotes
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m benchmarks
 
-# test-kubernetes joins once its cold build is known to fit into CI's time.
-check: lint test ## The gate: what CI runs
+check: lint test test-kubernetes ## The gate: what CI runs
 
 clean: ## Remove the environment and caches
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
