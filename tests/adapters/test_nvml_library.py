@@ -113,6 +113,22 @@ def test_a_state_file_that_makes_no_sense_is_named_with_its_line(
     assert f"{driver.file}:2: not understood: gpu" in capfd.readouterr().err
 
 
+def test_the_environment_may_name_the_state_file(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    h100_node(3).write(state)
+    script = f"""
+import ctypes, pynvml
+pynvml.nvmlLib = ctypes.CDLL({str(nvml_library())!r})
+pynvml.nvmlInit()
+print(pynvml.nvmlDeviceGetCount())
+"""
+    environment = {**os.environ, "TONNAGE_FAKE_NVML": str(state)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "3\n"
+
+
 # ---- what it says ----
 
 

@@ -150,7 +150,7 @@ API int nvmlDeviceGetCpuAffinity(handle device, unsigned size, unsigned long *ou
     ENTER(GPU, device);
     if (!out) return INVALID_ARGUMENT;
     if (!call.gpu->has_cpu_first || !call.gpu->has_cpu_last) return NOT_SUPPORTED;
-    if (call.gpu->cpu_last / 64 >= size) return INSUFFICIENT_SIZE;
+    if (call.gpu->cpu_first < 0 || call.gpu->cpu_last / 64 >= size) return INSUFFICIENT_SIZE;
     memset(out, 0, size * sizeof *out);
     for (long long cpu = call.gpu->cpu_first; cpu <= call.gpu->cpu_last; cpu++) out[cpu / 64] |= 1UL << cpu % 64;
     return OK;

@@ -11,7 +11,7 @@
 
 static const struct profile *profile_of(const struct gpu *gpu, int number)
 {
-    if (gpu->mig_family < 1 || gpu->mig_family > FAMILIES || number < 0) return NULL;
+    if (!gpu->has_mig_mode || gpu->mig_family < 1 || gpu->mig_family > FAMILIES || number < 0) return NULL;
     const struct family *family = &families[gpu->mig_family - 1];
     for (int i = 0; i < family->profiles_n; i++)
         if (family->profiles[i].number == number) return &family->profiles[i];
@@ -36,7 +36,7 @@ static unsigned long long memory_mib_of(const struct gpu *gpu, const struct prof
     unsigned long long share = (unsigned long long)gpu->memory_mib * (unsigned)profile->size
         / (unsigned)units_of(gpu);
     int i = 0;
-    while (share > kept[i][0]) i++;
+    while (i < 4 && share > kept[i][0]) i++;
     return share > kept[i][1] ? (share - kept[i][1]) / 128 * 128 : share;
 }
 
@@ -44,6 +44,7 @@ static unsigned long long memory_mib_of(const struct gpu *gpu, const struct prof
 static unsigned gb_of(const struct gpu *gpu, const struct profile *profile)
 {
     unsigned long long total = (unsigned long long)gpu->memory_mib;
+    if (!total) return 0;
     unsigned long long eighths = (8 * memory_mib_of(gpu, profile) + total - 1) / total;
     return (unsigned)((2 * eighths * ((total + 1023) / 1024) + 8) / 16);
 }
@@ -170,7 +171,8 @@ API int nvmlDeviceGetMaxMigDeviceCount(handle device, unsigned *out)
 {
     ENTER(GPU, device);
     if (!out) return INVALID_ARGUMENT;
-    *out = !call.gpu->has_mig_mode || !call.gpu->mig_family ? 0 : (unsigned)families[call.gpu->mig_family - 1].devices;
+    const long long family = call.gpu->has_mig_mode ? call.gpu->mig_family : 0;
+    *out = family >= 1 && family <= FAMILIES ? (unsigned)families[family - 1].devices : 0;
     return OK;
 }
 

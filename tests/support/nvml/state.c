@@ -124,11 +124,16 @@ static int decimal(const char *text, double *out)
     return 1;
 }
 
+static int within(const char *text, long long limit, long long *out)
+{
+    return number(text, out) && *out >= 0 && *out < limit;
+}
+
 static int slot_of(const char *text, int *out)
 {
     long long value;
     if (!strcmp(text, "*")) { *out = -1; return 1; }
-    if (!number(text, &value) || value < 0 || value >= MAX_GPUS) return 0;
+    if (!within(text, MAX_GPUS, &value)) return 0;
     *out = (int)value;
     return 1;
 }
@@ -152,7 +157,7 @@ static int read_gpu(struct state *state, int slot, const char *word, const char 
 static int read_link(struct gpu *gpu, char **word)
 {
     long long index;
-    if (!number(word[2], &index) || index < 0 || index >= MAX_LINKS) return 0;
+    if (!within(word[2], MAX_LINKS, &index)) return 0;
     struct link *link = &gpu->links[index];
     link->present = 1;
     link->active = !strcmp(word[3], "up");
@@ -167,7 +172,8 @@ static int read_link(struct gpu *gpu, char **word)
 static int read_gi(struct gpu *gpu, char **word, int add)
 {
     long long id, profile = 0, start = 0;
-    if (!number(word[2], &id) || (add && (!number(word[3], &profile) || !number(word[4], &start)))) return 0;
+    if (!within(word[2], 256, &id)) return 0;
+    if (add && (!within(word[3], 18, &profile) || !within(word[4], 16, &start))) return 0;
     for (int i = 0; i < MAX_INSTANCES; i++) {
         struct gpu_instance *gi = &gpu->gis[i];
         if (add ? !gi->present : gi->present && gi->id == id) {
@@ -181,7 +187,8 @@ static int read_gi(struct gpu *gpu, char **word, int add)
 static int read_ci(struct gpu *gpu, char **word, int add)
 {
     long long gi, id, profile = 0;
-    if (!number(word[2], &gi) || !number(word[3], &id) || (add && !number(word[4], &profile))) return 0;
+    if (!within(word[2], 256, &gi) || !within(word[3], 256, &id)) return 0;
+    if (add && !within(word[4], 9, &profile)) return 0;
     for (int i = 0; i < MAX_INSTANCES; i++) {
         struct compute_instance *ci = &gpu->cis[i];
         if (add ? !ci->present : ci->present && ci->gi == gi && ci->id == id) {
@@ -283,10 +290,12 @@ static int read_words(struct state *state, char **word, const char *rest)
 static int read_line(struct state *state, char *line)
 {
     static char nothing[] = "";
-    char *word[WORDS], kept[PATH] = "";
+    char *word[WORDS], *rest_of_line, kept[PATH] = "";
     int n = 0;
-    snprintf(kept, sizeof kept, "%s", line);
-    for (char *at = strtok(line, " "); at && n < WORDS; at = strtok(NULL, " ")) word[n++] = at;
+    if (strlen(line) >= sizeof kept) return 0;
+    strcpy(kept, line);
+    for (char *at = strtok_r(line, " ", &rest_of_line); at && n < WORDS; at = strtok_r(NULL, " ", &rest_of_line))
+        word[n++] = at;
     if (!n || word[0][0] == '#') return 1;
     const char *rest = n > 3 ? kept + (word[3] - line) : nothing;
     while (n < WORDS) word[n++] = nothing;
