@@ -5,8 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { MAX_SETS = 32, WAIT_STEP_MS = 5 };
+enum { MAX_SETS = 32 };
 
 struct set { int used; unsigned long long types[MAX_GPUS]; long long after[MAX_GPUS]; };
 
@@ -83,17 +84,26 @@ static int lost(const struct set *set, const struct state *state)
     return 0;
 }
 
-API int nvmlEventSetWait_v2(void *pointer, struct event_data *out, unsigned timeout_ms)
+static int wait_for(struct call *call, int watch, void *pointer, struct event_data *out, unsigned timeout_ms)
 {
-    ENTER(NODE, NULL);
     const long long until = monotonic_ms() + timeout_ms;
     for (;;) {
         struct set *set = set_of(pointer);
         if (!set || !out) return INVALID_ARGUMENT;
-        if (next(set, call.state, out)) return OK;
-        if (lost(set, call.state)) return GPU_IS_LOST;
-        if (monotonic_ms() >= until) return TIMED_OUT;
-        pause_call(&call, WAIT_STEP_MS);
-        if (call.code) return call.code;
+        if (next(set, call->state, out)) return OK;
+        if (lost(set, call->state)) return GPU_IS_LOST;
+        const long long left = until - monotonic_ms();
+        if (left <= 0) return TIMED_OUT;
+        pause_until_change(call, watch, left);
+        if (call->code) return call->code;
     }
+}
+
+API int nvmlEventSetWait_v2(void *pointer, struct event_data *out, unsigned timeout_ms)
+{
+    const int watch = timeout_ms ? watch_state() : -1; /* before the first look: no change goes unseen */
+    struct call call __attribute__((cleanup(leave))) = enter(__func__, NODE, NULL);
+    const int code = call.code ? call.code : wait_for(&call, watch, pointer, out, timeout_ms);
+    if (watch >= 0) close(watch);
+    return code;
 }

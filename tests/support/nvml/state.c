@@ -27,10 +27,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -481,10 +483,36 @@ static const struct rule *rule_for(enum rule_kind kind, const char *function, in
     return NULL;
 }
 
-void pause_call(struct call *call, long milliseconds)
+int watch_state(void)
+{
+    char path[PATH_MAX];
+    state_path(path);
+    char *slash = strrchr(path, '/');
+    if (!slash) return -1;
+    *slash = 0;
+    const int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (watch >= 0 && inotify_add_watch(watch, path, IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE) < 0) {
+        close(watch);
+        return -1;
+    }
+    return watch;
+}
+
+static void rest(int watch, long long milliseconds)
+{
+    char events[4096];
+    struct pollfd poll_on = {watch, POLLIN, 0};
+    if (watch < 0) {
+        nap((milliseconds < POLL_MS ? milliseconds : POLL_MS) * 1000);
+    } else if (poll(&poll_on, 1, milliseconds < 1000 ? (int)milliseconds : 1000) > 0) {
+        while (read(watch, events, sizeof events) > 0) {}
+    }
+}
+
+void pause_until_change(struct call *call, int watch, long long milliseconds)
 {
     pthread_mutex_unlock(&lock);
-    nap(milliseconds * 1000LL);
+    rest(watch, milliseconds);
     pthread_mutex_lock(&lock);
     call->code = refresh();
     call->state = current;
@@ -501,7 +529,7 @@ static void delay(struct call *call, const char *function, int slot, int any)
         pthread_mutex_lock(&lock);
         refresh();
     }
-    while (!state_code && rule_for(RULE_HANG, function, slot, any)) pause_call(call, POLL_MS);
+    while (!state_code && rule_for(RULE_HANG, function, slot, any)) pause_until_change(call, -1, POLL_MS);
     call->code = state_code;
     call->state = current;
 }

@@ -89,7 +89,8 @@ enum about { NODE, GPU, MIG, GPU_OR_MIG, GPU_INSTANCE, COMPUTE_INSTANCE, BEFORE_
 struct call enter(const char *function, enum about about, handle subject);
 void leave(struct call *call);
 int rules_about(struct call *call, const char *function, int slot); /* for a GPU found in a call about the node */
-void pause_call(struct call *call, long milliseconds); /* let others in meanwhile */
+int watch_state(void); /* tells of changes of the state file; to be closed; -1 where there is no such thing */
+void pause_until_change(struct call *call, int watch, long long milliseconds); /* let others in meanwhile */
 
 #define ENTER(about, subject) \
     struct call call __attribute__((cleanup(leave))) = enter(__func__, about, (handle)(subject)); \
