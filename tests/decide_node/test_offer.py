@@ -214,7 +214,6 @@ def test_preferred_replicas(policy: str, free: str, size: int, chosen: list[str]
         available,
         [],
         size,
-        index_of={"GPU-0": 0, "GPU-1": 1},
         policy=SharedPolicy(policy),
     )
     assert list(got) == [f"GPU-{slot}" for slot in chosen]
@@ -222,9 +221,7 @@ def test_preferred_replicas(policy: str, free: str, size: int, chosen: list[str]
 
 def test_preferred_whole_devices_are_required_ones_then_lowest_index() -> None:
     plan = share(Inventory(tuple(Device(f"GPU-{9 - i}", i, "x", 1) for i in range(4))), PluginConfig())
-    got = prefer(
-        plan.resources[0], ["GPU-6", "GPU-7", "GPU-8", "GPU-9"], ["GPU-6"], 2, index_of=plan.index_of
-    )
+    got = prefer(plan.resources[0], ["GPU-6", "GPU-7", "GPU-8", "GPU-9"], ["GPU-6"], 2)
     assert got == ("GPU-6", "GPU-9")
 
 
@@ -235,8 +232,7 @@ def test_the_preference_is_a_valid_deterministic_subset(data: st.DataObject) -> 
     required = data.draw(st.lists(st.sampled_from(available), unique=True)) if available else []
     size = data.draw(st.integers(0, 20))
     policy = data.draw(st.sampled_from(SharedPolicy))
-    index_of = {f"GPU-{i}": i for i in range(4)}
-    got = prefer(resource, available, required, size, index_of=index_of, policy=policy)
+    got = prefer(resource, available, required, size, policy=policy)
     most = len(available)
     if resource.shared and policy is SharedPolicy.SPREAD_STRICT:
         must = [parse_device_id(slot).uuid for slot in required[:size]]
@@ -244,7 +240,7 @@ def test_the_preference_is_a_valid_deterministic_subset(data: st.DataObject) -> 
     assert len(got) == len(set(got)) == min(size, most)
     assert set(got) <= set(available)
     assert set(required[:size]) <= set(got)
-    again = prefer(resource, list(reversed(available)), required, size, index_of=index_of, policy=policy)
+    again = prefer(resource, list(reversed(available)), required, size, policy=policy)
     assert set(again) == set(got)
 
 
@@ -325,5 +321,5 @@ def test_a_preference_among_very_many_replicas_is_linear_in_their_number() -> No
     plan = share(inventory(64), PluginConfig((SharedResource(GPU, GPU, 512),)))
     (resource,) = plan.resources
     ids = [slot.id for slot in resource.slots]
-    got = prefer(resource, ids, [], len(ids) // 2, index_of=plan.index_of)
+    got = prefer(resource, ids, [], len(ids) // 2)
     assert Counter(slot.partition("::")[0] for slot in got) == dict.fromkeys(plan.index_of, 256)

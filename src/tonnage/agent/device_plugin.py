@@ -12,6 +12,7 @@ from tonnage.adapters.ports import PluginSockets
 from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
+from tonnage.agent.topologies import Topologies
 from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
@@ -79,6 +80,7 @@ class DevicePlugin:
         self._config = config
         self._holders = holders
         self._on_offer = on_offer
+        self._topologies = Topologies(world.node)
         self._wake = asyncio.Event()
         self._stale = True
         self._standing: dict[ResourceName, _Standing] = {}
@@ -96,6 +98,7 @@ class DevicePlugin:
         """Reconcile until cancelled; the sockets stay for who closes them."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick())
+            group.create_task(self._topologies.run())
             while True:
                 await self._wake.wait()
                 self._wake.clear()
@@ -148,7 +151,8 @@ class DevicePlugin:
         if self.offer is None or not offered:
             return tuple(dict.fromkeys((*required, *available)))[:size]
         policy = self.offer.config.config.shared_policy
-        return prefer(offered, available, required, size, index_of=self.offer.plan.index_of, policy=policy)
+        topology = self._topologies.of(resource)
+        return prefer(offered, available, required, size, policy=policy, topology=topology)
 
     def unregistered(self) -> dict[ResourceName, str]:
         """Why kubelet does not know a resource that is offered, by resource; empty once it knows all."""
@@ -178,6 +182,8 @@ class DevicePlugin:
         old, holds = self.offer, self._holders.holds
         same = old is not None and old.inventory is inventory and old.config is config
         plan = old.plan if old is not None and same else share(inventory, config.config)
+        if not same:
+            self._topologies.follow(plan, inventory)
         offer = Offer(inventory, config, plan, holds, advertise(plan, holds))
         self._holders.contested = any(
             shown.slots is not resource.slots

@@ -64,13 +64,17 @@ class PluginConfig:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One thing that a container can be given: a device, or a replica of it, under its id."""
+    """One thing that a container can be given: a device, or a replica of it, under its id.
+
+    `part_of` is the uuid of the physical device, when `uuid` is a part of it (MIG).
+    """
 
     id: str
     uuid: str
     healthy: bool = True
     reason: str = ""
     numa_node: int | None = None
+    part_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

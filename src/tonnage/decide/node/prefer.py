@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from tonnage.decide.node.prefer_replicas import by_index, prefer_replicas
+from tonnage.decide.node.prefer_replicas import in_order, prefer_replicas
 from tonnage.decide.node.prefer_whole import Topology, prefer_whole
 from tonnage.model.sharing import PlannedResource, SharedPolicy
 
@@ -15,18 +15,18 @@ def prefer(
     required: Sequence[str],
     size: int,
     *,
-    index_of: Mapping[str, int],
     policy: SharedPolicy = SharedPolicy.DISTRIBUTED,
     topology: Topology | None = None,
 ) -> tuple[str, ...]:
     """`size` ids out of `available`, `required` among them; fewer when there are no more.
 
-    Whole devices: the best by the rules of `objective`, or the lowest indices without a topology. Replicas:
-    by the policy, see `prefer_replicas`; only `spread-strict` may leave some that are available. Never fails;
-    an id that is not known comes last.
+    Whole devices: the best by the rules of `objective`, or the first ones without a topology. Replicas,
+    and parts of devices, which cannot reach one another: by the policy, see `prefer_replicas`; of these only
+    `spread-strict` may leave replicas that are available. Never fails; an id that is not known comes last.
     """
-    if resource.shared:
-        return prefer_replicas(resource, available, required, size, index_of=index_of, policy=policy)
+    if resource.shared or any(slot.part_of for slot in resource.slots):
+        return prefer_replicas(resource, available, required, size, policy=policy)
     if topology is None:
-        return by_index(available, required, size, index_of=index_of)
+        chosen, others = in_order(resource, available, required, size)
+        return (*chosen, *others[: max(size, 0) - len(chosen)])
     return prefer_whole(topology, available, required, size)

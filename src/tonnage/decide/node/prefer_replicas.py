@@ -1,9 +1,9 @@
-"""Which replicas a container should get, by policy."""
+"""Which replicas or parts of devices a container should get, by policy."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from tonnage.model.names import parse_device_id
@@ -16,12 +16,12 @@ def prefer_replicas(
     required: Sequence[str],
     size: int,
     *,
-    index_of: Mapping[str, int],
     policy: SharedPolicy,
 ) -> tuple[str, ...]:
     """`size` ids out of `available`, `required` among them; fewer when there are no more.
 
-    `taken` counts a device's replicas that are not available, those of this choice too.
+    A device's `taken` are those of its replicas that are not available, and those of this choice. Parts of a
+    device that are not shared are chosen like replicas of it, but for spread-strict, which then is spread.
 
     - distributed: the next one from the device with the fewest taken, then the fewest of this choice
     - packed: from the device with the most taken, then the most of this choice
@@ -29,46 +29,56 @@ def prefer_replicas(
       two while another has one
     - spread-strict: as spread, but never two of one device, even if there are fewer than `size`
 
-    Equal devices: lowest index first; of one device the lowest replica. Never fails. O(n log n).
+    Equal devices: the first of the resource; of one device its first replica. Never fails. O(n log n).
     """
-    offered = set(available)
-    chosen = [slot for slot in dict.fromkeys(required) if slot in offered][: max(size, 0)]
+    device_of = _devices(resource, available)
+    chosen, others = in_order(resource, available, required, size)
     wanted = max(size, 0) - len(chosen)
     free: dict[str, deque[str]] = {}
-    for slot in sorted(offered.difference(chosen), key=lambda slot: _position(slot, index_of)):
-        free.setdefault(parse_device_id(slot).uuid, deque()).append(slot)
-    taken = Counter(slot.uuid for slot in resource.slots)
-    taken.subtract({uuid: len(slots) for uuid, slots in free.items()})
-    here = Counter(parse_device_id(slot).uuid for slot in chosen)
-    strict = policy is SharedPolicy.SPREAD_STRICT
-    spread = strict or policy is SharedPolicy.SPREAD
+    for slot in others:
+        free.setdefault(device_of[slot], deque()).append(slot)
+    taken = Counter(device_of[slot.id] for slot in resource.slots)
+    taken.subtract({device: len(slots) for device, slots in free.items()})
+    here = Counter(device_of[slot] for slot in chosen)
+    strict = policy is SharedPolicy.SPREAD_STRICT and resource.shared
+    spread = policy in (SharedPolicy.SPREAD, SharedPolicy.SPREAD_STRICT)
     step = -1 if policy is SharedPolicy.PACKED else 1
     heap = [
-        (step * (here if spread else taken)[uuid], step * (taken if spread else here)[uuid], place, uuid)
-        for place, uuid in enumerate(free)
-        if not (strict and here[uuid])
+        (
+            step * (here if spread else taken)[device],
+            step * (taken if spread else here)[device],
+            place,
+            device,
+        )
+        for place, device in enumerate(free)
+        if not (strict and here[device])
     ]
     heapify(heap)
     while wanted and heap:
-        first, second, place, uuid = heappop(heap)
-        chosen.append(free[uuid].popleft())
+        first, second, place, device = heappop(heap)
+        chosen.append(free[device].popleft())
         wanted -= 1
-        if free[uuid] and not strict:
-            heappush(heap, (first + step, second + step, place, uuid))
+        if free[device] and not strict:
+            heappush(heap, (first + step, second + step, place, device))
     return tuple(chosen)
 
 
-def by_index(
-    available: Sequence[str], required: Sequence[str], size: int, *, index_of: Mapping[str, int]
-) -> tuple[str, ...]:
-    """`required`, then the lowest indices: what is left where nothing is known of links."""
-    offered = set(available)
-    chosen = [slot for slot in dict.fromkeys(required) if slot in offered][: max(size, 0)]
-    others = sorted(offered.difference(chosen), key=lambda slot: _position(slot, index_of))
-    return (*chosen, *others[: max(size, 0) - len(chosen)])
+def in_order(
+    resource: PlannedResource, available: Sequence[str], required: Sequence[str], size: int
+) -> tuple[list[str], list[str]]:
+    """(what is required, at most `size`; the other available ids in the resource's order, unknown last)."""
+    left = set(available)
+    chosen = [slot for slot in dict.fromkeys(required) if slot in left][: max(size, 0)]
+    left.difference_update(chosen)
+    known = [slot.id for slot in resource.slots if slot.id in left]
+    return chosen, known + sorted(left.difference(known))
 
 
-def _position(slot: str, index_of: Mapping[str, int]) -> tuple[int, str, int]:
-    """Index order, what is unknown last, and replicas of a device in their order."""
-    device = parse_device_id(slot)
-    return index_of.get(device.uuid, 1 << 30), device.uuid, device.replica or 0
+def _devices(resource: PlannedResource, others: Sequence[str]) -> dict[str, str]:
+    """The uuid of the device whose replica or part each id is, whatever ids there are."""
+    found = {
+        slot: parse_device_id(slot).uuid for slot in set(others).difference(s.id for s in resource.slots)
+    }
+    for slot in resource.slots:
+        found[slot.id] = slot.uuid if resource.shared else slot.part_of or slot.uuid
+    return found
