@@ -30,14 +30,12 @@ async def samples(port: int) -> dict[tuple[str, ...], float]:
     """Values by the sample's name without our prefix, and the values of its labels in their names' order."""
     status, text = await page(port, "/metrics")
     assert status == 200
-    return {
-        (
-            one.name.removeprefix("tonnage_agent_"),
-            *(one.labels[name] for name in sorted(one.labels)),
-        ): one.value
-        for family in text_string_to_metric_families(text)
-        for one in family.samples
-    }
+    found = dict[tuple[str, ...], float]()
+    for family in text_string_to_metric_families(text):
+        for one in family.samples:
+            labels = (one.labels[name] for name in sorted(one.labels))
+            found[(one.name.removeprefix("tonnage_agent_"), *labels)] = one.value
+    return found
 
 
 async def test_it_is_ready_once_kubelet_knows_every_resource(node: PluginNode) -> None:
