@@ -1,11 +1,12 @@
-"""nvidia-ml-py keeps its library in module variables; tests give it back as they found it."""
+"""nvidia-ml-py for tests: its library lies in module variables, which are given back as they were found."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pynvml
 
@@ -20,3 +21,17 @@ def fresh_bindings(library: Path | None = None) -> Iterator[None]:
         yield
     finally:
         pynvml.nvmlLib, pynvml._nvmlGetFunctionPointer_cache, pynvml._nvmlLib_refcount = kept
+
+
+def handle(index: int) -> Any:
+    """The device of that index."""
+    return pynvml.nvmlDeviceGetHandleByIndex(index)
+
+
+def refusal(call: Callable[..., object], *args: object) -> int:
+    """NVML's code for not doing it; 0 when it was done."""
+    try:
+        call(*args)
+    except pynvml.NVMLError as error:
+        return int(error.value)
+    return 0

@@ -1,0 +1,170 @@
+"""MIG as the pretended driver library has it: profiles, places, instances that every process sees."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+
+from support.driver_root import LIBRARIES, Driver
+from support.nvml.bindings import fresh_bindings, handle, refusal
+from support.nvml.changes import mig_devices, reset_gpu
+from support.nvml.library import SONAME
+from support.nvml.state import (
+    DriverState,
+    FakeGpu,
+    FakeMig,
+    FakeProcess,
+    h100_node,
+)
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    made = Driver(tmp_path, replace(h100_node(4), calls_file=tmp_path / "calls"))
+    with fresh_bindings(made.root / LIBRARIES / SONAME):
+        pynvml.nvmlInit()
+        yield made
+
+
+DIVIDED = FakeGpu(
+    0, "A100-80", mig_enabled=True, migs=(FakeMig("3g", 4, gi=1), FakeMig("1g", 0, gi=7, uuid="MIG-mine"))
+)
+
+
+def test_mig_devices_have_the_uuids_and_ids_given(driver: Driver) -> None:
+    driver.become(DriverState((DIVIDED,)))
+    parent = handle(0)
+    assert pynvml.nvmlDeviceGetMigMode(parent) == [1, 1]
+    assert pynvml.nvmlDeviceGetMaxMigDeviceCount(parent) == 7
+    first, second = (pynvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, i) for i in range(2))
+    assert refusal(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, 2) == pynvml.NVML_ERROR_NOT_FOUND
+    assert pynvml.nvmlDeviceGetUUID(second) == "MIG-mine"
+    assert pynvml.nvmlDeviceGetName(first) == "NVIDIA A100-SXM4-80GB MIG 3g.40gb"
+    assert (pynvml.nvmlDeviceGetGpuInstanceId(second), pynvml.nvmlDeviceGetComputeInstanceId(second)) == (
+        7,
+        0,
+    )
+    assert pynvml.nvmlDeviceGetMemoryInfo(second).total == 9856 << 20
+    assert pynvml.nvmlDeviceIsMigDeviceHandle(first)
+    assert not pynvml.nvmlDeviceIsMigDeviceHandle(parent)
+    assert (
+        pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(second))
+        == DIVIDED.identity
+    )
+    assert pynvml.nvmlDeviceGetIndex(pynvml.nvmlDeviceGetHandleByUUID(b"MIG-mine")) == 1
+    attributes = pynvml.nvmlDeviceGetAttributes_v2(first)
+    assert (attributes.memorySizeMB, attributes.gpuInstanceSliceCount, attributes.multiprocessorCount) == (
+        40192,
+        3,
+        42,
+    )
+    info = pynvml.nvmlGpuInstanceGetInfo(pynvml.nvmlDeviceGetGpuInstanceById(parent, 1))
+    assert (info.profileId, info.placement.start, info.placement.size) == (9, 4, 4)
+    assert refusal(pynvml.nvmlDeviceGetUtilizationRates, parent) == pynvml.NVML_ERROR_NOT_SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("A100-40", "1g.5gb 1g.5gb+me 1g.10gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb"),
+        ("A100-80", "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb"),
+        ("H100-80", "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb"),
+        ("H200", "1g.18gb 1g.18gb+me 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb"),
+        ("B200", "1g.23gb 1g.23gb+me 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb"),
+    ],
+)
+def test_profiles_have_the_names_of_the_product(driver: Driver, model: str, names: str) -> None:
+    driver.become(DriverState((FakeGpu(0, model, mig_enabled=True),)))
+    found = {}
+    for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        try:
+            profile = pynvml.nvmlDeviceGetGpuInstanceProfileInfo(handle(0), number)
+        except pynvml.NVMLError_NotSupported:
+            continue
+        found[profile.name] = (profile.id, profile.sliceCount, profile.instanceCount)
+        first = pynvml.nvmlDeviceGetGpuInstanceProfileInfo(handle(0), number, version=1)
+        assert (first.id, first.memorySizeMB) == (profile.id, profile.memorySizeMB)
+    ids = ((19, 1, 7), (20, 1, 1), (15, 1, 4), (14, 2, 3), (9, 3, 2), (5, 4, 1), (0, 7, 1))
+    assert found == {f"MIG {name}": facts for name, facts in zip(names.split(), ids, strict=True)}
+
+
+def placements(profile: int) -> list[int]:
+    room = (pynvml.c_nvmlGpuInstancePlacement_t * 16)()
+    count = ctypes.c_uint(16)
+    pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle(0), profile, room, ctypes.byref(count))
+    return [place.start for place in room[: count.value]]
+
+
+def created(profile: int, start: int) -> Any:
+    place = pynvml.c_nvmlGpuInstancePlacement_t(start, 0)
+    return pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle(0), profile, ctypes.byref(place))
+
+
+def test_instances_are_made_where_they_fit_and_every_process_sees_them(driver: Driver) -> None:
+    driver.become(DriverState((FakeGpu(0, mig_enabled=True),)))
+    assert placements(9) == [0, 4]
+    assert placements(14) == [0, 2, 4]
+    big, small = created(9, 4), created(19, 0)
+    assert refusal(created, 9, 0) == refusal(created, 14, 0) == pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES
+    assert pynvml.nvmlDeviceGetGpuInstanceRemainingCapacity(handle(0), 19) == 3
+    for instance, profile in ((big, 2), (small, 0)):
+        made = pynvml.nvmlGpuInstanceCreateComputeInstance(instance, profile)
+        assert pynvml.nvmlComputeInstanceGetInfo(made).id == 0
+    script = f"""
+import ctypes, pynvml
+pynvml.nvmlLib = ctypes.CDLL({str(driver.root / LIBRARIES / SONAME)!r})
+pynvml.nvmlInit()
+gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+for index in range(2):
+    print(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)))
+"""
+    seen = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    name = "NVIDIA H100 80GB HBM3 MIG"
+    assert seen.splitlines() == [f"{name} 3g.40gb", f"{name} 1g.10gb"]
+    assert refusal(pynvml.nvmlGpuInstanceDestroy, big) == pynvml.NVML_ERROR_IN_USE
+    pynvml.nvmlComputeInstanceDestroy(pynvml.nvmlGpuInstanceGetComputeInstanceById(big, 0))
+    pynvml.nvmlGpuInstanceDestroy(big)
+    assert refusal(pynvml.nvmlGpuInstanceGetInfo, big) == pynvml.NVML_ERROR_NOT_FOUND
+    assert [part.profile for part in mig_devices(driver.state, driver.file, 0)] == ["1g"]
+
+
+def test_the_mode_waits_for_a_reset_where_the_gpu_needs_one(driver: Driver) -> None:
+    driver.become(
+        DriverState((FakeGpu(0), FakeGpu(1, "A100-80"), FakeGpu(2)), processes=(FakeProcess(2, 1),))
+    )
+    assert pynvml.nvmlDeviceSetMigMode(handle(0), 1) == 0
+    assert pynvml.nvmlDeviceGetMigMode(handle(0)) == [1, 1]
+    assert pynvml.nvmlDeviceSetMigMode(handle(1), 1) == pynvml.NVML_ERROR_RESET_REQUIRED
+    assert pynvml.nvmlDeviceGetMigMode(handle(1)) == [0, 1]
+    assert pynvml.nvmlDeviceSetMigMode(handle(2), 1) == pynvml.NVML_ERROR_IN_USE
+    reset_gpu(driver.file, 1)
+    assert pynvml.nvmlDeviceGetMigMode(handle(1)) == [1, 1]
+
+
+def test_capabilities_of_mig_devices_have_their_nodes(tmp_path: Path) -> None:
+    root = Driver(tmp_path / "root", DriverState((DIVIDED,))).root
+    minors = dict(
+        line.rsplit(" ", 1) for line in (root / "proc/driver/nvidia-caps/mig-minors").read_text().splitlines()
+    )
+    assert set(minors) == {
+        *(
+            "config",
+            "monitor",
+            "gpu0/gi1/access",
+            "gpu0/gi1/ci0/access",
+            "gpu0/gi7/access",
+            "gpu0/gi7/ci0/access",
+        )
+    }
+    for minor in minors.values():
+        assert (root / f"dev/nvidia-caps/nvidia-cap{minor}").exists()
+    file = root / "proc/driver/nvidia/capabilities/gpu0/mig/gi1/ci0/access"
+    assert f"DeviceFileMinor: {minors['gpu0/gi1/ci0/access']}\n" in file.read_text()
