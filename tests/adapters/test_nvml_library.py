@@ -260,6 +260,5 @@ def test_a_driver_root_is_laid_out_as_on_a_host(driver: Driver) -> None:
     assert (root / LIBRARIES / SONAME).readlink() == Path("libnvidia-ml.so.570.124.06")
     for name in ("nvidiactl", "nvidia-uvm", "nvidia0", "nvidia3"):
         assert (root / "dev" / name).read_bytes() == b""
-    assert (root / "dev/nvidia0").is_char_device() == (os.geteuid() == 0)
     assert "570.124.06" in (root / "proc/driver/nvidia/version").read_text()
     assert (root / "sys/bus/pci/devices/0000:04:00.0/numa_node").read_text() == "1\n"

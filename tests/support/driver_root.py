@@ -127,7 +127,9 @@ def _node(path: Path) -> None:
     path.unlink(missing_ok=True)
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, _NULL)
+        path.read_bytes()  # a file system mounted `nodev` makes nodes and does not open them
     except PermissionError:
+        path.unlink(missing_ok=True)
         path.touch()
     path.chmod(0o666)
 
