@@ -12,6 +12,7 @@ from tonnage.documents.source import MAX_BYTES, parse_document
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.links import NVSWITCH, Link
 
 _POLL_S: Final = 0.2
 
@@ -28,7 +29,12 @@ class ScenarioBackend:
         self._seen = self._identity()
         hardware = self._read()
         devices = tuple(_device(entry, index) for entry, index in hardware.indexed())
-        return Inventory(devices, hardware.driver_version, hardware.cuda_version)
+        links = tuple(
+            Link(entry.uuid, NVSWITCH, count)
+            for entry, _ in hardware.indexed()
+            if (count := gpu_models()[entry.model].nvswitch_links)
+        )
+        return Inventory(devices, hardware.driver_version, hardware.cuda_version, links=links)
 
     async def events(self) -> AsyncIterator[RawEvent]:
         while True:

@@ -23,6 +23,7 @@ class GpuModel:
     mig: bool
     pci_device: str
     source: str
+    nvswitch_links: int = 0
 
 
 @cache
