@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 import click
 
@@ -123,6 +123,11 @@ async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> in
     except asyncio.CancelledError:
         return 0
     return 0
+
+
+def told_by(context: click.Context) -> Told:
+    """What a command line says about the agent, apart from how it is run."""
+    return cast(Told, {name: context.params[name] for name in Told.__required_keys__})
 
 
 @contextmanager

@@ -9,12 +9,18 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
 
+import click
+
 from tonnage.adapters.logging import LineFormatter
 from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.metrics import AgentMetrics
+from tonnage.cli.failure import USAGE
+from tonnage.cli.node import Told, command, told_by
 from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.twin.platform import AGENT_IMAGE
 
+_ANYWHERE: Final = ("", "0.0.0.0", "[::]")  # noqa: S104 - not listened at
 _STDIO: Final[ContextVar[Stdio | None]] = ContextVar(
     "the streams of the container that runs here", default=None
 )
@@ -26,18 +32,49 @@ def node_programs() -> Mapping[str, Program]:
 
 
 async def run_node_agent(context: ContainerContext) -> int:
-    """The agent as in production: sockets under the node's root, HTTPS to the API server."""
+    """The agent as in production: its flags, sockets under the node's root, HTTPS to the API server."""
     from tonnage.adapters.kubernetes.client import connect
 
-    options = AgentOptions(
-        node_name=context.env["NODE_NAME"],
-        devices=f"scenario:{NodePaths(context.node_root).hardware}",
-        root=context.node_root,
-    )
+    try:
+        told = told_on_the_twin(context)
+    except click.ClickException as error:
+        context.stdio.write_error(f"error: {error.format_message()}\n".encode())
+        return USAGE
+    options, clock = AgentOptions(**told), context.clock
+    metrics = AgentMetrics(clock)
     with _logged_to(context.stdio):
-        async with connect(Path(context.env["KUBECONFIG"]), program="tonnage-agent") as api:
-            await run_agent(options, api=api, clock=context.clock)
+        kubeconfig = Path(context.env["KUBECONFIG"])
+        async with connect(kubeconfig, program="tonnage-agent", on_answer=metrics.api_answered) as api:
+            await run_agent(options, api=api, clock=clock, metrics=metrics)
     return 0
+
+
+def told_on_the_twin(context: ContainerContext) -> Told:
+    """What the container's command line says to the agent, seen from outside the container.
+
+    Its paths are below the node's root, and so are pretended devices in place of NVML's. Its pods have no
+    network of their own: who wants to be reached at any address of a pod is not served there.
+    Raises click.ClickException for what `tonnage node` does not take.
+    """
+    words = list(context.argv)
+    for name in ("tonnage", "node"):
+        if words[:1] == [name]:
+            del words[0]
+    node = [f"--node-name={context.env['NODE_NAME']}"] if "NODE_NAME" in context.env else []
+    told = told_by(command.make_context("tonnage node", [*node, *words]))
+    address = told["metrics_address"]
+    if address.rpartition(":")[0] in _ANYWHERE:
+        told["metrics_address"] = ""
+    if told["devices"] == "nvml":
+        told["devices"] = f"scenario:{NodePaths(context.node_root).hardware}"
+    told["root"] = context.node_root
+    told["config"] = _on_node(told["config"], context.node_root)
+    told["driver_root"] = _on_node(told["driver_root"], context.node_root)
+    return told
+
+
+def _on_node(path: Path | None, root: Path) -> Path | None:
+    return path and root.joinpath(*path.parts[1:] if path.is_absolute() else path.parts)
 
 
 class _ContainerLog(logging.Handler):

@@ -1,0 +1,68 @@
+"""The agent's container on the twin takes the flags of the real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import click
+import pytest
+
+from tonnage.cli.programs import run_node_agent, told_on_the_twin
+from tonnage.twin.kubelet.runtime import ContainerContext
+
+ROOT = Path("/nodes/a")
+
+
+class Stdio:
+    """Keeps what is written to standard error."""
+
+    def __init__(self) -> None:
+        self.error = b""
+
+    def write_error(self, data: bytes) -> None:
+        self.error += data
+
+
+def container(*argv: str, **env: str) -> ContainerContext:
+    parts = SimpleNamespace(argv=argv, env={"NODE_NAME": "a", **env}, node_root=ROOT, stdio=Stdio())
+    return cast(ContainerContext, parts)
+
+
+def told(*argv: str) -> dict[str, Any]:
+    return dict(told_on_the_twin(container(*argv)))
+
+
+@pytest.mark.parametrize(
+    "argv", [("tonnage", "node"), ("node",), ()], ids=["as a command", "as arguments", "nothing"]
+)
+def test_without_flags_it_is_the_agent_of_its_node(argv: tuple[str, ...]) -> None:
+    found = told(*argv)
+    assert (found["node_name"], found["root"], found["metrics_address"]) == ("a", ROOT, "")
+    assert found["devices"].startswith(f"scenario:{ROOT}/")
+
+
+def test_flags_mean_the_same_with_paths_on_the_node() -> None:
+    found = told(
+        *("tonnage", "node", "--config-map=x/y", "--config", "/etc/c.yaml", "--driver-root=/driver-root"),
+        *("--node-name", "b", "--metrics-address=127.0.0.1:9400", "--verbose"),
+    )
+    assert found["config_map"] == "x/y"
+    assert found["config"] == ROOT / "etc/c.yaml"
+    assert found["driver_root"] == ROOT / "driver-root"
+    assert found["node_name"] == "b"
+    assert found["metrics_address"] == "127.0.0.1:9400"
+
+
+@pytest.mark.parametrize("address", [":9400", "0.0.0.0:9400", "[::]:9400"])
+def test_many_pods_of_one_machine_do_not_fight_for_a_port(address: str) -> None:
+    assert told("tonnage", "node", f"--metrics-address={address}")["metrics_address"] == ""
+
+
+async def test_a_wrong_flag_ends_the_container_with_the_reason() -> None:
+    context = container("tonnage", "node", "--metric-address=:1")
+    with pytest.raises(click.ClickException):
+        told_on_the_twin(context)
+    assert await run_node_agent(context) == 2
+    assert b"--metric-address" in cast(Stdio, context.stdio).error
