@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -157,6 +159,26 @@ def test_requests_of_the_api_are_counted_by_verb_resource_and_code(metrics: Agen
     found = samples(metrics)
     assert found["api_requests_total{code=200,resource=pods,verb=list}"] == 2
     assert found["api_requests_total{code=429,resource=pods,verb=list}"] == 1
+
+
+def test_the_reference_has_every_metric_with_its_labels(metrics: AgentMetrics) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs/reference/agent-metrics.md"
+    rows = re.findall(
+        r"^\| `(\w+)` \| ((?:`\w+`(?:, )?)*) ?\|", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    documented = {name: set(re.findall(r"\w+", labels)) for name, labels in rows}
+    metrics.registered(GPU)
+    metrics.allocated(GPU, "granted", 0.0)
+    metrics.api_answered("list", "pods", "200")
+    metrics.turned("plugin")
+    config = ConfigInForce(PluginConfig(), Choice("", "a", "b"))
+    keys = samples(metrics, facts(offer=offer(True), config=config, streams={GPU: 1}))
+    shown = dict[str, set[str]]()
+    for key in keys:
+        name, _, labels = key.rstrip("}").partition("{")
+        plain = re.sub(r"(?<=duration_seconds)_(bucket|count|sum)$", "", name)
+        shown.setdefault(plain, set()).update(re.findall(r"(\w+)=", labels))
+    assert documented == shown
 
 
 def test_agents_of_one_process_count_for_themselves(clock: StoppedClock) -> None:
