@@ -7,23 +7,29 @@ no part of the agent's start.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector, make_asgi_app
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from prometheus_client.registry import Collector
 from uvicorn import Config
-from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_HEADER: Final = 16 << 10
 _IDLE_S: Final = 75
-_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
+_TEXT_FORMAT: Final = b"text/plain; version=0.0.4; charset=utf-8"
+_OPENMETRICS: Final = b"application/openmetrics-text; version=1.0.0; charset=utf-8"
+_ALLOW: Final = (b"allow", b"GET, HEAD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class ProbeServer:
         self._listening = listening
         self._limits = limits
         self._config = Config(
-            _Application(make_asgi_app(registry), probes),
+            _Application(registry, probes),
             http=_Protocol,
             ws="none",
             lifespan="off",
@@ -137,39 +143,44 @@ class _Protocol(H11Protocol):
 class _Application:
     """Which path is answered by whom."""
 
-    def __init__(self, metrics: Callable[..., Any], probes: Mapping[str, Callable[[], Answer]]) -> None:
-        self._metrics: ASGI3Application = metrics
+    def __init__(self, registry: CollectorRegistry, probes: Mapping[str, Callable[[], Answer]]) -> None:
+        self._registry = registry
         self._probes = probes
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"  # neither WebSockets nor a lifespan are configured
         path = scope["path"]
         if scope["method"] not in ("GET", "HEAD"):
-            await _send(send, Answer(405, ("only GET and HEAD are answered",)), (b"allow", b"GET, HEAD"))
+            await _send_lines(send, Answer(405, ("only GET and HEAD are answered",)), _ALLOW)
         elif path == "/metrics":
-            await self._guarded(scope, receive, send)
+            await self._metrics(dict(scope["headers"]), send)
         elif path in self._probes:
-            await _send(send, self._probes[path]())
+            await _send_lines(send, self._probes[path]())
         else:
-            await _send(send, Answer(404, ("here are:", "/metrics", *self._probes)))
+            await _send_lines(send, Answer(404, ("here are:", "/metrics", *self._probes)))
 
-    async def _guarded(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def _metrics(self, asked: Mapping[bytes, bytes], send: Send) -> None:
+        """The library's own application would answer a careless header with an error of ours."""
+        strict = _OPENMETRICS.partition(b";")[0] in asked.get(b"accept", b"")
         try:
-            await self._metrics(scope, receive, send)
+            body = (openmetrics if strict else generate_latest)(self._registry)
         except Exception:
-            _LOG.exception("metrics not made")  # nothing was sent yet: the page is made whole first
-            await _send(send, Answer(500, ("the metrics could not be made; the agent's log says why",)))
+            _LOG.exception("metrics not made")
+            await _send_lines(send, Answer(500, ("the metrics could not be made; the agent's log says why",)))
+            return
+        headers = [(b"content-type", _OPENMETRICS if strict else _TEXT_FORMAT)]
+        if b"gzip" in asked.get(b"accept-encoding", b""):
+            body = gzip.compress(body)
+            headers.append((b"content-encoding", b"gzip"))
+        await _send(send, 200, body, *headers)
 
 
-async def _send(send: ASGISendCallable, answer: Answer, *headers: tuple[bytes, bytes]) -> None:
+async def _send_lines(send: Send, answer: Answer, *headers: tuple[bytes, bytes]) -> None:
     body = "".join(f"{line}\n" for line in answer.lines).encode()
+    await _send(send, answer.status, body, (b"content-type", b"text/plain; charset=utf-8"), *headers)
+
+
+async def _send(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
     length = (b"content-length", str(len(body)).encode())
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [_TEXT, length, *headers],
-            "trailers": False,
-        }
-    )
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    await send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
+    await send({"type": "http.response.body", "body": body})
