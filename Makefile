@@ -6,7 +6,7 @@ UV_VERSION := 0.13.9
 WORKERS ?= auto
 BIN := .venv/bin
 
-.PHONY: help setup run test test-kubernetes kubernetes-binaries image lint format bench docs check clean
+.PHONY: help setup run test test-kubernetes kubernetes-binaries image lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -59,6 +59,9 @@ format: .venv/ready ## Rewrite the code in the project's format
 bench: .venv/ready ## Print the figures that the README quotes
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m benchmarks
+
+bench-kubernetes: kubernetes-binaries ## Print the figures that need a genuine Kubernetes (root, half an hour)
+	@$(BIN)/python -m benchmarks.kubernetes
 
 check: lint test test-kubernetes ## The gate: what CI runs
 

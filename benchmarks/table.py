@@ -1,0 +1,25 @@
+"""The table of figures: a line each, with median, least and most of its runs."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+Benchmark = Callable[[int], dict[str, list[float]]]
+"""Takes the number of rounds; gives each figure's name and the values of its runs."""
+
+
+def print_figures(benchmarks: Mapping[str, Benchmark], wanted: Sequence[str], *, rounds: int) -> int:
+    """Run the wanted ones, or all, and print what they give; the exit status."""
+    unknown = set(wanted) - benchmarks.keys()
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        print(f"error: unknown benchmark {names}; there are {', '.join(benchmarks)}", file=sys.stderr)
+        return 2
+    print(f"{'figure':<80}{'median':>10}{'min':>10}{'max':>10}   runs")
+    for name in wanted or benchmarks:
+        for figure, values in benchmarks[name](rounds).items():
+            shown = (f"{value:>10.3f}" for value in (statistics.median(values), min(values), max(values)))
+            print(f"{figure:<80}{''.join(shown)}   {len(values)}", flush=True)
+    return 0
