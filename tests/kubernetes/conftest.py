@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from support.genuine_cluster import GenuineCluster, genuine_cluster
+from support.genuine_node import until
 from support.images import agent_archive, busybox_archive
-from support.installed_agent import InstalledAgent, installed_agent
+from support.installed_agent import GPU, InstalledAgent, installed_agent
 from tonnage import __version__
 
 
@@ -47,3 +48,12 @@ def agent(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAgen
     """With two GPUs. Leave it as you found it: whole GPUs, no pods of yours."""
     with installed_agent(cluster, agent_version) as agent:
         yield agent
+
+
+@pytest.fixture
+def tidy(cluster: GenuineCluster, agent: InstalledAgent) -> Iterator[None]:
+    """Afterwards: no pods in namespace default, whole GPUs."""
+    yield
+    cluster.kubectl("delete", "pods", "--all", "--now")
+    agent.configure()
+    until(lambda: cluster.allocatable(GPU) == len(agent.uuids))

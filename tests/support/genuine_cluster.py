@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -59,9 +60,18 @@ class GenuineCluster:
         body = {"apiVersion": "v1", "kind": "List", "items": objects}
         self.kubectl("apply", "-f", "-", standard_input=json.dumps(body))
 
-    def inside(self, pod: str, *command: str) -> str:
+    def inside(self, pod: str, *command: str, container: str = "main") -> str:
         """What a command in a pod of namespace default prints; AssertionError when it fails."""
-        return self.kubectl("exec", pod, "--", *command)
+        return self.kubectl("exec", pod, "-c", container, "--", *command)
+
+    def tonnage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The command line of the checkout, asking this cluster."""
+        return subprocess.run(
+            [sys.executable, "-m", "tonnage", *arguments, "--kubeconfig", str(self.kubeconfig)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def phase(self, pod: str, namespace: str = "default") -> str:
         """Of a pod; empty when there is none."""

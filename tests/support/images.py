@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,9 @@ def prepare_images() -> None:
         agent_archive(Path(folder))
 
 
-def busybox_archive(folder: Path) -> str:
+def busybox_archive(
+    folder: Path, *, name: str = BUSYBOX, command: Sequence[str] = ("/bin/sleep", "2147483647")
+) -> str:
     """Write `folder`/busybox.tar, an OCI archive with one static busybox and its applets; the image's name.
 
     It serves as pause image (its default command sleeps) and as workload.
@@ -48,11 +51,11 @@ def busybox_archive(folder: Path) -> str:
         layer = pack_layer(tree, Path(work) / "layer", made_by="busybox-static")
         config = ImageConfig(
             entrypoint=(),
-            command=("/bin/sleep", "2147483647"),
+            command=tuple(command),
             environment={"PATH": "/bin"},
         )
-        write_archive(folder / "busybox.tar", name=BUSYBOX, layers=[layer], config=config)
-    return BUSYBOX
+        write_archive(folder / "busybox.tar", name=name, layers=[layer], config=config)
+    return name
 
 
 def agent_archive(folder: Path, *, version: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from support.genuine_node import NODE_NAME, until
 from support.helm import CHART, NAMESPACE, RELEASE, Helm
 from support.images import BUSYBOX
 from support.nvml.state import DriverState, FakeGpu
+from tonnage.model.names import CONFIG_LABEL
 
 AGENT: Final = "tonnage-agent"
 CONFIG_MAP: Final = "device-plugin-config"
@@ -29,7 +31,8 @@ GPU: Final = "nvidia.com/gpu"
 MAJOR: Final = 195
 """Of NVIDIA's device nodes. Nothing answers there: who may open one is told ENXIO, who may not EPERM."""
 TWO_GPUS: Final = DriverState((FakeGpu(0, "A100-40"), FakeGpu(1, "A100-40")))
-_PATIENCE: Final = ("--wait", "--timeout", "90s")
+_STAY: Final = "trap exit TERM; sleep 2147483647 & wait"
+_PATIENCE: Final = "90s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +48,33 @@ class InstalledAgent:
         """Of the GPUs, in the driver's order."""
         return tuple(gpu.identity for gpu in self.driver.state.gpus)
 
-    def upgrade(self, version: str, values: Mapping[str, object] | None = None) -> None:
+    def upgrade(
+        self, version: str, values: Mapping[str, object] | None = None, *, patience: str = _PATIENCE
+    ) -> None:
         """Install, or upgrade to, the image of that version, and wait until the agent is ready."""
         image = {"tag": version, "pullPolicy": "Never"}
         given = {"nvidiaDriverRoot": DRIVER_ROOT, "crds": {"keep": False}, "image": image, **(values or {})}
         where = ("--namespace", NAMESPACE, "--create-namespace")
-        self.helm.run("upgrade", "--install", RELEASE, CHART, *where, *_PATIENCE, values=json.dumps(given))
+        waiting = ("--wait", "--timeout", patience)
+        self.helm.run("upgrade", "--install", RELEASE, CHART, *where, *waiting, values=json.dumps(given))
 
     def rollback(self) -> None:
         """Back to the revision before, and wait until its agent is ready."""
-        self.helm.run("rollback", RELEASE, "--namespace", NAMESPACE, *_PATIENCE)
+        self.helm.run("rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", _PATIENCE)
 
-    def configure(self, text: str = "") -> None:
-        """The device-plugin configuration of every node; without text whole GPUs."""
+    def configure(self, text: str = "") -> str:
+        """Have the node run this device-plugin configuration, or whole GPUs; why it does not, empty when so.
+
+        It is a key of the ConfigMap, named after its text, which the node's label chooses.
+        """
+        key = hashlib.sha256(text.encode()).hexdigest()[:8] if text else ""
         metadata = {"name": CONFIG_MAP, "namespace": NAMESPACE}
-        data = {"default": text} if text else {}
+        data = {key: text} if key else {}
         self.cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        choice = f"{CONFIG_LABEL}={key}" if key else f"{CONFIG_LABEL}-"
+        self.cluster.kubectl("label", "node", NODE_NAME, "--overwrite", choice)
+        until(lambda: (in_force := self.status()["config"])["key"] == key or key in in_force["error"])
+        return str(self.status()["config"]["error"])
 
     def pod(self) -> Any:
         """The agent's pod, whole; ValueError unless just one is there that is not ending."""
@@ -109,27 +123,27 @@ def installed_agent(
             until(lambda: cluster.allocatable(GPU) == len(state.gpus))
             yield agent
         finally:
-            agent.helm.attempt("uninstall", RELEASE, "--namespace", NAMESPACE, *_PATIENCE)
+            agent.helm.attempt(
+                "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", _PATIENCE
+            )
             cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
             for path in (*nodes, root.at("/var/lib/tonnage"), driver.root):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def gpu_pod(name: str, count: int = 1, *, resource: str = GPU, restart: str = "Always") -> dict[str, object]:
-    """A pod of namespace default that asks for so many and sleeps; for none when `count` is 0."""
-    limits = {resource: count} if count else {}
-    container = {
-        "name": "main",
-        "image": BUSYBOX,
-        "imagePullPolicy": "Never",
-        "resources": {"limits": limits},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [container], "restartPolicy": restart, "terminationGracePeriodSeconds": 0},
-    }
+def gpu_pod(name: str, *counts: int, resource: str = GPU) -> Any:
+    """A pod of namespace default that stays, one container for each of `counts`: it asks for so many.
+
+    They are named after their place, the first `main`; without any count one container asks for one.
+    """
+    image = {"image": BUSYBOX, "imagePullPolicy": "Never", "command": ["sh", "-c", _STAY]}
+    names = ["main", *(f"main-{number}" for number in range(1, len(counts)))]
+    containers = [
+        {"name": container, **image, "resources": {"limits": {resource: count} if count else {}}}
+        for container, count in zip(names, counts or (1,), strict=True)
+    ]
+    spec = {"containers": containers, "terminationGracePeriodSeconds": 1}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
 def _make_device_nodes(folder: Path, state: DriverState) -> list[Path]:
