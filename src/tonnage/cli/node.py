@@ -145,11 +145,15 @@ def _end_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) ->
     """The first signal ends the agent in order, a second one at once; what hangs is named and ended."""
 
     def end(received: signal.Signals) -> None:
-        logging.getLogger(__name__).info("ending: signal=%s", received.name)
-        faulthandler.dump_traceback_later(_ENDING_S, exit=True)
+        if task.cancelling():  # two that came at once
+            _end_at_once(received, None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one in between would find no handler
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
             signal.signal(number, _end_at_once)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        faulthandler.dump_traceback_later(_ENDING_S, exit=True)
+        logging.getLogger(__name__).info("ending: signal=%s", received.name)
         task.cancel()
 
     for number in _SIGNALS:
