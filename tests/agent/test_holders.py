@@ -12,8 +12,8 @@ import pytest
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.ports import KubernetesApi, Shown
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.holders import Holders
+from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.decide.node.ledger import UNSEEN_S
 from tonnage.model.errors import ClusterError, HardwareError, Problem
