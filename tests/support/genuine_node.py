@@ -35,13 +35,13 @@ class GenuineNode:
         """`folder` is where its processes log."""
         self.root = root
         self._folder = folder
-        self._cgroup = cgroup
+        self.cgroup = cgroup
         self._first: ChildProcess | None = None
         self._processes: dict[str, ChildProcess] = {}
 
     def boot(self) -> None:
         """Start the first process, then containerd and kubelet."""
-        make_cgroup(self._cgroup)
+        make_cgroup(self.cgroup)
         self._first = first = ChildProcess(
             Path("/usr/bin/unshare"),
             [*_NAMESPACES, "/bin/sh", "-c", self.root.boot, "sh", str(self.root.path), NODE_NAME],
@@ -63,7 +63,7 @@ class GenuineNode:
             asyncio.run(process.end(PATIENCE_S))
         self._first = None
         self._processes.clear()
-        until(lambda: remove_cgroup(self._cgroup))
+        until(lambda: remove_cgroup(self.cgroup))
 
     def start(self, program: str) -> None:
         """Start `containerd`, and wait until it answers, or `kubelet`."""

@@ -17,6 +17,8 @@ from support.own_network import is_own_network
 from tonnage.cli.places import cache_folder
 
 BUSYBOX: Final = "docker.io/tonnage-test/busybox:1"
+FAKETIME: Final = ("libfaketime", "libfaketimeMT.so.1")
+"""A package and the library in it that makes a process' clock jump."""
 
 
 def prepare_images() -> None:
@@ -24,6 +26,7 @@ def prepare_images() -> None:
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
         busybox_archive(Path(folder))
         agent_archive(Path(folder))
+    kept_file(*FAKETIME)
 
 
 def busybox_archive(
@@ -33,7 +36,7 @@ def busybox_archive(
 
     It serves as pause image (its default command sleeps) and as workload.
     """
-    program = _busybox()
+    program = kept_file("busybox-static", "busybox")
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as work:
         tree = Path(work) / "root"
         programs = tree / "bin"
@@ -72,16 +75,16 @@ def agent_archive(folder: Path, *, version: str = "") -> str:
     return build_image(wish, print, os.environ).name
 
 
-def _busybox() -> Path:
-    """Debian's static busybox, kept in the cache."""
+def kept_file(package: str, name: str) -> Path:
+    """A file of a Debian package, found by its name and kept in the cache."""
     folder = cache_folder(os.environ) / "images"
-    program = folder / "busybox"
-    if not os.access(program, os.X_OK):
+    kept = folder / name
+    if not kept.exists():
         require_debian()
         apt = Apt(folder / "apt")
         with apt.locked(), tempfile.TemporaryDirectory(dir=folder) as fresh:
             apt.refresh()
-            (package,) = apt.fetch(apt.named(["busybox-static"]))
-            unpack(package, Path(fresh), lambda path: path if path.endswith("bin/busybox") else None)
-            next(Path(fresh).rglob("busybox")).replace(program)
-    return program
+            (file,) = apt.fetch(apt.named([package]))
+            unpack(file, Path(fresh), lambda path: path if Path(path).name == name else None)
+            next(Path(fresh).rglob(name)).replace(kept)
+    return kept

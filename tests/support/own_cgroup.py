@@ -40,3 +40,14 @@ def _hierarchies() -> Iterator[Path]:
         yield _TOP
         return
     yield from (one for one in _TOP.iterdir() if one.is_dir() and not one.is_symlink())
+
+
+def processes_in(name: str) -> Iterator[tuple[str, int]]:
+    """(path below the group, process id) of every process of the group, as one hierarchy has them."""
+    top = next(one for one in _hierarchies() if (one / name).is_dir()) / name
+    for folder, _, _ in os.walk(top):
+        try:
+            ids = Path(folder, "cgroup.procs").read_text().split()
+        except OSError:  # the group is just being removed
+            continue
+        yield from ((os.path.relpath(folder, top), int(pid)) for pid in ids)

@@ -59,7 +59,10 @@ class ControlPlaneFolder:
 
 
 class ControlPlane:
-    """The four processes. `serve` starts two of them, `run_loops` the rest; `stop` ends all."""
+    """The four processes. `serve` starts two of them, `run_loops` the rest; `stop` ends all.
+
+    One alone may be ended and started again meanwhile.
+    """
 
     def __init__(
         self, binaries: Path, folder: ControlPlaneFolder, environment: Mapping[str, str], *, port: int = 0
@@ -73,6 +76,7 @@ class ControlPlane:
         self._folder = folder
         self._environment = environment
         self._ports = _free_ports(port)
+        self._flags: dict[str, Sequence[str]] = {}
         self._children: list[ChildProcess] = []
 
     @property
@@ -93,6 +97,10 @@ class ControlPlane:
         api, client, peer = self._ports
         self._start("etcd", etcd_flags(self._folder, client, peer))
         self._start("kube-apiserver", [*api_server_flags(self._folder, api, client), *extra])
+        await self.ready()
+
+    async def ready(self) -> None:
+        """Return once the API server says that it is ready. Raises ClusterError as `serve` does."""
         trusted = ssl.create_default_context(cafile=str(self._folder.certificate("ca")))
         try:
             async with (
@@ -103,7 +111,7 @@ class ControlPlane:
                     self.check()
                     await asyncio.sleep(_PAUSE_S)
         except TimeoutError:
-            server = self._children[-1]
+            server = next(child for child in self._children if child.name == "kube-apiserver")
             why = f"not ready after {_READY_S:.0f} s\n{server.last_words()}"
             raise ClusterError(Problem("kube-apiserver does not answer", str(server.log), why)) from None
 
@@ -118,6 +126,16 @@ class ControlPlane:
         for program in ("kube-controller-manager", "kube-scheduler"):
             self._start(program, loop_flags(self._folder, program))
 
+    async def end(self, program: str, grace_s: float = _GRACE_S) -> None:
+        """End one of them; the others go on, and wait for it."""
+        child = next(child for child in self._children if child.name == program)
+        self._children.remove(child)
+        await child.end(grace_s)
+
+    def start_again(self, program: str) -> None:
+        """Start one that was ended, as it was started before."""
+        self._start(program, self._flags[program])
+
     def check(self) -> None:
         """Nothing while all processes run.
 
@@ -129,12 +147,14 @@ class ControlPlane:
 
     async def stop(self) -> None:
         """End all of them, etcd last: without it the API server would wait for its grace to be over."""
-        await asyncio.gather(*(child.end(_GRACE_S) for child in self._children[1:]))
-        for child in self._children[:1]:
+        etcd = [child for child in self._children if child.name == "etcd"]
+        await asyncio.gather(*(child.end(_GRACE_S) for child in self._children if child not in etcd))
+        for child in etcd:
             await child.end(_GRACE_S)
         self._children.clear()
 
     def _start(self, program: str, flags: Sequence[str]) -> None:
+        self._flags[program] = flags
         self._children.append(
             ChildProcess(
                 self._binaries / program, flags, log=self._folder.log(program), environment=self._environment

@@ -1,0 +1,99 @@
+"""Bad days on a genuine node under load: after each, no device is held twice, none lost, all accounts agree.
+
+How long recovery took is recorded and printed as a line of JSON, and never asserted.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support import bad_days
+from support.accounts import accounts_of, disagreements
+from support.bad_days import DEVICES, Scene, scene_on
+from support.faketime import JumpingClock
+from support.genuine_cluster import GenuineCluster
+from support.genuine_node import until
+from support.images import BUSYBOX
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.node]
+
+
+@pytest.fixture(scope="module")
+def scene(cluster: GenuineCluster) -> Iterator[Scene]:
+    with (
+        tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder,
+        scene_on(cluster, Path(folder)) as scene,
+    ):
+        yield scene
+
+
+FAULTS: dict[str, Callable[[Scene], float]] = {
+    "the agent is killed": bad_days.agent_killed,
+    "the agent is killed again and again": lambda scene: bad_days.agent_killed_at_random(scene, 5, seed=7),
+    "the agent is replaced by the next": bad_days.agent_upgraded,
+    "kubelet is restarted": bad_days.kubelet_restarted,
+    "kubelet is killed": lambda scene: bad_days.kubelet_restarted(scene, signal.SIGKILL),
+    "kubelet's registration socket is deleted": bad_days.kubelet_socket_removed,
+    "containerd is killed": bad_days.containerd_killed,
+    "the API server is killed": bad_days.api_server_killed,
+    "the API server is gone for a minute": lambda scene: bad_days.api_server_gone(scene, 60),
+    "the API server is slow": lambda scene: bad_days.api_server_slow(scene, latency_s=0.3, seconds=8),
+    "the API server is silent": lambda scene: bad_days.api_server_silent(scene, seconds=8),
+    "the API server answers 429": lambda scene: bad_days.api_server_refuses(scene, seconds=5),
+    "etcd is compacted while the watches are cut": bad_days.past_forgotten,
+    "the node is rebooted": bad_days.node_rebooted,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_after_a_fault_all_accounts_agree(
+    scene: Scene, record_property: Callable[[str, object], None], fault: str
+) -> None:
+    _check(scene, record_property, fault, FAULTS[fault])
+
+
+def test_after_a_clock_jump_all_accounts_agree(
+    scene: Scene, record_property: Callable[[str, object], None], tmp_path: Path
+) -> None:
+    clock = JumpingClock(tmp_path)
+    _check(scene, record_property, "clock", lambda scene: bad_days.clock_jumped(scene, clock))
+    bad_days.agent_killed(scene)
+
+
+def _check(
+    scene: Scene, record: Callable[[str, object], None], name: str, fault: Callable[[Scene], float]
+) -> None:
+    """Let it happen, then see pods start again, the accounts agree, and nothing restarted for it."""
+    before, refused = scene.restarts(), scene.load.refused.total()
+    figures = {"readvertised_s": fault(scene), "four_pods_s": scene.goes_on_s()}
+    figures["accounts_s"] = scene.all_is_well()
+    figures["pods_refused"] = scene.load.refused.total() - refused
+    after = scene.restarts()
+    if fault is not bad_days.node_rebooted:
+        assert {uid: after[uid] for uid in before if uid in after and after[uid] != before[uid]} == {}
+    rounded = {key: round(value, 2) for key, value in figures.items()}
+    for key, value in rounded.items():
+        record(key, value)
+    print(json.dumps({"fault": name, **rounded}))
+
+
+def test_the_accounts_tell_a_device_that_nobody_gave(scene: Scene) -> None:
+    """What a container really has is read from the container."""
+    stolen = {"name": "NVIDIA_VISIBLE_DEVICES", "value": DEVICES[1]}
+    container = {"name": "a", "image": BUSYBOX, "imagePullPolicy": "Never", "env": [stolen]}
+    with scene.load.rest():
+        scene.cluster.apply({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "thief"}, "spec": {
+            "containers": [container], "terminationGracePeriodSeconds": 1,
+        }})  # fmt: skip
+        try:
+            wanted = f"default/thief: its containers see ['{DEVICES[1]}'], the books have []"
+            until(lambda: wanted in disagreements(accounts_of(scene.cluster), forgotten=scene.forgotten))
+        finally:
+            scene.cluster.kubectl("delete", "pod", "thief")
+            scene.watch.found.clear()

@@ -1,0 +1,203 @@
+"""Pods that want more devices than there are, made and deleted all the time; and who watches them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from support.accounts import devices_of, visible_devices
+from support.genuine_cluster import GenuineCluster
+from support.images import BUSYBOX
+from tonnage.adapters.kubernetes.client import connect
+from tonnage.adapters.ports import KubernetesApi
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject
+from tonnage.wire.kinds import POD
+from tonnage.wire.objects import Pod
+
+GPU: Final = "nvidia.com/gpu"
+SHARED: Final = "nvidia.com/gpu.shared"
+NAMESPACE: Final = "default"
+_LABEL: Final = "tonnage-test/load"
+_TICK_S: Final = 0.4
+_LOOK_S: Final = 0.15
+
+
+def _container(name: str, limits: Mapping[str, int], *, runs_s: str = "1000000") -> JsonObject:
+    return {
+        "name": name,
+        "image": BUSYBOX,
+        "imagePullPolicy": "Never",
+        "command": ["/bin/sleep", runs_s],
+        "resources": {"limits": {key: str(count) for key, count in limits.items()}},
+    }
+
+
+def pod_body(kind: str, name: str, *, grace_s: int = 0) -> JsonObject:
+    """A pod of one of `KINDS`."""
+    containers = {
+        "one": [_container("a", {GPU: 1})],
+        "two": [_container("a", {GPU: 2})],
+        "pair": [_container("a", {GPU: 1}), _container("b", {GPU: 1})],
+        "short": [_container("a", {GPU: 1}, runs_s="2")],
+        "reusing": [_container("a", {GPU: 1})],
+        "initial": [_container("a", {})],
+        "shared": [_container("a", {SHARED: 1})],
+        "mixed": [_container("a", {SHARED: 1}), _container("b", {GPU: 1})],
+    }[kind]
+    first = [_container("first", {GPU: 1}, runs_s="0.2")] if kind in ("reusing", "initial") else []
+    return {
+        "metadata": {"name": name, "labels": {_LABEL: kind}},
+        "spec": {
+            "initContainers": [*first],
+            "containers": [*containers],
+            "restartPolicy": "Never" if kind == "short" else "Always",
+            "terminationGracePeriodSeconds": grace_s,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+        },
+    }
+
+
+KINDS: Final = ("one", "one", "two", "pair", "short", "reusing", "initial", "shared", "shared", "mixed")
+
+
+class Load:
+    """Keeps `pods` pods alive, one of which it replaces at every turn."""
+
+    def __init__(self, kubeconfig: Path, *, pods: int, seed: int) -> None:
+        self._kubeconfig = kubeconfig
+        self._wanted = pods
+        self._random = random.Random(seed)
+        self._ended = threading.Event()
+        self._resting = threading.Event()
+        self._rests = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="load", daemon=True)
+        self._seen: set[str] = set()
+        self.made = 0
+        self.started = 0
+        """Pods that were seen running."""
+        self.refused: Counter[str] = Counter()
+        """Pods that failed, by reason: kubelet had no device for them although the scheduler thought so."""
+        self.errors = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @contextmanager
+    def rest(self) -> Iterator[None]:
+        """Make and delete nothing for a while."""
+        self._rests.clear()
+        self._resting.set()
+        self._rests.wait(60)
+        try:
+            yield
+        finally:
+            self._resting.clear()
+
+    def stop(self) -> None:
+        """End, and delete every pod that is left."""
+        self._ended.set()
+        self._resting.clear()
+        self._thread.join()
+
+    async def _run(self) -> None:
+        async with connect(self._kubeconfig, program="load") as api:
+            while not self._ended.is_set():
+                if self._resting.is_set():
+                    self._rests.set()
+                else:
+                    await self._attempt(self._turn(api))
+                await asyncio.sleep(_TICK_S)
+            await self._clear(api)
+
+    async def _attempt(self, deed: Any) -> bool:
+        """Whether it could be done."""
+        try:
+            await deed
+        except ApiError as error:
+            self.errors += error.code not in (404, 409)  # a pod that ended meanwhile
+            return error.code == 404
+        except ClusterError:
+            self.errors += 1
+            return False
+        return True
+
+    async def _turn(self, api: KubernetesApi) -> None:
+        living: list[Pod] = []
+        for pod in (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
+            if pod.metadata.deletion_timestamp is not None:
+                continue
+            if pod.status.phase in ("Succeeded", "Failed"):
+                if pod.status.phase == "Failed":
+                    self.refused[pod.status.reason] += 1
+                await api.delete(POD, pod.metadata.name, namespace=NAMESPACE)
+            else:
+                living.append(pod)
+        running = [pod for pod in living if pod.status.phase == "Running"]
+        fresh = {pod.metadata.uid for pod in running} - self._seen
+        self._seen |= fresh
+        self.started += len(fresh)
+        if len(living) >= self._wanted and running:
+            gone = self._random.choice(running)
+            living.remove(gone)
+            await api.delete(POD, gone.metadata.name, namespace=NAMESPACE)
+        if len(living) < self._wanted:
+            self.made += 1
+            kind = self._random.choice(KINDS)
+            name = f"load-{self.made}-{kind}"
+            body = pod_body(kind, name, grace_s=self._random.choice((1, 2)))
+            await api.create(POD, body, namespace=NAMESPACE)
+
+    async def _clear(self, api: KubernetesApi) -> None:
+        while pods := (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
+            for pod in pods:
+                if pod.metadata.deletion_timestamp is None:
+                    await self._attempt(api.delete(POD, pod.metadata.name, namespace=NAMESPACE))
+            await asyncio.sleep(_TICK_S)
+
+
+class Watchman:
+    """Looks all the time whether two running containers see one device; `found` says which did."""
+
+    def __init__(self, cluster: GenuineCluster, replicas: Callable[[str], int]) -> None:
+        """`replicas` says how many containers may see a device."""
+        self._cluster = cluster
+        self._replicas = replicas
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchman", daemon=True)
+        self.looks = 0
+        self.most = 0
+        """Containers with devices that were seen at once."""
+        self.found: set[str] = set()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_LOOK_S):
+            self.look()
+
+    def look(self) -> None:
+        """Once. What is seen twice is looked at again: the first may have ended before the second began."""
+        holders: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+        containers = list(visible_devices(self._cluster))
+        for pod, container, devices, process in containers:
+            for uuid in devices:
+                holders[uuid].append((f"{pod}/{container[:12]}", process))
+        for uuid, found in holders.items():
+            living = [owner for owner, process in found if uuid in devices_of(process)]
+            if len(living) > self._replicas(uuid):
+                self.found.add(f"{uuid}: {', '.join(living)}")
+        self.looks += 1
+        self.most = max(self.most, len(containers))
