@@ -34,7 +34,9 @@ from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import GET_PREFERRED
 
 AGENT_NODES = {"8 H100": (8, "H100-80"), "16 L40S": (16, "L40S"), "64 H100": (64, "H100-80")}
-CALLS = 60
+CALLS = 100
+MANY = (1, 2, 3, 4, 7, 8, 12, 16, 24, 32, 48, 63, 64)
+"""The sizes of more than 16 devices."""
 
 
 def mixed(count: int) -> LinkMatrix:
@@ -110,8 +112,12 @@ def _per_size(topology: Topology) -> list[float]:
     uuids = topology.matrix.uuids
     return [
         statistics.median(_timed(partial(prefer_whole, topology, uuids, (), size)) for _ in range(5))
-        for size in range(1, len(uuids) + 1)
+        for size in _sizes(len(uuids))
     ]
+
+
+def _sizes(count: int) -> Sequence[int]:
+    return range(1, count + 1) if count <= 16 else MANY
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -205,7 +211,7 @@ def _agent(name: str, count: int, model: str) -> dict[str, list[float]]:
 
 
 def _asked(what: str, socket: Path, uuids: Sequence[str]) -> dict[str, list[float]]:
-    """p50 and p99 at every size, all devices free."""
+    """p50 and p99 of every size, all devices free."""
     middle, late = list[float](), list[float]()
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         call = channel.unary_unary(
@@ -213,7 +219,7 @@ def _asked(what: str, socket: Path, uuids: Sequence[str]) -> dict[str, list[floa
             request_serializer=GET_PREFERRED.request.SerializeToString,
             response_deserializer=GET_PREFERRED.response.FromString,
         )
-        for size in range(1, len(uuids) + 1):
+        for size in _sizes(len(uuids)):
             asked = plugin.ContainerPreferredAllocationRequest(
                 available_deviceIDs=uuids, allocation_size=size
             )

@@ -13,7 +13,7 @@ def allocate(resource: PlannedResource, ids: Sequence[str], holds: Iterable[Hold
 
     Source of the texts: NVIDIA/k8s-device-plugin, whose users search for them.
     """
-    asked = set(ids)
+    asked, holds = set(ids), tuple(holds)
     slots = {slot.id: slot for slot in resource.slots if slot.id in asked}
     uses = uses_of(holds)
     if not ids:
@@ -34,6 +34,9 @@ def allocate(resource: PlannedResource, ids: Sequence[str], holds: Iterable[Hold
         if hold := conflict(resource, slot, uses):
             text = f"device {slot_id} is held as {describe(hold)}"
             return _invalid(resource, "held-under-another-name", text)
+    if hold := _forgotten_hold(resource, asked, holds):
+        text = f"kubelet has forgotten that {', '.join(hold.ids)} is held as {describe(hold)}"
+        return _invalid(resource, "held-and-forgotten", text)
     if resource.distinct and (pair := _of_one_device([slots[slot_id] for slot_id in ids])):
         return _invalid(resource, "replicas-of-one-device", _not_distinct(resource, *pair))
     uuids = tuple(dict.fromkeys(slots[slot_id].uuid for slot_id in ids))
@@ -42,6 +45,23 @@ def allocate(resource: PlannedResource, ids: Sequence[str], holds: Iterable[Hold
 
 def _invalid(resource: PlannedResource, code: str, text: str) -> Refusal:
     return Refusal(code, f'invalid allocation request for "{resource.name}": invalid request: {text}')
+
+
+def _forgotten_hold(resource: PlannedResource, asked: set[str], holds: Sequence[Hold]) -> Hold | None:
+    """A hold that forbids one of `asked` because kubelet, which would know better, lost its books.
+
+    kubelet admits no pod that asks for more than is free by its own count, pods that it forgot included. So
+    where too little is free, one of those asks for itself, for a container that starts again; if there is but
+    one, it gets its own back.
+    """
+    forgotten = [hold for hold in holds if hold.forgotten and hold.resource == resource.name]
+    if not forgotten:
+        return None
+    held = {slot for hold in holds if hold.resource == resource.name for slot in hold.ids}
+    free = sum(slot.healthy and slot.id not in held for slot in resource.slots)
+    if free < len(asked) and len({(hold.namespace, hold.pod) for hold in forgotten}) == 1:
+        return None
+    return next((hold for hold in forgotten if asked.intersection(hold.ids)), None)
 
 
 def _of_one_device(slots: Sequence[Slot]) -> tuple[Slot, Slot] | None:

@@ -2,12 +2,16 @@
 
 kubelet shows an allocation only after it was answered; the ledger covers the time between, and every time in
 which kubelet cannot be asked. It errs towards "held": a device is free only when kubelet said so.
+
+A kubelet that runs forgets nothing, but one that starts without its checkpoint does: it takes containers that
+run for granted, does not know their devices and would give them out again. Such a device is held by whoever
+had it, until that container gets another or its pod is over.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,14 +27,30 @@ was stopped in between answers no question either.
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """Who had an id in kubelet's books, and which kubelet that was. `uid` is the pod's; what is empty is not known."""
+
+    kubelet: str = ""
+    uid: str = ""
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One answered device id; `order` is the next question when it was answered, `since` is monotonic."""
+    """One answered device id; `order` is the next question when it was answered, `since` is monotonic.
+
+    Once `seen` in kubelet's books it has an `owner`; `forgotten` when a later kubelet does not know of it.
+    """
 
     resource: str
     id: str
     order: int
     since: float
     seen: bool = False
+    owner: Owner = Owner()
+    forgotten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +59,8 @@ class Evidence:
 
     `shown` is the part that kubelet listed in answer to it, `reserved` the part that its checkpoint has for
     pods that are not known to be over. When not `final`, a device that is absent may be held all the same.
+    `kubelet` is which one was asked, empty when that is not certain; `pods` are (namespace, name) of all that
+    it listed.
     """
 
     holds: tuple[Hold, ...] = ()
@@ -46,6 +68,8 @@ class Evidence:
     final: bool = False
     shown: tuple[Hold, ...] = ()
     reserved: tuple[Hold, ...] = ()
+    kubelet: str = ""
+    pods: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +91,8 @@ class Census:
 
 
 Ledger = tuple[Entry, ...]
+Living = Mapping[str, tuple[str, str]]
+"""(namespace, name) by uid of the pods that are not over."""
 
 
 def gather(
@@ -98,20 +124,31 @@ def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float) ->
     return (*kept, *(Entry(allocation.resource, slot, order, now) for slot in allocation.ids))
 
 
-def settle(ledger: Ledger, evidence: Evidence, *, now: float, census: Census = Census()) -> Ledger:
+def settle(
+    ledger: Ledger,
+    evidence: Evidence,
+    *,
+    now: float,
+    census: Census = Census(),
+    living: Living | None = None,
+) -> Ledger:
     """The ledger without what is over: once in kubelet's books and gone; or never there, for `UNSEEN_S` or
     while no living pod can be the one that it was for.
 
     Evidence asked for before an allocation was answered says nothing about it.
     """
-    books = (*evidence.shown, *evidence.reserved)
-    entered = {(hold.resource, slot) for hold in books for slot in hold.ids}
+    books = {
+        (hold.resource, slot): hold for hold in (*evidence.reserved, *evidence.shown) for slot in hold.ids
+    }
+    uids = {name: uid for uid, name in (living or {}).items()}
     kept: list[Entry] = []
     for entry in ledger:
         if evidence.order < entry.order:
             kept.append(entry)
-        elif (entry.resource, entry.id) in entered:
-            kept.append(entry if entry.seen else replace(entry, seen=True))
+        elif (hold := books.get((entry.resource, entry.id))) is not None:
+            kept.append(replace(entry, seen=True, owner=_owner(entry, hold, evidence, uids), forgotten=False))
+        elif _forgotten(entry, evidence, living):
+            kept.append(replace(entry, forgotten=True))
         elif not evidence.final or not (entry.seen or _lost(entry, evidence, census, now)):
             kept.append(entry)
     return tuple(kept)
@@ -119,7 +156,60 @@ def settle(ledger: Ledger, evidence: Evidence, *, now: float, census: Census = C
 
 def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     """Every hold: kubelet's, with the pod that has it, and those that only the ledger knows."""
-    return _union(evidence.holds, (Hold(entry.resource, (entry.id,)) for entry in ledger))
+    return _union(
+        (_remembered(entry) for entry in ledger if entry.forgotten),
+        evidence.holds,
+        (Hold(entry.resource, (entry.id,)) for entry in ledger),
+    )
+
+
+def unconfirmed(ledger: Ledger, kubelet: str) -> frozenset[tuple[str, str]]:
+    """(resource, id) of what an earlier kubelet had in its books, and this one not, or not yet."""
+    return frozenset(
+        (entry.resource, entry.id)
+        for entry in ledger
+        if entry.seen and entry.owner.kubelet not in ("", kubelet)
+    )
+
+
+def _owner(entry: Entry, hold: Hold, evidence: Evidence, uids: Mapping[tuple[str, str], str]) -> Owner:
+    """Whom kubelet's books name. A pod that nobody could name yet stands there by its uid."""
+    kubelet = evidence.kubelet or entry.owner.kubelet
+    if not hold.namespace:
+        return Owner(kubelet, uid=hold.pod, container=hold.container)
+    same = (entry.owner.namespace, entry.owner.pod) == (hold.namespace, hold.pod)
+    uid = uids.get((hold.namespace, hold.pod), entry.owner.uid if same else "")
+    return Owner(kubelet, uid, hold.namespace, hold.pod, hold.container)
+
+
+def _remembered(entry: Entry) -> Hold:
+    owner = entry.owner
+    pod = owner.pod or owner.uid
+    return Hold(entry.resource, (entry.id,), owner.namespace, pod, owner.container, forgotten=True)
+
+
+def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
+    """Whether an entry that is not in kubelet's books is missing there because kubelet lost them.
+
+    It is when an earlier kubelet had it and its pod lives; a kubelet that has read its pods must list that pod,
+    and must not have given the container something else, as it does when one is started again.
+    """
+    owner = entry.owner
+    if not evidence.kubelet:
+        return entry.forgotten
+    if owner.kubelet in ("", evidence.kubelet):
+        return False
+    if living is not None and owner.uid and owner.uid not in living:
+        return False
+    if not evidence.final:
+        return True
+    name = (living or {}).get(owner.uid, (owner.namespace, owner.pod))
+    given = any(
+        (hold.namespace, hold.pod) == name and hold.container == owner.container
+        for hold in (*evidence.shown, *evidence.reserved)
+        if hold.resource == entry.resource
+    )
+    return name in evidence.pods and not given
 
 
 def _lost(entry: Entry, evidence: Evidence, census: Census, now: float) -> bool:

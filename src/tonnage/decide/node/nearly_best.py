@@ -13,10 +13,11 @@ from typing import Final
 
 from tonnage.decide.node.objective import Pairs
 
-GROWING_STEPS: Final = 20_000
-"""Candidates looked at; no start is begun after them. About 10 ms."""
-EXCHANGE_STEPS: Final = 200_000
-"""Pairs looked at; no exchange is tried after them. About 15 ms."""
+GROWING_STEPS: Final = 10_000
+"""Candidates looked at; no start is begun after them. About 5 ms."""
+EXCHANGE_STEPS: Final = 100_000
+"""Pairs looked at; no exchange is tried after them. About 10 ms."""
+_NO_PAIR: Final = 1 << 200
 
 Worth = tuple[int, int, tuple[int, ...]]
 """Quality, harm and places, the latter two negative: the greatest is the best."""
@@ -32,68 +33,71 @@ def nearly_best(
     """`size` places out of `free`, with all of `required`, in order.
 
     `required` is part of `free`, and `size` lies between what is required and what is free. `kinds` are
-    places that can stand for each other; one start of each is enough.
+    places that can stand for each other: of equal ones only the lowest is tried.
     """
     if size == len(required):
         return tuple(sorted(required))
-    choice = _Choice(pairs, tuple(sorted(free)), {place: sum(_at(pairs.sums[place], free)) for place in free})
+    offered = frozenset(free)
+    sorts = tuple(tuple(sorted(offered.intersection(kind))) for kind in kinds)
+    ties = {place: sum(_at(pairs.sums[place], free)) for place in free}
+    search = _Search(pairs, tuple(sort for sort in sorts if sort), ties)
     best: Worth | None = None
     steps = GROWING_STEPS
-    for start in choice.starts(kinds, required, size):
+    for start in search.starts(required, size):
         if best is not None and steps <= 0:
             break
-        steps -= size * len(choice.free)
-        grown = choice.worth(choice.grown(start, size))
+        steps -= size * len(search.sorts)
+        grown = search.worth(search.grown(start, size))
         best = grown if best is None else max(best, grown)
-    if best is None:
-        return ()
-    return choice.exchanged(best, frozenset(required))
+    return search.exchanged(best, frozenset(required)) if best is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """`ties` is how strongly each free place is joined to all free ones."""
+class _Search:
+    """`sorts` are the free places of each kind; `ties` is how strongly each is joined to all free ones."""
 
     pairs: Pairs
-    free: tuple[int, ...]
+    sorts: tuple[tuple[int, ...], ...]
     ties: dict[int, int]
 
-    def starts(
-        self, kinds: Sequence[Sequence[int]], required: Sequence[int], size: int
-    ) -> Iterator[tuple[int, ...]]:
+    def starts(self, required: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
         """What is required; otherwise a device of each kind, those with the strongest company first."""
         if required:
             yield tuple(required)
             return
-        offered = frozenset(self.free)
-        lowest = (min(offered.intersection(kind), default=None) for kind in kinds)
-        firsts = [place for place in lowest if place is not None]
 
         def company(place: int) -> tuple[int, int, int]:
-            strongest = sorted(_at(self.pairs.sums[place], self.free), reverse=True)[: size - 1]
+            strongest = sorted(_at(self.pairs.sums[place], self.ties), reverse=True)[: size - 1]
             return -sum(strongest), self.ties[place], place
 
-        yield from ((place,) for place in sorted(firsts, key=company))
+        yield from ((place,) for place in sorted((sort[0] for sort in self.sorts), key=company))
 
     def grown(self, start: Sequence[int], size: int) -> tuple[int, ...]:
         """The set after adding, one at a time, the device that keeps it the fastest."""
         chosen = list(start)
-        slowest = min((self.pairs.least[i][j] for i in chosen for j in chosen if i != j), default=1 << 200)
-        left = {
+        slowest = min((self.pairs.least[i][j] for i, j in combinations(chosen, 2)), default=_NO_PAIR)
+        queues = [[place for place in reversed(sort) if place not in start] for sort in self.sorts]
+        heads = {queue.pop(): queue for queue in queues if queue}
+        joined = {
             place: (min(_at(self.pairs.least[place], chosen)), sum(_at(self.pairs.sums[place], chosen)))
-            for place in self.free
-            if place not in chosen
+            for place in heads
         }
+
+        def pull(place: int) -> tuple[int, int, int, int]:
+            fast, total = joined[place]
+            return min(slowest, fast), total, -self.ties[place], -place
+
         while len(chosen) < size:
-            added = max(
-                left,
-                key=lambda place: (min(slowest, left[place][0]), left[place][1], -self.ties[place], -place),
-            )
-            slowest = min(slowest, left.pop(added)[0])
+            added = max(joined, key=pull)
+            here, queue = joined.pop(added), heads.pop(added)
+            if queue:  # the next of its kind is joined to the others just as it was
+                following = queue.pop()
+                heads[following], joined[following] = queue, here
+            slowest = min(slowest, here[0])
             chosen.append(added)
             least, sums = self.pairs.least[added], self.pairs.sums[added]
-            for place, (fast, total) in left.items():
-                left[place] = min(fast, least[place]), total + sums[place]
+            for place, (fast, total) in joined.items():
+                joined[place] = min(fast, least[place]), total + sums[place]
         return tuple(sorted(chosen))
 
     def worth(self, places: tuple[int, ...]) -> Worth:
@@ -108,18 +112,30 @@ class _Choice:
         while better and steps > 0:
             better = False
             places = tuple(-place for place in best[2])
-            others = [place for place in self.free if place not in places]
-            moved = sorted(set(places) - required)
+            taken, moved = self._others(places), self._movable(places, required)
+            singles, couples = [(place,) for place in taken], self._couples(taken)
             for given in (*((place,) for place in moved), *combinations(moved, 2)):
                 if steps <= 0 or (better and len(given) == 2):
                     break
                 rest = tuple(place for place in places if place not in given)
-                taken = [(place,) for place in others] if len(given) == 1 else self._couples(others)
-                steps -= len(rest) * len(self.free) * len(given)
-                found = max(self._with(rest, taken), default=best)
+                groups = singles if len(given) == 1 else couples
+                steps -= len(rest) * (len(rest) + 2 * len(groups) * len(given))
+                found = max((best, *self._with(rest, groups)))
                 if found > best:
                     best, better = found, True
         return tuple(-place for place in best[2])
+
+    def _others(self, places: Sequence[int]) -> list[int]:
+        """The lowest free places of each kind that are not chosen, two of each: a couple may need them."""
+        return [place for sort in self.sorts for place in [each for each in sort if each not in places][:2]]
+
+    def _movable(self, places: Sequence[int], required: frozenset[int]) -> list[int]:
+        """The highest chosen places of each kind that are not required, two of each."""
+        return [
+            place
+            for sort in self.sorts
+            for place in [each for each in sort if each in places and each not in required][-2:]
+        ]
 
     def _couples(self, others: Sequence[int]) -> list[tuple[int, ...]]:
         """Each of the places with that one of them to which it is joined best."""
@@ -131,21 +147,25 @@ class _Choice:
                 couples.add((min(place, partner), max(place, partner)))
         return sorted(couples)
 
-    def _with(self, rest: tuple[int, ...], taken: Iterable[tuple[int, ...]]) -> Iterator[Worth]:
-        """What `rest` is worth with each of the groups."""
+    def _with(self, rest: tuple[int, ...], groups: Iterable[tuple[int, ...]]) -> list[Worth]:
+        """The most that `rest` is worth with one of the groups; several if only their places differ."""
         least, sums = self.pairs.least, self.pairs.sums
-        slowest = min((min(_at(least[i], rest[:n])) for n, i in enumerate(rest) if n), default=1 << 200)
+        slowest = min((min(_at(least[i], rest[:n])) for n, i in enumerate(rest) if n), default=_NO_PAIR)
         inside = sum(sum(_at(sums[i], rest[:n])) for n, i in enumerate(rest))
         ties = sum(_at(self.ties, rest))
-        for group in taken:
+        most, equal = (-1, 0), list[tuple[int, ...]]()
+        for group in groups:
             fast, total, tied, before = slowest, inside, ties, rest
             for place in group:
-                fast = min(fast, *_at(least[place], before)) if before else fast
+                fast = min(fast, min(_at(least[place], before), default=fast))
                 total += sum(_at(sums[place], before))
                 tied += self.ties[place]
                 before = (*before, place)
-            single = len(before) < 2
-            yield 0 if single else fast + total, 2 * total - tied, tuple(-each for each in sorted(before))
+            value = (fast + total if fast < _NO_PAIR else 0), 2 * total - tied
+            if value >= most:
+                equal = [*equal, before] if value == most else [before]
+                most = value
+        return [(*most, tuple(-place for place in sorted(places))) for places in equal]
 
 
 def _at(row: Sequence[int] | dict[int, int], places: Iterable[int]) -> Iterator[int]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from tonnage.decide.node.class_tables import MOST_STEPS, ClassTables, class_tables, kinds_of, steps_of
 from tonnage.decide.node.nearly_best import nearly_best
 from tonnage.decide.node.objective import Pairs, pairs_of
 from tonnage.decide.node.subset_tables import MOST_DEVICES, SubsetTables, subset_tables
 from tonnage.model.links import LinkMatrix
+
+T = TypeVar("T")
 
 _AT_ONCE: Final = 9
 """Free devices whose tables are built while kubelet waits: about 3 ms."""
@@ -52,6 +54,16 @@ def worked_out(topology: Topology) -> Generator[None, None, Topology]:
     return topology
 
 
+def finished(work: Generator[None, None, T]) -> T:
+    """What the work gives, done in one go."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 def prefer_whole(
     topology: Topology, available: Sequence[str], required: Sequence[str], size: int
 ) -> tuple[str, ...]:
@@ -82,14 +94,5 @@ def _best(topology: Topology, free: Sequence[int], required: Sequence[int], size
     if len(free) > _AT_ONCE:
         return nearly_best(topology.pairs, topology.kinds, free, required, size)
     few = {place: few for few, place in enumerate(free)}
-    tables = _finished(subset_tables(topology.pairs.among(free)))
+    tables = finished(subset_tables(topology.pairs.among(free)))
     return tuple(free[place] for place in tables.choose(range(len(free)), [few[i] for i in required], size))
-
-
-def _finished(building: Generator[None, None, SubsetTables]) -> SubsetTables:
-    while True:
-        try:
-            next(building)
-        except StopIteration as end:
-            tables: SubsetTables = end.value
-            return tables
