@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,8 +25,8 @@ from tonnage.model.errors import ConfigError, Problem
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 IMAGE: Final = "docker.io/tonnage/agent"
-_REFERENCE: Final = re.compile(r"^[a-z0-9]+([._/:-]+[a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$")
-_VERSION: Final = re.compile(r"^[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)*$")
+_REFERENCE: Final = re.compile(r"[a-z0-9]+([._/:-]+[a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,13 @@ def build_image(wish: Wish, tell: Callable[[str], None], environment: Mapping[st
     """
     version = wish.version or version_of(wish.repository)
     name = full_name(wish.name or f"{IMAGE}:{version}")
-    if not _VERSION.match(version):
+    if not _VERSION.fullmatch(version):
         raise ConfigError(
             Problem(f"no version: {version[:40]!r}", "--version", remedy="such as 0.2.0 or 0.2.0rc1")
         )
     require_debian()
     wish.cache.mkdir(parents=True, exist_ok=True)
-    with (wish.cache / "lock").open("w") as lock:
+    with (wish.cache / "lock").open("w") as lock, _open_modes():
         fcntl.flock(lock, fcntl.LOCK_EX)
         with tempfile.TemporaryDirectory(prefix=".build-", dir=wish.cache) as work:
             assembly = _assembled(wish, version, Path(work), tell)
@@ -84,14 +86,26 @@ def build_image(wish: Wish, tell: Callable[[str], None], environment: Mapping[st
     return Built(name, digest, wish.output.stat().st_size, sizes)
 
 
+@contextmanager
+def _open_modes() -> Iterator[None]:
+    """The image is tried as another user than its builder: a strict mask would lock that one out."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def _assembled(wish: Wish, version: str, work: Path, tell: Callable[[str], None]) -> Assembly:
     recipe = wish.repository / "deploy" / "image"
     left_out = Patterns.of(lines_of(recipe / "left-out.txt"))
     tell("  looking for Debian's packages ...")
     apt = Apt(wish.cache / "apt")
-    if not wish.offline and (warning := apt.refresh()):
-        tell(f"  apt-get update: {warning}")
-    base = chosen_base(apt, recipe)
+    with apt.locked():  # others use the same lists
+        if not wish.offline and (warning := apt.refresh()):
+            tell(f"  apt-get update: {warning}")
+        base = chosen_base(apt, recipe)
+        files = apt.fetch(base.packages)
     wheels = Wheels(wish.repository, base, left_out, wish.offline)
     requirements = wheels.requirements()
     source = staged_source(wish.repository, work / "source", version)
@@ -103,7 +117,6 @@ def _assembled(wish: Wish, version: str, work: Path, tell: Callable[[str], None]
     rules = fingerprint(*code, recipe / "left-out.txt", zlib.ZLIB_RUNTIME_VERSION)
     packages = ", ".join(f"{package.name} {package.version} {package.digest}" for package in base.packages)
     key = fingerprint(rules, packages)
-    files = apt.fetch(base.packages)
     assembly.add("Debian's packages", key, make_base(base, files, left_out), anew=wish.anew)
     key = fingerprint(key, requirements)
     assembly.add("dependencies", key, wheels.make_dependencies(requirements, work), anew=wish.anew)
@@ -118,7 +131,7 @@ def full_name(reference: str) -> str:
     >>> full_name("tonnage/agent:1.0"), full_name("localhost/agent:1")
     ('docker.io/tonnage/agent:1.0', 'localhost/agent:1')
     """
-    if not _REFERENCE.match(reference):
+    if len(reference) > 255 or not _REFERENCE.fullmatch(reference):
         raise ConfigError(
             Problem(f"no image name: {reference[:100]!r}", "--tag", remedy=f"such as {IMAGE}:0.1.0")
         )

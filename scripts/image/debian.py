@@ -56,7 +56,9 @@ class Apt:
 
     def refresh(self) -> str:
         """Get today's lists; apt's warnings, one of which is that old lists had to do."""
-        return self._run("update", "-qq").stderr.strip()
+        said = self._run("update", "-qq").stderr.splitlines()
+        # Hooks of this machine, which are for its own lists, may complain beside them.
+        return "; ".join(line for line in said if line.startswith(("W:", "E:")))
 
     def closure(self, names: Sequence[str]) -> tuple[Package, ...]:
         """The packages and all that they depend on, sorted by name. Nothing is recommended into it."""
@@ -144,11 +146,16 @@ def unpack(package: Path, root: Path, place: Callable[[str], str | None]) -> Non
     """Unpack a package's files below `root`, each to where `place` says; see `unpack_tar`."""
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
-            unpack_tar(tar, root, place)
-    if process.returncode:
+        try:
+            with tarfile.open(fileobj=process.stdout, mode="r|") as tar:
+                unpack_tar(tar, root, place)
+            process.stdout.read()  # padding that nobody reads would keep it from ending
+            whole = process.wait() == 0
+        except tarfile.TarError:
+            whole = False
+    if not whole:
         raise ConfigError(
-            Problem("dpkg-deb cannot read a package", str(package), "", "delete it, then again")
+            Problem("dpkg-deb cannot read a package", str(package), remedy="delete the file, then again")
         )
 
 

@@ -20,7 +20,9 @@ import tonnage
 
 def named_in(node: ast.AST) -> Iterator[str]:
     """Absolute module names in import statements, at any depth, but those for type checkers."""
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        for statement in node.orelse:
+            yield from named_in(statement)
         return
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)

@@ -65,14 +65,17 @@ def unpack_tar(tar: tarfile.TarFile, root: Path, place: Callable[[str], str | No
     `place` says where a path of the archive (`usr/bin/env`) goes, or None to leave it out.
 
     Raises:
-        ConfigError: a path leads out of the root, or the whole is over a GiB.
+        ConfigError: a path leads out of the root, if by a link; or the whole is over a GiB.
     """
     total = 0
+    within = root.resolve()
     for member in tar:
         wanted = place(_inside(member.name))
         if wanted is None or wanted == ".":
             continue
         target = root / _inside(wanted)
+        if not target.parent.resolve().is_relative_to(within):
+            raise _leads_out(member.name)
         if member.isdir():
             target.mkdir(parents=True, exist_ok=True)
             continue
@@ -109,7 +112,9 @@ def _inside(name: str) -> str:
     """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise ConfigError(
-            Problem(f"an archive holds the path {name[:100]!r}", why="it leads out of its root")
-        )
+        raise _leads_out(name)
     return str(path)
+
+
+def _leads_out(name: str) -> ConfigError:
+    return ConfigError(Problem(f"an archive holds the path {name[:100]!r}", why="it leads out of its root"))
