@@ -8,11 +8,12 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from support.helm import CHART, NAMESPACE, Helm, Rendered
+from support.helm import CHART, NAMESPACE, Helm
+from support.rights import Right, granted, needed
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.main import AgentOptions, run_agent
@@ -23,16 +24,6 @@ from tonnage.wire.kinds import CONFIG_MAP, DAEMON_SET, EVENT, NODE, NODE_GPU_STA
 
 NODE_NAME = "gpu-0"
 PATIENCE_S = 30.0
-
-
-class Right(NamedTuple):
-    """`namespace` is empty for all, `name` where a role names none."""
-
-    verb: str
-    group: str
-    resource: str
-    namespace: str = ""
-    name: str = ""
 
 
 class Witness:
@@ -103,11 +94,8 @@ async def _until(holds: Callable[[], Any]) -> None:
 
 
 async def test_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness) -> None:
-    needed = set()
-    for right, _ in witness.asked:
-        whole = right.group == "" and right.resource in ("nodes", "pods")
-        needed.add(right._replace(name="") if whole or not right.name else right)
-    assert granted(helm4.rendered()) == needed
+    rights = granted(helm4.rendered())
+    assert needed((right for right, _ in witness.asked), rights) == rights
 
 
 async def test_the_agent_asks_for_its_own_node_alone(witness: Witness) -> None:
@@ -152,17 +140,4 @@ def test_the_page_on_installing_has_every_right(helm4: Helm) -> None:
     places = {"": "cluster", "default": "namespace `default`", NAMESPACE: "the release's namespace, one name"}
     assert told == {
         (right.resource, right.verb, places[right.namespace]) for right in granted(helm4.rendered())
-    }
-
-
-def granted(rendered: Rendered) -> set[Right]:
-    """Every right of every role, one by one."""
-    return {
-        Right(verb, group, resource, role["metadata"].get("namespace", ""), name)
-        for role in (*rendered.of("Role"), *rendered.of("ClusterRole"))
-        for rule in role["rules"]
-        for verb in rule["verbs"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for name in rule.get("resourceNames", [""])
     }

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from support.audit import AuditLog
 from support.genuine_cluster import GenuineCluster, genuine_cluster
 from support.genuine_node import until
 from support.images import agent_archive, busybox_archive
-from support.installed_agent import GPU, InstalledAgent, installed_agent
+from support.installed_agent import ACCOUNT, GPU, InstalledAgent, installed_agent
 from tonnage import __version__
 
 
@@ -20,7 +21,9 @@ def cluster() -> Iterator[GenuineCluster]:
     """Leave it as you found it: no pods of yours, all processes running."""
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
         busybox_archive(Path(folder))
-        with genuine_cluster(Path(folder), images=[Path(folder, "busybox.tar")]) as cluster:
+        audit = AuditLog(Path(folder)).flags(ACCOUNT)
+        images = [Path(folder, "busybox.tar")]
+        with genuine_cluster(Path(folder), images=images, api_flags=audit) as cluster:
             yield cluster
 
 

@@ -24,6 +24,7 @@ from support.nvml.state import DriverState, FakeGpu
 from tonnage.model.names import CONFIG_LABEL
 
 AGENT: Final = "tonnage-agent"
+ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:{AGENT}"
 CONFIG_MAP: Final = "device-plugin-config"
 DRIVER_ROOT: Final = "/opt/nvidia/driver"
 """On the node. Not below /run, which is made anew whenever the node boots."""
