@@ -208,21 +208,26 @@ def test_a_container_gets_all_gpus_that_it_asks_for(cluster: GenuineCluster, age
 def test_a_name_that_no_spec_has_stops_the_container(cluster: GenuineCluster, agent: InstalledAgent) -> None:
     """RUN-1. containerd's words; the container starts once the spec is there, without another pod."""
     assert agent.configure(strategy("cdi-cri")) == ""
-    cluster.apply(gpu_pod("early"))
+    cluster.apply(gpu_pod("early", 2))
 
     def waiting() -> Any:
         statuses = cluster.get("pod", "early")["status"].get("containerStatuses", [{}])
         return statuses[0].get("state", {}).get("waiting", {})
 
     until(lambda: waiting().get("reason") == "CreateContainerError")
-    ((_, ids),) = agent.holders().items()
-    names = ", ".join(f"{CDI_GPU_KIND}={uuid}" for uuid in ids)
+    message = str(waiting()["message"])
     text = "failed to create containerd container: CDI device injection failed: unresolvable CDI devices "
-    assert waiting()["message"] == text + names
+    assert message.startswith(text)
+    assert sorted(message.removeprefix(text).split(", ")) == sorted(
+        f"{CDI_GPU_KIND}={uuid}" for uuid in agent.uuids
+    )
+    explained = json.loads(cluster.tonnage("explain", "pod", "early", "-o", "json").stdout)
+    assert (explained["verdict"], explained["layer"]) == ("NOT_NOW", "runtime")
+    assert message in explained["message"]
     write_specs(cluster, agent)
     try:
         cluster.kubectl("wait", "pod/early", "--for=condition=Ready", "--timeout=60s")
-        assert len(look(cluster, "early").nodes) == 2
+        assert len(look(cluster, "early").nodes) == 3
     finally:
         cluster.node.root.at("/etc/cdi/gpu.json").unlink()
 

@@ -167,7 +167,7 @@ class ContainerStarter:
         edits = resolve_cdi(self._node.paths.cdi_folders, names)
         if edits.missing:
             raise StartError(
-                "failed to generate container spec: failed to inject devices: CDI device injection failed: "
+                "failed to create containerd container: CDI device injection failed: "
                 f"unresolvable CDI devices {', '.join(edits.missing)}"
             )
         return Injection({**env, **edits.env}, (*nodes, *edits.device_nodes), tuple(mounts), tuple(names))
