@@ -6,7 +6,7 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,8 @@ async def witness() -> AsyncIterator[Witness]:
             before = await _told(api)
             patch: JsonObject = {"data": {"default": text}}
             await api.patch(CONFIG_MAP, CONFIG_MAP_NAME, patch, namespace=NAMESPACE)
-            await _until(lambda before=before: _grew(api, before))  # type: ignore[misc]
-        await _until(lambda: _published(api))
+            await _until(agent, lambda before=before: _grew(api, before))  # type: ignore[misc]
+        await _until(agent, lambda: _published(api))
         yield witness
     finally:
         agent.cancel()
@@ -87,10 +87,13 @@ async def _published(api: KubernetesApi) -> bool:
     return bool((await api.list(NODE_GPU_STATUS)).items)
 
 
-async def _until(holds: Callable[[], Any]) -> None:
+async def _until(agent: asyncio.Task[None], holds: Callable[[], Awaitable[bool]]) -> None:
+    """Return once `holds`; raises what ended the agent."""
     async with asyncio.timeout(PATIENCE_S):
-        while not await holds():  # noqa: ASYNC110 - the answer is the cluster's, not an event here
-            await asyncio.sleep(0.02)
+        while not await holds():
+            await asyncio.wait((agent,), timeout=0.02)
+            if agent.done():
+                agent.result()
 
 
 async def test_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness) -> None:
