@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import zlib
@@ -74,6 +75,8 @@ def build_image(wish: Wish, tell: Callable[[str], None], environment: Mapping[st
     wish.cache.mkdir(parents=True, exist_ok=True)
     with (wish.cache / "lock").open("w") as lock, _open_modes():
         fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in wish.cache.glob(".build-*"):  # by a build that was killed
+            shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=".build-", dir=wish.cache) as work:
             assembly = _assembled(wish, version, Path(work), tell)
             digest = write_archive(

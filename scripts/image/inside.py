@@ -68,6 +68,7 @@ def _run(root: Path, what: str, arguments: Sequence[str], *, user: int = 0, text
             f"the image does not work: {what} failed inside it",
             "deploy/image",
             said,
-            "what is missing is left out by deploy/image/left-out.txt or not named in packages.txt",
+            "if the checkout itself works: what is missing is left out by deploy/image/left-out.txt, or not "
+            "named in packages.txt",
         )
     )

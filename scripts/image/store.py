@@ -46,7 +46,9 @@ class LayerStore:
         kept = dataclasses.replace(layer, path=self.blob(key))
         values = dataclasses.asdict(kept)
         del values["path"]
-        (self._folder / f"{key}.json").write_text(json.dumps(values), encoding="utf-8")
+        fresh = self._folder / f".{key}.json"
+        fresh.write_text(json.dumps(values), encoding="utf-8")
+        fresh.replace(self._folder / f"{key}.json")
         for facts in sorted(self._folder.glob("*.json"), key=lambda p: p.stat().st_mtime)[:-_KEPT]:
             facts.unlink()
             facts.with_suffix(".tar.gz").unlink(missing_ok=True)
@@ -73,7 +75,7 @@ class Assembly:
             self._unpack_lower()
             before = paths_in(self._root)
             make(self._root)
-            packed = pack_layer(self._root, self._store.blob(f".{key}"), made_by=name, already=before)
+            packed = pack_layer(self._root, self._root.with_name("layer"), made_by=name, already=before)
             layer = self._store.keep(key, packed)
             self._unpacked += 1
             how = f"{time.monotonic() - started:.0f} s"
