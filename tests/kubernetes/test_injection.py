@@ -236,9 +236,9 @@ def test_what_cannot_be_honoured_is_refused_and_changes_nothing(
     cluster: GenuineCluster, agent: InstalledAgent
 ) -> None:
     assert agent.configure(strategy("volume-mounts")) == ""
-    refused = agent.configure(strategy("cdi-cri", passDeviceSpecs=True, containerDriverRoot="/run/driver"))
-    assert "flags.plugin.passDeviceSpecs" in refused
-    assert "flags.plugin.containerDriverRoot" in refused
-    assert refused.count("not supported by this version of Tonnage") == 2
+    mps = {"resources": [{"name": GPU, "replicas": 2}]}
+    flags = {"mpsRoot": "/run/nvidia/mps", "plugin": {"deviceListStrategy": "cdi-cri"}}
+    refused = agent.configure(json.dumps({"version": "v1", "flags": flags, "sharing": {"mps": mps}}))
+    assert "MPS is not supported by this version of Tonnage" in refused
     start(cluster, gpu_pod("one"))
     assert look(cluster, "one").visible == FOLDER

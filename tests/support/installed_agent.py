@@ -74,7 +74,7 @@ class InstalledAgent:
         self.cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
         choice = f"{CONFIG_LABEL}={key}" if key else f"{CONFIG_LABEL}-"
         self.cluster.kubectl("label", "node", NODE_NAME, "--overwrite", choice)
-        until(lambda: (in_force := self.status()["config"])["key"] == key or key in in_force["error"])
+        until(lambda: (found := self.status()["config"])["key"] == key or f"[{key}]" in found["error"])
         return str(self.status()["config"]["error"])
 
     def pod(self) -> Any:
