@@ -81,7 +81,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
         known, unknown = _known(matrix()), topology_of(matrix())
         figures[f"the search alone, {name}, ms"] = _per_size(known)
         if known.tables is not None and len(known.pairs) > 8:
-            figures["  before there are tables, ms"] = _per_size(unknown)
+            figures[f"  before there are tables, {name}, ms"] = _per_size(unknown)
         if len(known.pairs) == 16:
             figures["  NVIDIA's objective as our dynamic program, ms"] = [
                 _timed(partial(_divided, known.matrix, size)) for size in range(1, 17)
@@ -228,7 +228,7 @@ def _asked(what: str, socket: Path, uuids: Sequence[str]) -> dict[str, list[floa
             took = sorted(_timed(partial(call, request)) for _ in range(CALLS))
             middle.append(statistics.median(took))
             late.append(took[int(len(took) * 0.99)])
-    return {f"{what}: p50, ms": middle, "  p99, ms": late}
+    return {f"{what}: p50, ms": middle, f"{what}: p99, ms": late}
 
 
 def _wait_for(file: Path) -> None:

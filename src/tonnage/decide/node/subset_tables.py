@@ -109,11 +109,13 @@ def _divided(
     divided = array("q", bytes(8 * len(quality)))
     for mask in counted[size]:
         divided[mask] = quality[mask]
+    low = [_bits(byte) for byte in range(min(256, len(quality)))]
+    high = [_bits(byte << 8) for byte in range(max(1, len(quality) >> 8))]
     steps = 0
     for count in range(2 * size, len(counted), size):
         for mask in counted[count]:
-            first, *others = _bits(mask)
-            parts = [first + sum(rest) for rest in combinations(others, size - 1)]
+            first, *others = high[mask >> 8] + low[mask & 255]
+            parts = [first + rest for rest in map(sum, combinations(others, size - 1))]
             divided[mask] = max([quality[part] + divided[mask - part] for part in parts])
             steps += len(parts)
             if steps >= _SLICE:
