@@ -1,4 +1,4 @@
-"""Share, advertise, allocate, prefer, inject: the device plugin's decisions, one by one."""
+"""Share, advertise, allocate, prefer: the device plugin's decisions, one by one."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from hypothesis import strategies as st
 
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
-from tonnage.decide.node.inject import inject
 from tonnage.decide.node.prefer import prefer
 from tonnage.decide.node.serve import Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
-from tonnage.model.devices import Device, Inventory
+from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.names import GPU, ResourceName, parse_device_id
+from tonnage.model.plugin_settings import MigStrategy
 from tonnage.model.sharing import (
     Advertisement,
     Allocation,
-    DeviceIdStrategy,
-    DeviceListStrategy,
     Hold,
     PlannedResource,
     PluginConfig,
@@ -116,6 +114,42 @@ def test_same_name_but_exclusive_before_and_shared_now_is_another_use() -> None:
     config = PluginConfig((SharedResource(GPU, GPU, 2),))
     (shown,) = advertise(share(inventory(2), config), [Hold(GPU, ("GPU-0",))])
     assert [slot.healthy for slot in shown.slots] == [False, False, True, True]
+
+
+PARTS = tuple(
+    MigDevice(f"MIG-{i}", i, "1g.10gb", gpu_instance=i, compute_instance=0, memory_mib=1) for i in range(2)
+)
+DIVIDED = Inventory((Device("GPU-0", 0, "x", 1, mig_enabled=True, migs=PARTS), Device("GPU-1", 1, "x", 1)))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name", "held", "unhealthy"),
+    [
+        pytest.param("mixed", GPU, "GPU-0", {"MIG-0", "MIG-1"}, id="parts while the whole is held"),
+        pytest.param(
+            "none", "nvidia.com/mig-1g.10gb", "MIG-0", {"GPU-0"}, id="the whole while a part is held"
+        ),
+        pytest.param(
+            "mixed", "nvidia.com/mig-1g.10gb", "MIG-0", set[str](), id="a part while another is held"
+        ),
+        pytest.param("mixed", GPU, "MIG-0", {"MIG-0"}, id="a part that is held as if it were a whole"),
+        pytest.param(
+            "mixed", "nvidia.com/mig-1g.10gb", "MIG-0::1", {"MIG-0"}, id="a part that is held shared"
+        ),
+        pytest.param("mixed", GPU, "GPU-1", set[str](), id="a device that is held as it is offered"),
+    ],
+)
+def test_a_device_and_its_parts_are_not_offered_at_once(
+    strategy: str, name: str, held: str, unhealthy: set[str]
+) -> None:
+    plan = share(DIVIDED, PluginConfig(mig_strategy=MigStrategy(strategy)))
+    holds = (Hold(name, (held,), "ml", "train"),)
+    shown = [slot for resource in advertise(plan, holds) for slot in resource.slots]
+    assert {slot.id for slot in shown if not slot.healthy} == unhealthy
+    for resource in plan.resources:
+        for slot in resource.slots:
+            given = allocate(resource, [slot.id], holds, plan.whole_of)
+            assert isinstance(given, Refusal) == (slot.id in unhealthy)
 
 
 def test_holds_under_the_own_use_change_nothing() -> None:
@@ -244,38 +278,6 @@ def test_the_preference_is_a_valid_deterministic_subset(data: st.DataObject) -> 
     assert set(again) == set(got)
 
 
-ALLOCATION = Allocation(GPU, ("a::0", "b::0"), ("a", "b"))
-
-
-@pytest.mark.parametrize(
-    ("strategies", "env", "cdi", "mounts", "annotations"),
-    [
-        pytest.param("envvar", "a,b", 0, 0, 0, id="variable"),
-        pytest.param("cdi-cri", None, 2, 0, 0, id="CDI names alone set no variable"),
-        pytest.param("envvar cdi-cri", "a,b", 2, 0, 0, id="both"),
-        pytest.param("envvar volume-mounts", "/var/run/nvidia-container-devices", 0, 2, 0, id="mounts win"),
-        pytest.param("cdi-annotations", None, 0, 0, 1, id="annotation"),
-    ],
-)
-def test_injection(strategies: str, env: str | None, cdi: int, mounts: int, annotations: int) -> None:
-    config = PluginConfig(device_list=tuple(DeviceListStrategy(s) for s in strategies.split()))
-    got = inject(ALLOCATION, config, {"a": 0, "b": 1}, request_id="1")
-    assert got.env.get("NVIDIA_VISIBLE_DEVICES") == env
-    names = ("k8s.device-plugin.nvidia.com/gpu=a", "k8s.device-plugin.nvidia.com/gpu=b")
-    assert got.cdi_devices == names[:cdi]
-    assert [m.container_path for m in got.mounts] == [f"/var/run/nvidia-container-devices/{n}" for n in "ab"][
-        :mounts
-    ]
-    assert list(got.annotations.values()) == [",".join(names)][:annotations]
-
-
-def test_injection_by_index() -> None:
-    config = PluginConfig(device_id=DeviceIdStrategy.INDEX)
-    assert inject(ALLOCATION, config, {"a": 3, "b": 1}, request_id="1").env == {
-        "NVIDIA_VISIBLE_DEVICES": "3,1"
-    }
-
-
 A = Advertisement(GPU, (Slot("a", "a"),))
 B = Advertisement(GPU, (Slot("a", "a", healthy=False),))
 OTHER = Advertisement(SHARED, (Slot("a::0", "a"),))
@@ -322,4 +324,6 @@ def test_a_preference_among_very_many_replicas_is_linear_in_their_number() -> No
     (resource,) = plan.resources
     ids = [slot.id for slot in resource.slots]
     got = prefer(resource, ids, [], len(ids) // 2)
-    assert Counter(slot.partition("::")[0] for slot in got) == dict.fromkeys(plan.index_of, 256)
+    assert Counter(slot.partition("::")[0] for slot in got) == dict.fromkeys(
+        (f"GPU-{i}" for i in range(64)), 256
+    )

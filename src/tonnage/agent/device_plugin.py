@@ -85,7 +85,6 @@ class DevicePlugin:
         self._stale = True
         self._standing: dict[ResourceName, _Standing] = {}
         self._trouble: dict[ResourceName, _Trouble] = {}
-        self._answers = 0
         self._answering = asyncio.Lock()
         self.offer: Offer | None = None
 
@@ -116,20 +115,17 @@ class DevicePlugin:
             offered = self.offer and self.offer.plan.resource(resource)
             if self.offer is None or not offered:
                 return Refusal("not-offered", f"{resource} is not offered by this node any more")
-            config, index_of = self.offer.config.config, self.offer.plan.index_of
+            config, plan = self.offer.config.config, self.offer.plan
             given: list[Allocation] = []
             for ids in requests:
-                decided = allocate(offered, ids, self._holders.holds)
+                decided = allocate(offered, ids, self._holders.holds, plan.whole_of)
                 if isinstance(decided, Refusal):
                     _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(decided))
                     return decided
                 given.append(decided)
             await self._holders.take(given)
-            self._answers += 1
             self.refresh()
-        return tuple(
-            inject(one, config, index_of, request_id=f"{self._answers}-{n}") for n, one in enumerate(given)
-        )
+        return tuple(inject(one, config, plan.access) for one in given)
 
     async def counted_answer(
         self, resource: ResourceName, requests: Sequence[Sequence[str]]

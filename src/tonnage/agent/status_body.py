@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.agent.device_plugin import Offer
@@ -27,9 +27,18 @@ _MOST_PROBLEMS: Final = 64
 def status_of(offer: Offer, samples: Iterable[Sample] = (), *, at: str) -> NodeGPUStatusBody:
     """The status as it follows from what the node offers and its devices read; long lists are cut."""
     used = {sample.uuid: sample.memory_used_mib for sample in samples}
-    shown = {slot.uuid: slot for resource in reversed(offer.advertised) for slot in reversed(resource.slots)}
-    resources = {slot.uuid: resource for resource in offer.plan.resources for slot in resource.slots}
-    holders = _holders(offer.holds, most=_MOST_HOLDERS // max(1, len(offer.inventory.devices)))
+    shown = {
+        slot.part_of or slot.uuid: slot
+        for resource in reversed(offer.advertised)
+        for slot in reversed(resource.slots)
+    }
+    resources = {
+        slot.part_of or slot.uuid: resource
+        for resource in reversed(offer.plan.resources)
+        for slot in resource.slots
+    }
+    most = _MOST_HOLDERS // max(1, len(offer.inventory.devices))
+    holders = _holders(offer.holds, offer.plan.whole_of, most=most)
     devices = [
         _device(
             device,
@@ -80,13 +89,14 @@ def _device(
     )
 
 
-def _holders(holds: Iterable[Hold], *, most: int) -> dict[str, list[Holder]]:
-    """By device, each hold with the ids of that device."""
+def _holders(holds: Iterable[Hold], whole_of: Mapping[str, str], *, most: int) -> dict[str, list[Holder]]:
+    """By physical device, each hold with the ids of that device and of its parts."""
     result: dict[str, list[Holder]] = {}
     for hold in holds:
         by_device: dict[str, list[str]] = {}
         for slot in hold.ids:
-            by_device.setdefault(parse_device_id(slot).uuid, []).append(slot)
+            uuid = parse_device_id(slot).uuid
+            by_device.setdefault(whole_of.get(uuid, uuid), []).append(slot)
         for uuid, ids in by_device.items():
             listed = result.setdefault(uuid, [])
             if len(listed) < most:

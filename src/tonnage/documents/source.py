@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin
 
@@ -70,14 +70,21 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A document's value and where each of its parts stands. `marks` has the empty path for the whole."""
+    """A document's value and where each of its parts stands. `marks` has the empty path for the whole.
+
+    `elsewhere` names what else said a part of the value, such as a flag that won over the document.
+    """
 
     value: JsonValue
     source: str
     marks: Mapping[Path, Mark]
+    elsewhere: Mapping[Path, str] = field(default_factory=dict)
 
     def where(self, path: Path = ()) -> str:
         """`file:line:column field.path`; a part that is absent is placed at its nearest present parent."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.elsewhere:
+                return self.elsewhere[path[:length]]
         present = path
         while present and present not in self.marks:
             present = present[:-1]
@@ -174,6 +181,20 @@ def validate(document: Located, model: type[M]) -> M:
         found = (_field_problem(detail, document, model) for detail in error.errors(include_url=False))
         unique = {(problem.where, problem.what): problem for problem in found}
         raise ConfigError(*list(unique.values())[:MAX_PROBLEMS]) from None
+
+
+def unknown_fields(document: Located, model: type[BaseModel]) -> tuple[tuple[Path, tuple[str, ...]], ...]:
+    """Each field that the model does not know, with the names that it knows there."""
+    try:
+        model.model_validate_json(json.dumps(document.value))
+    except ValidationError as error:
+        paths = {
+            _real_path(detail["loc"], document, absent=False)
+            for detail in error.errors(include_url=False)
+            if detail["type"] == "extra_forbidden"
+        }
+        return tuple((path, tuple(sorted(_known_keys(model, path[:-1])))) for path in sorted(paths, key=str))
+    return ()
 
 
 def _check_depth(text: str) -> None:

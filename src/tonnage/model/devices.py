@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.links import Link
 
 
@@ -13,6 +14,7 @@ class MigDevice:
     """A part of a device that works as one; `profile` is the driver's name of its size, such as 1g.10gb.
 
     `index` is its place on the device, `placement` the first memory slice and their number (None: not told).
+    One on a device that is not healthy is not healthy either.
     """
 
     uuid: str
@@ -30,6 +32,8 @@ class MigDevice:
     encoders: int = 0
     jpeg_engines: int = 0
     optical_flow_engines: int = 0
+    healthy: bool = True
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,33 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Vitals:
+    """What a device says about its own state; None is what it does not tell.
+
+    One that `hangs` owes an answer and says nothing else. `uncorrected_errors` counts ECC errors since the
+    driver was loaded or the device was reset. A pending remapping (of rows; on old devices a retirement of
+    pages) is done at the next reset. `recovery_action` is a `model.health.RecoveryAction`, or a newer one.
+    `nvlinks_up` counts active links, `nvlink_errors` their CRC, ECC and recovery errors.
+    """
+
+    uuid: str
+    hangs: bool = False
+    uncorrected_errors: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    recovery_action: int | None = None
+    nvlinks_up: int | None = None
+    nvlink_errors: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """Every device of a node in index order, uuids unique.
 
     `problems` are facts about the node as a whole or about devices too broken to be listed. `links` holds at
-    most one Link for a source and a target; it may be empty, and say less than all.
+    most one Link for a source and a target; it may be empty, and say less than all. `vitals` are of devices
+    that can be read, or hang. `incarnation` is another text after each boot of the node and each loading of
+    the driver; empty when that cannot be told.
     """
 
     devices: tuple[Device, ...] = ()
@@ -66,6 +92,9 @@ class Inventory:
     cuda_version: str = ""
     problems: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
+    nodes: DeviceNodes = field(default_factory=DeviceNodes)
+    vitals: tuple[Vitals, ...] = ()
+    incarnation: str = ""
 
 
 class RawEventKind(StrEnum):

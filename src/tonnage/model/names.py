@@ -12,9 +12,13 @@ ResourceName = NewType("ResourceName", str)
 NVIDIA: Final = "nvidia.com"
 GPU: Final = ResourceName("nvidia.com/gpu")
 SHARED_SUFFIX: Final = ".shared"
+MIG_PREFIX: Final = "nvidia.com/mig-"
+"""Before a MIG profile, in which `+` is written `.`."""
 CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
 """Node label whose value is the key of the device-plugin configuration."""
-CDI_GPU_KIND: Final = "k8s.device-plugin.nvidia.com/gpu"
+CDI_VENDOR: Final = "k8s.device-plugin.nvidia.com"
+CDI_GPU_KIND: Final = f"{CDI_VENDOR}/gpu"
+CDI_IMEX_KIND: Final = f"{CDI_VENDOR}/imex-channel"
 
 _LONGEST_RESOURCE: Final = 63
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"

@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tonnage.model.names import ResourceName
+from tonnage.model.plugin_settings import (
+    CdiSettings,
+    ExtraDevice,
+    FeatureSettings,
+    ImexSettings,
+    MigStrategy,
+    NamePattern,
+    SharingKind,
+)
 
 
 class DeviceListStrategy(StrEnum):
@@ -42,7 +51,8 @@ class SharedPolicy(StrEnum):
 class SharedResource:
     """Replace devices of `name` by `replicas` each, offered as `offered_as`.
 
-    `devices` selects: None all; an int the first that many; a tuple of indices and uuids, as text.
+    `devices` selects: None all; an int the first that many; a tuple of indices (`0`, of a MIG device `0:1`)
+    and uuids, as text.
     """
 
     name: ResourceName
@@ -53,13 +63,31 @@ class SharedResource:
 
 @dataclass(frozen=True, slots=True)
 class PluginConfig:
-    """What the device-plugin configuration decides; the default is every device exclusive."""
+    """What the device-plugin configuration decides; the default is every device exclusive.
+
+    `gpu_names` and `mig_names` name devices, the first that fits; those that none fits keep NVIDIA's name.
+    `driver_root` is the driver's root folder on the host, `dev_root` the one whose `/dev` has its nodes.
+    `remarks` are things that were overlooked because the reader was told to be lenient.
+    """
 
     shared: tuple[SharedResource, ...] = ()
     fail_requests_greater_than_one: bool = False
     device_list: tuple[DeviceListStrategy, ...] = (DeviceListStrategy.ENVVAR,)
     device_id: DeviceIdStrategy = DeviceIdStrategy.UUID
     shared_policy: SharedPolicy = SharedPolicy.DISTRIBUTED
+    sharing_kind: SharingKind = SharingKind.TIME_SLICING
+    mig_strategy: MigStrategy = MigStrategy.NONE
+    gpu_names: tuple[NamePattern, ...] = ()
+    mig_names: tuple[NamePattern, ...] = ()
+    pass_device_specs: bool = False
+    driver_root: str = "/"
+    dev_root: str = "/"
+    extras: tuple[ExtraDevice, ...] = ()
+    cdi: CdiSettings = field(default_factory=CdiSettings)
+    imex: ImexSettings = field(default_factory=ImexSettings)
+    mps_root: str = ""
+    features: FeatureSettings = field(default_factory=FeatureSettings)
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +125,38 @@ class PlannedResource:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """A device node on the host, and where a container has it."""
+
+    host_path: str
+    container_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How containers get at a node's devices.
+
+    `index_of` has every device's index as it is asked for (`3`, of a MIG device `3:1`), `nodes_of` its nodes,
+    both by uuid. `common` nodes are for every container, and so are `channels`: IMEX channels that are there.
+    """
+
+    index_of: Mapping[str, str] = field(default_factory=dict)
+    nodes_of: Mapping[str, tuple[DeviceSpec, ...]] = field(default_factory=dict)
+    common: tuple[DeviceSpec, ...] = ()
+    channels: Mapping[int, DeviceSpec] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class NodePlan:
-    """How a node's devices are offered under a configuration; every device is in one resource at most."""
+    """How a node's devices are offered under a configuration; every device is in one resource at most.
+
+    `whole_of` is the physical device of every MIG device, by uuid, whether it is offered or not.
+    """
 
     resources: tuple[PlannedResource, ...] = ()
-    index_of: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    whole_of: Mapping[str, str] = field(default_factory=dict)
+    access: Access = field(default_factory=Access)
 
     def resource(self, name: str) -> PlannedResource | None:
         """The resource of that name, or None."""
@@ -151,7 +205,7 @@ class Mount:
 
     host_path: str
     container_path: str
-    read_only: bool = True
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,4 +215,5 @@ class Injection:
     env: Mapping[str, str] = field(default_factory=dict)
     cdi_devices: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
+    nodes: tuple[DeviceSpec, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)

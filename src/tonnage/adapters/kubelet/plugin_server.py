@@ -190,6 +190,10 @@ def _response(injection: Injection) -> wire.ContainerAllocateResponse:
             for mount in injection.mounts
         ],
         annotations=injection.annotations,
+        devices=[
+            wire.DeviceSpec(container_path=node.container_path, host_path=node.host_path, permissions="rw")
+            for node in injection.nodes
+        ],
         cdi_devices=[wire.CDIDevice(name=name) for name in injection.cdi_devices],
     )
 

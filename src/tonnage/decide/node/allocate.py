@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from tonnage.decide.node.advertise import conflict, describe, uses_of
 from tonnage.model.sharing import Allocation, Hold, PlannedResource, Refusal, Slot
 
 
-def allocate(resource: PlannedResource, ids: Sequence[str], holds: Iterable[Hold]) -> Allocation | Refusal:
+def allocate(
+    resource: PlannedResource,
+    ids: Sequence[str],
+    holds: Iterable[Hold],
+    whole_of: Mapping[str, str] = MappingProxyType({}),
+) -> Allocation | Refusal:
     """The devices behind `ids`, replicas of one device counted once, or why not.
+
+    `whole_of` is the physical device of every MIG device of the node, by uuid.
 
     Source of the texts: NVIDIA/k8s-device-plugin, whose users search for them.
     """
     asked, holds = set(ids), tuple(holds)
     slots = {slot.id: slot for slot in resource.slots if slot.id in asked}
-    uses = uses_of(holds)
+    uses = uses_of(holds, whole_of)
     if not ids:
         return _invalid(resource, "no-devices", "no devices requested")
     if len(asked) != len(ids):

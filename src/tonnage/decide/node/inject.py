@@ -2,48 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from hashlib import sha256
 from typing import Final
 
-from tonnage.model.names import cdi_device
+from tonnage.decide.node.access import only_cdi
+from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
+from tonnage.model.plugin_settings import CdiSettings
 from tonnage.model.sharing import (
+    Access,
     Allocation,
     DeviceIdStrategy,
     DeviceListStrategy,
+    DeviceSpec,
     Injection,
     Mount,
     PluginConfig,
 )
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+IMEX_CHANNELS: Final = "NVIDIA_IMEX_CHANNELS"
 _MOUNT_FOLDER: Final = "/var/run/nvidia-container-devices"
-_ANNOTATION: Final = "cdi.k8s.io/nvidia-device-plugin_"
+_ANNOTATION: Final = "nvidia-device-plugin_"
+_DIGITS: Final = 16
 
 
-def inject(
-    allocation: Allocation, config: PluginConfig, index_of: Mapping[str, int], *, request_id: str
-) -> Injection:
+def inject(allocation: Allocation, config: PluginConfig, access: Access) -> Injection:
     """Answers of every strategy that is configured, combined; volume-mounts wins over envvar's value.
 
-    `request_id` makes the annotation's key unique in a pod. Source: NVIDIA/k8s-device-plugin v0.20.
+    With strategies of CDI alone there is nothing else: what else a container needs is in the specs. Replicas
+    of one device are that device once. The annotation's key follows from the ids: no two of a pod are alike.
+
+    Source: NVIDIA/k8s-device-plugin v0.20.
     """
     names = allocation.uuids
     if config.device_id is DeviceIdStrategy.INDEX:
-        names = tuple(str(index_of.get(uuid, uuid)) for uuid in allocation.uuids)
-    qualified = tuple(cdi_device(name) for name in names)
-    strategies = config.device_list
-    env: dict[str, str] = {}
-    mounts: tuple[Mount, ...] = ()
-    if DeviceListStrategy.ENVVAR in strategies:
-        env[VISIBLE_DEVICES] = ",".join(names)
-    if DeviceListStrategy.VOLUME_MOUNTS in strategies:
-        env[VISIBLE_DEVICES] = _MOUNT_FOLDER
-        mounts = tuple(Mount("/dev/null", f"{_MOUNT_FOLDER}/{name}") for name in names)
+        names = tuple(access.index_of.get(uuid, uuid) for uuid in allocation.uuids)
+    qualified = tuple(_qualified(names, config, access))
+    annotated = DeviceListStrategy.CDI_ANNOTATIONS in config.device_list
+    named = DeviceListStrategy.CDI_CRI in config.device_list
+    plain = not only_cdi(config)
     return Injection(
-        env,
-        qualified if DeviceListStrategy.CDI_CRI in strategies else (),
-        mounts,
-        {f"{_ANNOTATION}{request_id}": ",".join(qualified)}
-        if DeviceListStrategy.CDI_ANNOTATIONS in strategies
-        else {},
+        env=dict(_variables(names, config, access)) if plain else {},
+        cdi_devices=qualified if named else (),
+        mounts=tuple(_mounts(names, config, access)),
+        nodes=tuple(_nodes(allocation, access)) if plain and config.pass_device_specs else (),
+        annotations={_key(allocation, config.cdi): ",".join(qualified)} if annotated else {},
     )
+
+
+def _qualified(names: tuple[str, ...], config: PluginConfig, access: Access) -> Iterator[str]:
+    """CDI devices: the container's own, IMEX channels, what else the node is configured to give."""
+    yield from map(cdi_device, names)
+    yield from (cdi_device(str(channel), CDI_IMEX_KIND) for channel in access.channels)
+    yield from (cdi_device("all", f"{CDI_VENDOR}/{extra.value}") for extra in config.extras)
+
+
+def _variables(names: tuple[str, ...], config: PluginConfig, access: Access) -> Iterator[tuple[str, str]]:
+    if DeviceListStrategy.ENVVAR in config.device_list:
+        yield VISIBLE_DEVICES, ",".join(names)
+        if access.channels:
+            yield IMEX_CHANNELS, ",".join(map(str, access.channels))
+    if DeviceListStrategy.VOLUME_MOUNTS in config.device_list:
+        yield VISIBLE_DEVICES, _MOUNT_FOLDER
+    for extra in config.extras:
+        yield f"NVIDIA_{extra.name}", "enabled"
+
+
+def _mounts(names: tuple[str, ...], config: PluginConfig, access: Access) -> Iterator[Mount]:
+    if DeviceListStrategy.VOLUME_MOUNTS in config.device_list:
+        wanted = [*names, *(f"imex/{channel}" for channel in access.channels)]
+        yield from (Mount("/dev/null", f"{_MOUNT_FOLDER}/{name}") for name in wanted)
+
+
+def _nodes(allocation: Allocation, access: Access) -> Iterator[DeviceSpec]:
+    """Each node once: MIG devices of one GPU have its own in common."""
+    own = (spec for uuid in allocation.uuids for spec in access.nodes_of.get(uuid, ()))
+    yield from dict.fromkeys((*access.common, *own, *access.channels.values()))
+
+
+def _key(allocation: Allocation, cdi: CdiSettings) -> str:
+    digest = sha256("\n".join((allocation.resource, *allocation.ids)).encode()).hexdigest()
+    return f"{cdi.annotation_prefix}{_ANNOTATION}{digest[:_DIGITS]}"

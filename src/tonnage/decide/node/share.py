@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from tonnage.model.devices import Device, Inventory
-from tonnage.model.names import GPU, DeviceId
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tonnage.decide.node.access import access_to, missing_channels, obstacle
+from tonnage.decide.node.units import Unit, parts_of, units_of
+from tonnage.model.devices import Inventory
+from tonnage.model.names import DeviceId, ResourceName
 from tonnage.model.sharing import (
+    Access,
     NodePlan,
     PlannedResource,
     PluginConfig,
@@ -15,58 +21,83 @@ from tonnage.model.sharing import (
 
 
 def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
-    """Every device in exactly one resource: replicated where the configuration selects it, else exclusive.
+    """Every device in one resource at most: replicated where the configuration selects it, else exclusive.
 
     Without devices there are no resources. A selector that matches nothing is a problem of the plan, not a
-    failure: the other devices are still offered.
+    failure: the other devices are still offered. So is everything that is withheld.
     """
-    free = {device.uuid: device for device in inventory.devices}
-    offered: list[PlannedResource] = []
-    problems: list[str] = []
+    access = access_to(inventory, config)
+    units, withheld = units_of(inventory, config)
+    problems = [*config.remarks, *missing_channels(config, access), *withheld]
+    free = {unit.uuid: unit for unit in units}
+    chosen: list[tuple[SharedResource, tuple[Unit, ...]]] = []
     for shared in config.shared:
-        chosen, missing = _selected(shared, tuple(free.values()))
+        candidates = tuple(unit for unit in free.values() if unit.name == shared.name)
+        found, missing = _selected(shared, candidates)
         problems += [f"no device {name} for {shared.offered_as}" for name in missing]
-        for device in chosen:
-            del free[device.uuid]
-        if chosen:
-            offered.append(_replicated(shared, chosen, config))
-    if free:
-        slots = tuple(_slot(device, DeviceId(device.uuid)) for device in free.values())
-        offered.append(PlannedResource(GPU, slots))
-    return NodePlan(
-        tuple(offered), {device.uuid: device.index for device in inventory.devices}, tuple(problems)
-    )
+        for unit in found:
+            del free[unit.uuid]
+        if found:
+            chosen.append((shared, found))
+    exclusive: dict[ResourceName, list[Unit]] = {}
+    for unit in free.values():
+        exclusive.setdefault(unit.name, []).append(unit)
+    slots = _Slots(inventory, config, access)
+    offered: list[PlannedResource] = []
+    for shared, found in chosen:
+        if shared.offered_as in exclusive:  # a MIG profile has that name, which no text could show
+            why = "is the name of other devices, too"
+            problems.append(f"{shared.offered_as} {why}: those that are shared under it are withheld")
+        else:
+            offered.append(slots.replicated(shared, found))
+    offered += [slots.exclusive(name, found) for name, found in exclusive.items()]
+    whole_of = {mig.uuid: device.uuid for device, mig in parts_of(inventory)}
+    return NodePlan(tuple(offered), tuple(problems), whole_of, access)
 
 
-def _selected(
-    shared: SharedResource, devices: tuple[Device, ...]
-) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+def _selected(shared: SharedResource, units: tuple[Unit, ...]) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
     """(devices that the selector names, selectors that name none); both in a stable order."""
     if shared.devices is None:
-        return devices, ()
+        return units, ()
     if isinstance(shared.devices, int):
-        lacking = shared.devices - len(devices)
-        return devices[: shared.devices], (f"#{len(devices) + 1}",) if lacking > 0 else ()
-    wanted = set(shared.devices)
-    chosen = tuple(device for device in devices if {device.uuid, str(device.index)} & wanted)
-    found = {name for device in chosen for name in (device.uuid, str(device.index))}
-    return chosen, tuple(name for name in shared.devices if name not in found)
+        lacking = shared.devices - len(units)
+        return units[: shared.devices], (f"#{len(units) + 1}",) if lacking > 0 else ()
+    selectors = dict.fromkeys(shared.devices)
+    chosen = tuple(unit for unit in units if any(map(unit.answers_to, selectors)))
+    return chosen, tuple(name for name in selectors if not any(unit.answers_to(name) for unit in chosen))
 
 
-def _replicated(shared: SharedResource, devices: tuple[Device, ...], config: PluginConfig) -> PlannedResource:
-    slots = tuple(
-        _slot(device, DeviceId(device.uuid, replica))
-        for device in devices
-        for replica in range(shared.replicas)
-    )
-    return PlannedResource(
-        shared.offered_as,
-        slots,
-        shared.replicas,
-        config.fail_requests_greater_than_one,
-        config.shared_policy is SharedPolicy.SPREAD_STRICT,
-    )
+class _Slots:
+    """Makes the slots of resources."""
 
+    def __init__(self, inventory: Inventory, config: PluginConfig, access: Access) -> None:
+        self._inventory = inventory
+        self._config = config
+        self._access = access
 
-def _slot(device: Device, slot_id: DeviceId) -> Slot:
-    return Slot(str(slot_id), device.uuid, device.healthy, device.reason, device.numa_node)
+    def exclusive(self, name: ResourceName, units: Sequence[Unit]) -> PlannedResource:
+        return PlannedResource(name, tuple(map(self._slot, units)))
+
+    def replicated(self, shared: SharedResource, units: Sequence[Unit]) -> PlannedResource:
+        slots = tuple(
+            replace(slot, id=str(DeviceId(slot.uuid, replica)))
+            for slot in map(self._slot, units)
+            for replica in range(shared.replicas)
+        )
+        return PlannedResource(
+            shared.offered_as,
+            slots,
+            shared.replicas,
+            self._config.fail_requests_greater_than_one,
+            self._config.shared_policy is SharedPolicy.SPREAD_STRICT,
+        )
+
+    def _slot(self, unit: Unit) -> Slot:
+        device, mig = unit.device, unit.mig
+        own = device if mig is None or not device.healthy else mig
+        reason = own.reason if not own.healthy else self._obstacle(unit)
+        healthy = own.healthy and not reason
+        return Slot(unit.uuid, unit.uuid, healthy, reason, device.numa_node, device.uuid if mig else "")
+
+    def _obstacle(self, unit: Unit) -> str:
+        return obstacle(unit, self._config, self._inventory, self._access)

@@ -1,0 +1,161 @@
+"""What the fields of a device-plugin configuration must not say together, and what no node can do yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.documents.device_plugin_schema import (
+    DevicePluginConfig,
+    Flags,
+    ReplicatedResource,
+    ReplicatedResources,
+)
+from tonnage.documents.source import Located, Path
+from tonnage.model.errors import Problem
+from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, ResourceName, parse_resource_name
+from tonnage.model.plugin_settings import DRIVER_ROOT_IN_CONTAINER, MigStrategy, SharingKind
+
+_LATER = "not supported by this version of Tonnage"
+
+
+def chosen_block(document: DevicePluginConfig) -> tuple[SharingKind, ReplicatedResources | None]:
+    """How devices are shared; with both given, the one that NVIDIA's plugin would take."""
+    sharing = document.sharing
+    if sharing.mps is not None:
+        return SharingKind.MPS, sharing.mps
+    return SharingKind.TIME_SLICING, sharing.time_slicing
+
+
+def offered_name(entry: ReplicatedResource, block: ReplicatedResources) -> ResourceName:
+    """What the entry's replicas are called. Raises ValueError when the suffix makes it too long."""
+    if entry.rename:
+        return ResourceName(entry.rename)
+    return (
+        parse_resource_name(entry.name + SHARED_SUFFIX)
+        if block.rename_by_default
+        else ResourceName(entry.name)
+    )
+
+
+def problems_of(
+    document: DevicePluginConfig, located: Located, *, lenient: bool, mps_daemon: bool
+) -> Iterator[Problem]:
+    """Every contradiction, and every setting that is understood and cannot be followed."""
+    yield from _unsupported(document.flags, located)
+    sharing, flags = document.sharing, document.flags
+    kind, block = chosen_block(document)
+    at: Path = ("sharing", kind.value)
+    if sharing.mps is not None and sharing.time_slicing is not None and not lenient:
+        yield Problem("timeSlicing and mps exclude each other", located.where(at), remedy="keep one of them")
+    if block is None:
+        return
+    if kind is SharingKind.MPS:
+        yield from _mps_problems(flags, located, daemon=mps_daemon)
+    if not block.resources:
+        remedy = "name a resource, or leave sharing out for exclusive use"
+        yield Problem("no resources specified", located.where((*at, "resources")), remedy=remedy)
+    yield from _EntryRules(document, block, located, (*at, "resources")).problems()
+
+
+def _unsupported(flags: Flags, located: Located) -> Iterator[Problem]:
+    """A setting that is known but would have no effect is refused rather than ignored."""
+    if flags.device_discovery_strategy not in ("auto", "nvml"):
+        where = located.where(("flags", "deviceDiscoveryStrategy"))
+        yield Problem(f"{flags.device_discovery_strategy} is {_LATER}", where, remedy="use auto")
+    root: Path = ("flags", "plugin", "containerDriverRoot")
+    if flags.plugin.container_driver_root != DRIVER_ROOT_IN_CONTAINER and root not in located.elsewhere:
+        why = "where the driver's files are visible to the agent is settled when it starts"
+        remedy = "leave it out, and give the agent --driver-root-ctr-path"
+        yield Problem("another driver root in a running agent", located.where(root), why, remedy)
+
+
+def _mps_problems(flags: Flags, located: Located, *, daemon: bool) -> Iterator[Problem]:
+    at = ("sharing", "mps")
+    if flags.mig_strategy == MigStrategy.MIXED:
+        yield Problem(
+            "using --mig-strategy=mixed is not supported with MPS",
+            located.where(("flags", "migStrategy")),
+            remedy="use timeSlicing, or migStrategy: none",
+        )
+    if not flags.mps_root:
+        yield Problem(
+            "using MPS requires --mps-root to be specified",
+            located.where(at),
+            remedy="set flags.mpsRoot, such as /run/nvidia/mps",
+        )
+    if not daemon:
+        why = "no MPS control daemon is run by it"
+        yield Problem(f"MPS is {_LATER}", located.where(at), why, "use timeSlicing, or leave sharing out")
+
+
+class _EntryRules:
+    """The rules for the entries of a sharing section, which depend on one another and on devices' names."""
+
+    def __init__(
+        self, document: DevicePluginConfig, block: ReplicatedResources, located: Located, base: Path
+    ) -> None:
+        self._block = block
+        self._located = located
+        self._base = base
+        self._strategy = MigStrategy(document.flags.mig_strategy)
+        self._names = self._names_of(document)
+        self._offered: dict[str, int] = {}
+        self._exhausted: dict[str, int] = {}
+
+    def problems(self) -> Iterator[Problem]:
+        for index, entry in enumerate(self._block.resources):
+            yield from self._entry(entry, (*self._base, index), index)
+
+    def _names_of(self, document: DevicePluginConfig) -> set[str]:
+        """Names that devices have before they are shared, apart from those of MIG profiles."""
+        given, mig = document.resources.gpus, document.resources.mig
+        names = {rule.name for rule in given}
+        if not any(rule.pattern == "*" for rule in given):
+            names.add(GPU)
+        if self._strategy is not MigStrategy.NONE:
+            names |= {rule.name for rule in mig}
+        if self._strategy is MigStrategy.SINGLE and not any(rule.pattern == "*" for rule in mig):
+            names.add(GPU)
+        return names
+
+    def _is_resource(self, name: str) -> bool:
+        mixed = self._strategy is MigStrategy.MIXED and name.startswith(MIG_PREFIX)
+        return mixed or name in self._names
+
+    def _entry(self, entry: ReplicatedResource, path: Path, index: int) -> Iterator[Problem]:
+        where = self._located.where
+        try:
+            offered = offered_name(entry, self._block)
+        except ValueError as error:
+            yield Problem(str(error), where((*path, "name")), remedy="give it a shorter rename")
+            return
+        if not self._is_resource(entry.name):
+            yield Problem(
+                f"{entry.name} is no resource of this node", where((*path, "name")), *self._others(entry)
+            )
+            return
+        if entry.name in self._exhausted:
+            why = f"entry {self._exhausted[entry.name]} takes every device of {entry.name}"
+            yield Problem("this entry can get no device", where(path), why, "select devices there")
+        if entry.devices == "all":
+            self._exhausted.setdefault(entry.name, index)
+        if offered in self._offered:
+            at = where((*path, "rename" if entry.rename else "name"))
+            why = f"entry {self._offered[offered]} offers it too"
+            yield Problem(f"{offered} is offered twice", at, why, "give one of them a rename")
+        self._offered.setdefault(offered, index)
+        partly = entry.devices != "all" and offered == entry.name
+        own = offered in (entry.name, entry.name + SHARED_SUFFIX)
+        if partly or (self._is_resource(offered) and not own):
+            yield Problem(
+                f"shared and exclusive devices would both be {offered}",
+                where((*path, "devices" if partly else "rename")),
+                "a pod could not know which it gets",
+                "set rename, or renameByDefault: true" if partly else "choose another name",
+            )
+
+    def _others(self, entry: ReplicatedResource) -> tuple[str, str]:
+        """(why a name is none of the node's, what to do)."""
+        if entry.name.startswith(MIG_PREFIX) and self._strategy is not MigStrategy.MIXED:
+            return f"flags.migStrategy is {self._strategy}", "set flags.migStrategy: mixed"
+        return "", f"share {', '.join(sorted(self._names)[:10])}"

@@ -1,0 +1,268 @@
+"""The fields of a device-plugin configuration v1, each checked by itself.
+
+Source: NVIDIA/k8s-device-plugin v0.20, api/config/v1, with the texts of its refusals.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, field_validator
+
+from tonnage.documents.source import Document, FieldError
+from tonnage.model.names import parse_resource_name
+from tonnage.model.plugin_settings import DRIVER_ROOT_IN_CONTAINER, CdiSettings, FeatureSettings, MigStrategy
+from tonnage.model.sharing import DeviceIdStrategy, DeviceListStrategy, SharedPolicy
+
+MAX_REPLICAS: Final = 512
+"""More could outgrow the 4 MiB that kubelet accepts in a message; no GPU serves so many anyway."""
+_MAX_ENTRIES: Final = 256
+_LONGEST_PATH: Final = 1024
+
+_SELECTOR: Final = re.compile(r"[0-9]{1,4}(:[0-9]{1,3})?|GPU-[\w-]{1,95}|MIG-[\w-]{1,95}(/[0-9]{1,3}){0,2}")
+_PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?/([A-Za-z0-9][A-Za-z0-9._-]{0,25})?")
+_WORD: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_DURATION: Final = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+_UNIT_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_S: Final = 1e9
+_CDI: Final = CdiSettings()
+_FEATURES: Final = FeatureSettings()
+
+
+def _name(text: str) -> str:
+    try:
+        return parse_resource_name(text)
+    except ValueError as error:
+        raise FieldError(str(error)) from None
+
+
+def _one_of(value: str, known: list[str], what: str) -> str:
+    if value not in known:
+        raise FieldError(f"{what}: {value[:60]}", remedy=f"one of {', '.join(known)}")
+    return value
+
+
+def _folder(path: str) -> str:
+    parts = path.split("/")
+    if not path.startswith("/") or len(path) > _LONGEST_PATH or ".." in parts or not path.isprintable():
+        raise FieldError(f"no absolute path: {path[:60]!r}", remedy="write one that begins with /")
+    return "/" + "/".join(part for part in parts if part not in ("", "."))
+
+
+def seconds_of(text: str | int | float) -> float | None:
+    """A duration as Go writes it (`1m30s`), a number of nanoseconds, or None for `infinite`.
+
+    >>> seconds_of("1m30s"), seconds_of(2_000_000_000), seconds_of("infinite")
+    (90.0, 2.0, None)
+
+    Raises:
+        ValueError: no duration above zero, or more than 30 years.
+    """
+    if text == "infinite":
+        return None
+    if isinstance(text, str):
+        bare = text.removeprefix("+")
+        parts = list(_DURATION.finditer(bare[:100]))
+        if "".join(part[0] for part in parts) != bare:
+            raise ValueError(f"no duration: {text[:60]!r}")
+        seconds = sum(float(part[1]) * _UNIT_S[part[3]] for part in parts)
+    else:
+        seconds = text * 1e-9
+    if not 0 < seconds < _LONGEST_S:
+        raise ValueError(f"no duration above zero: {str(text)[:60]}")
+    return seconds
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Folder = Annotated[str, AfterValidator(_folder)]
+Root = Annotated[str, AfterValidator(lambda path: _folder(path or "/"))]
+
+
+class ReplicatedResource(Document):
+    name: Name
+    replicas: int
+    rename: Name | None = None
+    devices: Literal["all"] | int | Annotated[list[int | str], Field(max_length=_MAX_ENTRIES)] = "all"
+
+    @field_validator("replicas")
+    @classmethod
+    def _replicas(cls, replicas: int) -> int:
+        if replicas < 2:
+            raise FieldError(
+                f"number of replicas must be >= 2, found {replicas}",
+                remedy="leave the sharing section out for exclusive use",
+            )
+        if replicas > MAX_REPLICAS:
+            raise FieldError(
+                f"number of replicas must be <= {MAX_REPLICAS}, found {replicas}",
+                why="kubelet accepts a list of at most 4 MiB, and every replica shares one device's memory",
+                remedy="use as many replicas as workloads fit into the device's memory",
+            )
+        return replicas
+
+    @field_validator("devices")
+    @classmethod
+    def _devices(cls, devices: str | int | list[int | str]) -> str | int | list[int | str]:
+        if isinstance(devices, int) and devices < 1:
+            raise FieldError(f"number of devices must be > 0, found {devices}", remedy="or write all")
+        if devices == []:
+            raise FieldError("no device is selected", remedy="name devices, or write all")
+        for device in devices if isinstance(devices, list) else []:
+            if not _SELECTOR.fullmatch(str(device)):
+                raise FieldError(
+                    f"{str(device)[:60]!r} selects no device",
+                    remedy="use an index (0, of a MIG device 0:1), or a uuid (GPU-8a1e…, MIG-5c8f…)",
+                )
+        return devices
+
+
+class ReplicatedResources(Document):
+    rename_by_default: bool = False
+    fail_requests_greater_than_one: bool | None = None
+    resources: Annotated[list[ReplicatedResource], Field(max_length=_MAX_ENTRIES)] = Field(
+        default_factory=list
+    )
+
+
+class Sharing(Document):
+    time_slicing: ReplicatedResources | None = None
+    mps: ReplicatedResources | None = None
+
+
+class PluginFlags(Document):
+    pass_device_specs: bool = False
+    device_list_strategy: str | list[str] = DeviceListStrategy.ENVVAR.value
+    device_id_strategy: str = Field(default=DeviceIdStrategy.UUID.value, alias="deviceIDStrategy")
+    cdi_annotation_prefix: str = _CDI.annotation_prefix
+    nvidia_ctk_path: Folder = Field(default=_CDI.hook_path, alias="nvidiaCTKPath")
+    container_driver_root: Folder = DRIVER_ROOT_IN_CONTAINER
+    shared_devices_allocation_policy: str = SharedPolicy.DISTRIBUTED.value
+    cdi_feature_flags: Annotated[list[str], Field(max_length=_MAX_ENTRIES)] = Field(default_factory=list)
+    cdi_disable_hooks: Annotated[list[str], Field(max_length=_MAX_ENTRIES)] = Field(default_factory=list)
+
+    @field_validator("device_list_strategy")
+    @classmethod
+    def _lists(cls, value: str | list[str]) -> str | list[str]:
+        known = [strategy.value for strategy in DeviceListStrategy]
+        given = value.split(",") if isinstance(value, str) else value
+        if not given:
+            raise FieldError("no --device-list-strategy option", remedy=f"one of {', '.join(known)}")
+        for name in given:
+            _one_of(name, known, "invalid --device-list-strategy option: invalid strategy")
+        return value
+
+    @field_validator("device_id_strategy")
+    @classmethod
+    def _ids(cls, value: str) -> str:
+        known = [strategy.value for strategy in DeviceIdStrategy]
+        return _one_of(value, known, "invalid --device-id-strategy option")
+
+    @field_validator("shared_devices_allocation_policy")
+    @classmethod
+    def _policy(cls, value: str) -> str:
+        known = [policy.value for policy in SharedPolicy]
+        return _one_of(value, known, "invalid --shared-devices-allocation-policy option")
+
+    @field_validator("cdi_annotation_prefix")
+    @classmethod
+    def _prefix(cls, value: str) -> str:
+        if not _PREFIX.fullmatch(value):
+            remedy = "write a domain and a slash, such as nvidia.cdi.k8s.io/"
+            raise FieldError(f"no prefix of an annotation: {value[:60]!r}", remedy=remedy)
+        return value
+
+    @field_validator("cdi_feature_flags", "cdi_disable_hooks")
+    @classmethod
+    def _words(cls, value: list[str]) -> list[str]:
+        for word in value:
+            if not _WORD.fullmatch(word):
+                raise FieldError(f"no name: {word[:60]!r}", remedy="small letters, digits and -")
+        return value
+
+
+class GfdFlags(Document):
+    """Feature discovery's own settings."""
+
+    oneshot: bool = False
+    no_timestamp: bool = False
+    sleep_interval: str | int = "60s"
+    output_file: str = _FEATURES.output_file
+    machine_type_file: str = _FEATURES.machine_type_file
+
+    @field_validator("sleep_interval")
+    @classmethod
+    def _interval(cls, value: str | int) -> str | int:
+        try:
+            seconds_of(value)
+        except ValueError as error:
+            raise FieldError(str(error), remedy="write 60s, 5m or infinite") from None
+        return value
+
+
+class Flags(Document):
+    mig_strategy: str = MigStrategy.NONE.value
+    fail_on_init_error: bool = True
+    mps_root: str = ""
+    nvidia_driver_root: Root = "/"
+    nvidia_dev_root: Root | None = None
+    gdrcopy_enabled: bool = False
+    gds_enabled: bool = False
+    mofed_enabled: bool = False
+    use_node_feature_api: bool = Field(default=True, alias="useNodeFeatureAPI")
+    device_discovery_strategy: str = "auto"
+    plugin: PluginFlags = PluginFlags()
+    gfd: GfdFlags = GfdFlags()
+
+    @field_validator("mig_strategy")
+    @classmethod
+    def _strategy(cls, value: str) -> str:
+        return _one_of(value, [strategy.value for strategy in MigStrategy], "unknown MIG strategy")
+
+    @field_validator("mps_root")
+    @classmethod
+    def _mps_root(cls, value: str) -> str:
+        return value and _folder(value)
+
+    @field_validator("device_discovery_strategy")
+    @classmethod
+    def _discovery(cls, value: str) -> str:
+        known = ["auto", "nvml", "tegra", "vfio"]
+        return _one_of(value, known, "invalid device discovery strategy")
+
+
+class ResourcePattern(Document):
+    pattern: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Name
+
+
+class Resources(Document):
+    gpus: Annotated[list[ResourcePattern], Field(max_length=_MAX_ENTRIES)] = Field(default_factory=list)
+    mig: Annotated[list[ResourcePattern], Field(max_length=_MAX_ENTRIES)] = Field(default_factory=list)
+
+
+class Imex(Document):
+    channel_ids: list[int] = Field(default_factory=list, alias="channelIDs")
+    required: bool = False
+
+    @field_validator("channel_ids")
+    @classmethod
+    def _channels(cls, value: list[int]) -> list[int]:
+        if value not in ([], [0]):
+            raise FieldError(f"invalid IMEX config: channelIDs must be [] or [0]; found {str(value)[:60]}")
+        return value
+
+
+class DevicePluginConfig(Document):
+    version: str = ""
+    flags: Flags = Flags()
+    resources: Resources = Resources()
+    sharing: Sharing = Sharing()
+    imex: Imex = Imex()
+
+    @field_validator("version")
+    @classmethod
+    def _version(cls, value: str) -> str:
+        if value not in ("", "v1"):
+            raise FieldError(f"unknown version: {value[:60]}", remedy="write version: v1")
+        return value

@@ -1,0 +1,24 @@
+"""The driver's device nodes, as far as the agent sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+CONTROL_NODES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+"""What a container needs beside the nodes of its devices; not every driver has all of them."""
+CAPABILITY_FOLDER: Final = "/dev/nvidia-caps"
+IMEX_FOLDER: Final = "/dev/nvidia-caps-imex-channels"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNodes:
+    """Paths of nodes as a container has them, `/dev/…`: `own` below `/`, `driver` below the driver's root.
+
+    `capabilities` are the minor numbers of MIG capabilities by name, such as `gpu0/gi1/ci0/access`.
+    """
+
+    own: frozenset[str] = frozenset()
+    driver: frozenset[str] = frozenset()
+    capabilities: Mapping[str, int] = field(default_factory=dict)
