@@ -173,13 +173,17 @@ class Advertisement:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Devices that a container has. `pod` may be a uid, or empty when only the allocation is known."""
+    """Devices that a container has. `pod` may be a uid, or empty when only the allocation is known.
+
+    `forgotten`: kubelet has lost the books that said so, and would give them out again.
+    """
 
     resource: str
     ids: tuple[str, ...]
     namespace: str = ""
     pod: str = ""
     container: str = ""
+    forgotten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
