@@ -179,9 +179,11 @@ def _check(options: AgentOptions) -> Address | None:
 
 def _backend(options: AgentOptions, clock: Clock) -> DeviceBackend:
     if options.devices == "nvml":
+        from tonnage.adapters.device_nodes import NodesBeside
         from tonnage.adapters.vendors.nvml import NvmlBackend
 
-        return NvmlBackend(clock, root=options.root, driver_root=options.driver_root)
+        nvml = NvmlBackend(clock, root=options.root, driver_root=options.driver_root)
+        return NodesBeside(nvml, clock, root=options.root, driver_root=options.driver_root)
     from tonnage.adapters.vendors.scenario import ScenarioBackend
 
     return ScenarioBackend(Path(options.devices.removeprefix("scenario:")), clock)
