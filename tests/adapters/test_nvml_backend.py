@@ -254,17 +254,13 @@ async def test_a_driver_that_goes_and_comes_is_met_by_scan_and_events(
 
 
 async def test_events_that_hang_do_not_hold_up_scans(driver: Driver) -> None:
-    backend = NvmlBackend(SystemClock(), root=driver.root, driver_root=driver.root, deadline_s=0.05)
+    backend = NvmlBackend(SystemClock(), root=driver.root, driver_root=driver.root, deadline_s=0.5)
+    await backend.scan()
     driver.rule(Rule("hang", "nvmlEventSetWait_v2"))
     async with asyncio.timeout(PATIENCE_S), aclosing(_generator(backend)) as events:
         assert (await anext(events)).kind is RawEventKind.CHANGED
         assert backend.stuck_s() > 0
-        while True:
-            try:
-                assert len((await backend.scan()).devices) == 4
-                break
-            except HardwareError:
-                continue  # a busy machine is not a hung driver
+        assert all(device.healthy for device in (await backend.scan()).devices)
         driver.rule()
     await backend.close()
 

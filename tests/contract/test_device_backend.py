@@ -238,10 +238,9 @@ async def test_a_device_added_is_listed_and_its_xids_are_heard(nvml: NvmlBackend
         assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-4", 79)
 
 
-@pytest.mark.parametrize("what", ["nvmlDeviceGetCount_v2", "nvmlDeviceGetMemoryInfo"])
-async def test_a_driver_that_hangs_is_an_error_and_recovers(driver: Driver, what: str) -> None:
-    backend = NvmlBackend(SystemClock(), driver_root=driver.root, deadline_s=0.05)
-    driver.rule(Rule("hang", what))
+async def test_a_driver_that_hangs_is_an_error_and_recovers(driver: Driver) -> None:
+    backend = NvmlBackend(SystemClock(), driver_root=driver.root, deadline_s=0.1)
+    driver.rule(Rule("hang", "nvmlDeviceGetCount_v2"))
     for _ in range(2):  # the second call must not wait behind the first
         with pytest.raises(HardwareError, match="does not answer"):
             await backend.scan()

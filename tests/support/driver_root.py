@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from support.nvml.library import SONAME, nvml_library
-from support.nvml.state import XID, DriverState, FakeEvent, FakeGpu, FakeMig, Rule
+from support.nvml.state import NO_INSTANCE, XID, DriverState, FakeEvent, FakeGpu, FakeMig, Rule
 
 LIBRARIES: Final = Path("usr/lib/x86_64-linux-gnu")
 STATE_FILE: Final = "fake-nvml.conf"
+_BOOT_ID: Final = Path("proc/sys/kernel/random/boot_id")
 _NULL: Final = os.makedev(1, 3)
 
 
@@ -30,6 +32,7 @@ def make_driver_root(folder: Path, state: DriverState) -> Path:
     install_driver(folder, state.driver_version)
     _devices(folder / "dev", state)
     _proc(folder / "proc/driver", state)
+    _kernel(folder)
     for gpu in state.gpus:
         _pci(folder / "sys/bus/pci/devices" / _address(gpu), gpu)
     return folder
@@ -96,6 +99,17 @@ class Driver:
     def unload(self) -> None:
         """The kernel module goes."""
         self.file.unlink()
+        _module(self.root).rename(_module(self.root).with_name("unloaded"))
+
+    def load(self) -> None:
+        """The kernel module is there again: loaded anew, and known under another inode."""
+        _kernel(self.root)
+        (_module(self.root).with_name("unloaded")).rmdir()
+        self.become(self.state)
+
+    def reboot(self) -> None:
+        """The node was started again."""
+        (self.root / _BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
 
     def rule(self, *rules: Rule) -> None:
         """These rules and no others."""
@@ -105,10 +119,10 @@ class Driver:
         """The GPU reports an error."""
         self.event(slot, code, XID)
 
-    def event(self, slot: int, data: int, kind: int) -> None:
+    def event(self, slot: int, data: int, kind: int, gi: int = NO_INSTANCE, ci: int = NO_INSTANCE) -> None:
         sequence = max((event.sequence for event in self.state.events), default=0) + 1
         kept = self.state.events[-99:]
-        self.become(replace(self.state, events=(*kept, FakeEvent(sequence, slot, data, kind))))
+        self.become(replace(self.state, events=(*kept, FakeEvent(sequence, slot, data, kind, gi, ci))))
 
     def upgrade(self, version: str) -> None:
         """Another driver: its library and its kernel module, at once."""
@@ -157,6 +171,18 @@ def _capabilities(state: DriverState) -> Iterator[tuple[str, int]]:
 def _capability_names(gpu: FakeGpu, mig: FakeMig, *, first: bool) -> list[str]:
     instance = f"gpu{gpu.minor_number}/gi{mig.gi}"
     return [f"{instance}/access"] * first + [f"{instance}/ci{mig.ci}/access"]
+
+
+def _kernel(folder: Path) -> None:
+    """What tells one boot, and one loading of the kernel module, from the next."""
+    if not (folder / _BOOT_ID).exists():
+        (folder / _BOOT_ID).parent.mkdir(parents=True)
+        (folder / _BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
+    _module(folder).mkdir(parents=True, exist_ok=True)
+
+
+def _module(folder: Path) -> Path:
+    return folder / "sys/module/nvidia"
 
 
 def _proc(folder: Path, state: DriverState) -> None:

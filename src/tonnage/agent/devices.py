@@ -1,44 +1,66 @@
-"""The node's devices as they are now, kept fresh from the vendor's backend."""
+"""The node's devices as they are now and as they may be used, kept fresh from the vendor's backend."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from typing import Final
 
 from tonnage.adapters.ports import DeviceBackend
 from tonnage.agent.world import World
-from tonnage.decide.node.health import Marks, judged, marked, unreadable
-from tonnage.model.devices import Inventory, RawEventKind
+from tonnage.decide.node.faults import HealthState, interrupted
+from tonnage.decide.node.health import judged, looked, next_look_s, unreadable
+from tonnage.decide.node.health_memory import recalled, remembered
+from tonnage.decide.node.xid_faults import struck
+from tonnage.model.devices import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError
+from tonnage.model.health import HealthPolicy
 
 _LOG: Final = logging.getLogger(__name__)
-_RESCAN_S: Final = 10.0
-_RETRY_S: Final = 1.0
+CHECKPOINT: Final = "device-health"
+_TICK_S: Final = 1.0
+_SAVE_AGAIN_S: Final = 5.0
 
 
 class NodeDevices:
-    """Keeps `inventory` up to date; None until the first scan. `on_change` is called after it changed."""
+    """Keeps `inventory` up to date; None until the first scan. `on_change` is called after it changed.
 
-    def __init__(self, world: World, backend: DeviceBackend, *, on_change: Callable[[], None]) -> None:
+    An error that the driver reports counts at once, before the scan that follows it: that one may take long.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        backend: DeviceBackend,
+        *,
+        on_change: Callable[[], None],
+        policy: Callable[[], HealthPolicy] = HealthPolicy,
+    ) -> None:
         self._node = world.node
         self._clock = world.clock
         self._events = world.events
         self._metrics = world.metrics
         self._backend = backend
         self._on_change = on_change
-        self._marks: Marks = {}
+        self._policy = policy
+        self._memory = DeviceMemory(world)
+        self._state = HealthState()
+        self._scanned = Inventory()
         self._dirty = asyncio.Event()
+        self._due = 0.0
         self.error = ""
         """Why the devices cannot be read; empty when they can."""
         self.inventory: Inventory | None = None
 
     async def run(self) -> None:
         """Scan, and scan again after every event and now and then, until cancelled."""
+        self._state = await self._memory.restored()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._tick())
             await self._scan()
+            group.create_task(self._tick())
+            group.create_task(self._memory.run())
             group.create_task(self._listen())
             while True:
                 await self._dirty.wait()
@@ -47,30 +69,45 @@ class NodeDevices:
 
     async def _tick(self) -> None:
         while True:
-            await self._clock.sleep(_RETRY_S if self.error else _RESCAN_S)
-            self._dirty.set()
+            await self._clock.sleep(_TICK_S)
+            if self._clock.monotonic() >= self._due:
+                self._dirty.set()
 
     async def _listen(self) -> None:
         async for event in self._backend.events():
             if event.kind is RawEventKind.XID:
-                _LOG.warning("device error: node=%s uuid=%s xid=%d", self._node, event.uuid, event.code)
-                self._marks = marked(self._marks, event, self.inventory or Inventory())
+                self._strike(event)
             self._dirty.set()
+
+    def _strike(self, event: RawEvent) -> None:
+        _LOG.warning("device error: node=%s uuid=%s xid=%d", self._node, event.uuid, event.code)
+        now = self._clock.monotonic()
+        self._remember(struck(self._state, event, self._scanned, self._policy(), now=now))
+        if not self.error:
+            self._show(judged(self._scanned, self._state))
 
     async def _scan(self) -> None:
         self._metrics.turned("devices")
         try:
             scanned = await self._backend.scan()
         except (HardwareError, ConfigError) as error:
+            self._due = self._clock.monotonic() + _TICK_S
             if str(error) != self.error:
                 self.error = str(error)
                 _LOG.error("devices not readable: node=%s error=%s", self._node, error)
                 self._events.post("Warning", "DevicesNotReadable", self.error)
+            self._remember(interrupted(self._state))
             self._show(unreadable(self.inventory or Inventory(), error.problems[0].what))
         else:
             self.error = ""
-            fresh, self._marks = judged(scanned, self._marks)
-            self._show(fresh)
+            self._scanned, policy, now = scanned, self._policy(), self._clock.monotonic()
+            self._remember(looked(self._state, scanned, policy, now=now))
+            self._due = now + next_look_s(self._state, policy, now=now)
+            self._show(judged(scanned, self._state))
+
+    def _remember(self, state: HealthState) -> None:
+        self._state = state
+        self._memory.keep(state)
 
     def _show(self, fresh: Inventory) -> None:
         before, self.inventory = self.inventory, fresh
@@ -80,18 +117,77 @@ class NodeDevices:
         self._on_change()
 
     def _report(self, before: Inventory, after: Inventory) -> None:
-        """Say which devices became unusable, usable, or left."""
-        old = {device.uuid: device for device in before.devices}
-        for device in after.devices:
-            known = old.pop(device.uuid, None)
-            if not device.healthy and (known is None or known.healthy):
-                _LOG.warning(
-                    "device unhealthy: node=%s uuid=%s reason=%s", self._node, device.uuid, device.reason
-                )
-                self._events.post("Warning", "DeviceUnhealthy", f"{device.uuid}: {device.reason}")
-            elif device.healthy and known is not None and not known.healthy:
-                _LOG.warning("device healthy again: node=%s uuid=%s", self._node, device.uuid)
-                self._events.post("Normal", "DeviceHealthy", f"{device.uuid} is healthy again")
-        for uuid in old:
-            _LOG.warning("device gone: node=%s uuid=%s", self._node, uuid)
-            self._events.post("Warning", "DeviceGone", f"{uuid} is gone")
+        """Say what became unusable, usable, or left; nothing about parts of what is unusable as a whole."""
+        old, new = _reasons(before), _reasons(after)
+        for uuid, reason in new.items():
+            if reason and not old.get(uuid):
+                _LOG.warning("device unhealthy: node=%s uuid=%s reason=%s", self._node, uuid, reason)
+                self._events.post("Warning", "DeviceUnhealthy", f"{uuid}: {reason}")
+            elif not reason and old.get(uuid):
+                _LOG.warning("device healthy again: node=%s uuid=%s", self._node, uuid)
+                self._events.post("Normal", "DeviceHealthy", f"{uuid} is healthy again")
+        for device in before.devices:
+            if device.uuid not in new:
+                _LOG.warning("device gone: node=%s uuid=%s", self._node, device.uuid)
+                self._events.post("Warning", "DeviceGone", f"{device.uuid} is gone")
+
+
+class DeviceMemory:
+    """What is known of the devices' health, on disk: a restart of the agent heals nobody."""
+
+    def __init__(self, world: World) -> None:
+        self._node = world.node
+        self._clock = world.clock
+        self._checkpoints = world.checkpoints
+        self._events = world.events
+        # Times on disk are wall times; one offset for the whole run keeps them the same from save to save.
+        self._epoch = world.clock.now().timestamp() - world.clock.monotonic()
+        self._state = HealthState()
+        self._saved = b""
+        self._news = asyncio.Event()
+
+    async def restored(self) -> HealthState:
+        """What was kept last; nothing when there is nothing that can be used."""
+        try:
+            payload = await self._checkpoints.load(CHECKPOINT)
+            if payload is not None:
+                self._state = recalled(json.loads(payload), epoch=self._epoch, now=self._clock.monotonic())
+        except (HardwareError, ValueError) as error:
+            _LOG.warning("device health not usable: node=%s error=%s", self._node, error)
+            self._events.post("Warning", "DeviceHealthForgotten", f"every device counts as new: {error}")
+        return self._state
+
+    def keep(self, state: HealthState) -> None:
+        """The state to have on disk soon."""
+        self._state = state
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write what is new until cancelled. A disk that refuses is tried again."""
+        complaint = ""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            payload = json.dumps(remembered(self._state, epoch=self._epoch)).encode()
+            if payload == self._saved:
+                continue
+            try:
+                await self._checkpoints.save(CHECKPOINT, payload)
+            except HardwareError as error:
+                if str(error) != complaint:
+                    complaint = str(error)
+                    _LOG.warning("device health not kept on disk: node=%s error=%s", self._node, error)
+                self._news.set()
+                await self._clock.sleep(_SAVE_AGAIN_S)
+            else:
+                self._saved, complaint = payload, ""
+
+
+def _reasons(inventory: Inventory) -> dict[str, str]:
+    """Why each device may not be used, empty where it may; and so of the parts of those that may."""
+    found: dict[str, str] = {}
+    for device in inventory.devices:
+        found[device.uuid] = "" if device.healthy else device.reason or "unhealthy"
+        if device.healthy:
+            found |= {mig.uuid: "" if mig.healthy else mig.reason or "unhealthy" for mig in device.migs}
+    return found

@@ -1,9 +1,11 @@
 """Pretended devices of one node: what `--devices scenario:FILE` reads.
 
 driverVersion: "570.124.06"
+boot: "1"                                  # another text is another boot, or the driver loaded anew
 devices:
 - {uuid: GPU-6a1f, model: A100-40, numa: 0}
 - {uuid: GPU-77c2, model: A100-40, numa: 1, health: lost}
+- {uuid: GPU-01ab, model: A100-40, xids: [31, 48], rowRemap: pending, recoveryAction: gpu-reset}
 """
 
 from __future__ import annotations
@@ -16,16 +18,39 @@ from tonnage.documents.source import Document, FieldError, nearest
 from tonnage.model.catalog.gpus import gpu_models
 
 MAX_DEVICES = 256
+MAX_XIDS = 256
+
+RecoveryActionName = Literal[
+    "none",
+    "gpu-reset",
+    "node-reboot",
+    "drain-p2p",
+    "drain-and-reset",
+    "recover-imex-domain",
+    "bus-reset",
+    "system-reboot",
+]
+RowRemap = Literal["none", "pending", "failed"]
 
 
 class HardwareDevice(Document):
-    """One device. `index` defaults to its place in the list; readings are those of an idle device."""
+    """One device. `index` defaults to its place in the list; readings are those of an idle device.
+
+    `xids` are the errors that it has reported, oldest first: what is added to them happens then. `health`
+    hung is a device whose driver calls do not come back.
+    """
 
     uuid: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     model: str
     index: Annotated[int, Field(ge=0, lt=MAX_DEVICES)] | None = None
-    health: Literal["healthy", "unhealthy", "lost"] = "healthy"
+    health: Literal["healthy", "unhealthy", "lost", "hung"] = "healthy"
     reason: Annotated[str, Field(max_length=200)] = ""
+    xids: Annotated[tuple[Annotated[int, Field(ge=1, lt=1 << 16)], ...], Field(max_length=MAX_XIDS)] = ()
+    ecc_uncorrected: Annotated[int, Field(ge=0)] = 0
+    row_remap: RowRemap = "none"
+    recovery_action: RecoveryActionName = "none"
+    nvlinks_down: Annotated[int, Field(ge=0, le=64)] = 0
+    nvlink_errors: Annotated[int, Field(ge=0)] = 0
     numa: Annotated[int, Field(ge=0, lt=1024)] | None = None
     memory_used_mib: Annotated[int, Field(ge=0)] = 0
     utilization_percent: Annotated[int, Field(ge=0, le=100)] = 0
@@ -41,6 +66,8 @@ class HardwareDevice(Document):
 
 class Hardware(Document):
     """A node's devices and the driver that they pretend to have."""
+
+    boot: Annotated[str, Field(max_length=100)] = "1"
 
     driver_version: str = "570.124.06"
     cuda_version: str = "12.8"

@@ -106,11 +106,16 @@ class RawEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RawEvent:
-    """What a backend saw happen; `uuid` is empty when it concerns the node."""
+    """What a backend saw happen; `uuid` is the physical device's, empty when it is not known.
+
+    An error of one MIG device names its GPU instance, and the compute instance when it is that one's alone.
+    """
 
     kind: RawEventKind
     uuid: str = ""
     code: int = 0
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

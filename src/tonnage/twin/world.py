@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -20,6 +20,11 @@ from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
 from tonnage.wire.objects import Taint
 
 CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
+_ILLS: Final = (
+    *("health", "reason", "xids", "ecc_uncorrected"),
+    *("row_remap", "recovery_action", "nvlinks_down", "nvlink_errors"),
+)
+"""What may be wrong with a card."""
 _UUIDS: Final = uuid.UUID("7e1f0f5c-0f6b-5a55-9d0c-6b1f6c0f7a11")
 """Namespace of made-up device UUIDs: the same scenario always has the same GPUs."""
 
@@ -125,21 +130,26 @@ class HardwareFile:
         fresh.replace(self.path)
 
     def set_health(
-        self, index: int, health: Literal["healthy", "unhealthy", "lost"], reason: str = ""
+        self, index: int, health: Literal["healthy", "unhealthy", "lost", "hung"], reason: str = ""
     ) -> None:
         """A device fails, falls off the bus or comes back."""
-        self._change(index, {"health": health, "reason": reason})
+        self._change(index, lambda _: {"health": health, "reason": reason})
+
+    def report(self, index: int, xid: int) -> None:
+        """The driver reports an error of a device. One remembers 256."""
+        self._change(index, lambda device: {"xids": (*device.xids, xid)})
 
     def exchange(self, index: int, device_uuid: str) -> None:
         """A technician puts another card of the same model into the slot."""
-        self._change(index, {"uuid": device_uuid, "health": "healthy", "reason": ""})
+        fresh = {name: HardwareDevice.model_fields[name].default for name in _ILLS}
+        self._change(index, lambda _: {**fresh, "uuid": device_uuid})
 
-    def _change(self, index: int, update: Mapping[str, str]) -> None:
+    def _change(self, index: int, update: Callable[[HardwareDevice], dict[str, object]]) -> None:
         hardware = self.read()
         if not 0 <= index < len(hardware.devices):
             raise ConfigError(
                 Problem(f"no device {index}", str(self.path), f"the node has {len(hardware.devices)}")
             )
         devices = list(hardware.devices)
-        devices[index] = devices[index].model_copy(update=dict(update))
+        devices[index] = devices[index].model_copy(update=update(devices[index]))
         self.write(hardware.model_copy(update={"devices": tuple(devices)}))

@@ -1,26 +1,27 @@
-"""NVIDIA devices through NVML. Facts only; a device that fails never hides another."""
+"""NVIDIA devices through NVML. Facts only; a device that fails or hangs never hides another."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tonnage.adapters.ports import Clock
 from tonnage.adapters.vendors.driver_root import LIBRARY
-from tonnage.adapters.vendors.driver_thread import DriverThread
-from tonnage.adapters.vendors.nvml_activity import ActivityReader
-from tonnage.adapters.vendors.nvml_events import EventWatch
+from tonnage.adapters.vendors.driver_thread import NODE, DriverThread, OverdueError, Steps
 from tonnage.adapters.vendors.nvml_links import read_links
-from tonnage.adapters.vendors.nvml_reading import optional, read_device, read_sample
+from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample
+from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample, Vitals
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.links import Link
+
+if TYPE_CHECKING:
+    from tonnage.adapters.vendors.nvml_child import Reply
+    from tonnage.adapters.vendors.nvml_process import Helpers
 
 T = TypeVar("T")
 
@@ -29,13 +30,32 @@ _RETRY_S: Final = 5.0
 _DISPLAY: Final = ("DGX Display", "NVIDIA DGX Display")
 _LINKS_PATIENCE_S: Final = 0.1
 """How long a scan waits for links that are being read; a later one shows them."""
-_LINKS_DEADLINE_S: Final = 120.0
+_LINKS_DEADLINES: Final = 2.0
+"""For the links of one device, some hundred calls."""
 _LINK_XIDS: Final = frozenset({74, 137, *range(144, 151), 155, 156, 158})
 """Errors of NVLink and NVSwitch: after them the links may be others."""
+_TRY_S: Final = 5.0
+_TRY_MOST_S: Final = 60.0
+_UNHEARD: Final = 1024
+HANGS: Final = "GPU does not answer"
+
+
+@dataclass(slots=True)
+class _Hung:
+    """A device that owes an answer: since when, to whom, and when it is tried again. Monotonic seconds."""
+
+    since: float
+    thread: bool
+    try_at: float
+    pause_s: float = _TRY_S
 
 
 class NvmlBackend:
     """A DeviceBackend over nvidia-ml-py; the library is loaded at the first call, in a thread of its own.
+
+    A call that does not come back within `deadline_s` is left alone with its thread. From then on a process
+    of its own reads the devices, without the one that hangs, which another process tries now and then; once
+    the thread is free again it takes over.
 
     `root` stands before the node's /sys and /proc. `driver_root` is where the driver's files are mounted;
     without it the library is where this system's own search finds it.
@@ -47,146 +67,250 @@ class NvmlBackend:
         *,
         root: Path = Path("/"),
         driver_root: Path | None = None,
-        deadline_s: float = 10.0,
+        deadline_s: float = 5.0,
     ) -> None:
         self._clock = clock
         self._root = root
         self._driver_root = driver_root
+        self._deadline_s = deadline_s
         self._session = NvmlSession(root, driver_root)
-        self._watch = EventWatch()
-        self._activity = ActivityReader()
+        self._reader = NvmlReader(self._session, root)
         self._calls = DriverThread("nvml", deadline_s=deadline_s)
         self._waits = DriverThread("nvml-events", deadline_s=deadline_s + _WAIT_MS / 1000)
-        self._asks = DriverThread("nvml-links", deadline_s=_LINKS_DEADLINE_S)
+        self._asks = DriverThread("nvml-links", deadline_s=_LINKS_DEADLINES * deadline_s)
+        self._helpers: Helpers | None = None
+        self._hung: dict[int, _Hung] = {}
+        self._stuck_with = NODE
+        """What the thread asked about when it was overdue last."""
+        self._trying: asyncio.Task[None] | None = None
+        self._last = Scan()
         self._known: dict[str, Device] = {}
         self._links: tuple[Link, ...] = ()
         self._linked: frozenset[str] = frozenset()
         """The devices that were there when links were read."""
         self._reading: asyncio.Task[None] | None = None
+        self._heard: asyncio.Queue[RawEvent] = asyncio.Queue(_UNHEARD)
         self._news = False
+        self._scanned = asyncio.Event()
 
     async def scan(self) -> Inventory:
-        inventory = await self._call("scan", lambda: self._afresh(self._scan))
+        hung_before = tuple(self._hung)
+        scan = await self._scan()
+        if (scan.count, scan.incarnation) != (self._last.count, self._last.incarnation):
+            for index in hung_before:  # it may be another device now
+                self._hung.pop(index, None)
+        self._last = scan
+        self._scanned.set()
+        inventory = self._inventory(scan)
         healthy = frozenset(device.uuid for device in inventory.devices if device.healthy)
-        if self._reading is None and not healthy <= self._linked:
+        if self._reading is None and not healthy <= self._linked and self._free:
             self._reading = asyncio.create_task(self._read_links(healthy))
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=_LINKS_PATIENCE_S)
+        if self._hung and self._trying is None:
+            self._trying = asyncio.create_task(self._try_hung())
         self._news = False
         return replace(inventory, links=self._links)
 
     async def sample(self) -> tuple[Sample, ...]:
-        return await self._call("sample", lambda: self._afresh(self._sample))
-
-    async def events(self) -> AsyncIterator[RawEvent]:
-        failures = 0
         while True:
             try:
-                event = await self._waits.call("wait for events", self._wait)
-            except self._session.errors(HardwareError):
-                yield RawEvent(RawEventKind.CHANGED)
-                failures += 1
-                if failures > 1:  # one is no more than a device that was lost
-                    await self._clock.sleep(_RETRY_S)
-                continue
-            failures = 0
-            if event is not None:
-                if event.code in _LINK_XIDS:
-                    self._linked = frozenset()
-                yield event
-            elif self._news:
-                self._news = False
-                yield RawEvent(RawEventKind.CHANGED)
+                return await self._read("sample", self._reader.sample, lambda reply: reply.samples)
+            except OverdueError as error:
+                if not self._note(error):
+                    raise
+
+    async def events(self) -> AsyncIterator[RawEvent]:
+        listening = asyncio.create_task(self._listen())
+        try:
+            while True:
+                yield await self._heard.get()
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
 
     def stuck_s(self) -> float:
-        return max(self._calls.stuck_s(), self._waits.stuck_s())
+        now = time.monotonic()
+        hung = max((now - each.since for each in self._hung.values()), default=0.0)
+        return max(self._calls.stuck_s(), self._waits.stuck_s(), hung)
 
     async def close(self) -> None:
         self._calls.close()
         self._waits.close()
         self._asks.close()
-        if self._reading is not None:
-            self._reading.cancel()
+        tasks = [task for task in (self._reading, self._trying) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._helpers is not None:
+            await self._helpers.close()
+
+    async def _listen(self) -> None:
+        failures = 0
+        while True:
+            try:
+                event = await self._waits.call("wait for events", lambda: self._reader.wait(_WAIT_MS))
+            except self._session.errors(HardwareError):
+                self._hear(RawEvent(RawEventKind.CHANGED))
+                failures += 1
+                if failures > 1:  # one is no more than a device that was lost
+                    await self._until_scanned()
+                continue
+            failures = 0
+            if event is not None:
+                self._hear(event)
+            elif self._news:
+                self._news = False
+                self._hear(RawEvent(RawEventKind.CHANGED))
+
+    async def _until_scanned(self) -> None:
+        """Return after the next scan, or a while."""
+        self._scanned.clear()
+        waits = [
+            asyncio.create_task(self._scanned.wait()),
+            asyncio.ensure_future(self._clock.sleep(_RETRY_S)),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def _hear(self, event: RawEvent) -> None:
+        if event.code in _LINK_XIDS:
+            self._linked = frozenset()
+        if not self._heard.full():  # nobody listens; who begins to, scans
+            self._heard.put_nowait(event)
 
     async def _read_links(self, present: frozenset[str]) -> None:
         """Read them in their own time: a slow driver must not hold up what is said about devices."""
         self._linked = present
         try:
-            self._links = await self._asks.call("read links", lambda: read_links(self._session))
+            self._links = await self._asks.follow(
+                "read links", lambda steps: read_links(self._session, steps)
+            )
             self._news = True
         except self._session.errors(HardwareError):
             self._linked = frozenset()  # the next scan asks again
         finally:
             self._reading = None
 
-    async def _call(self, what: str, function: Callable[[], T]) -> T:
-        try:
-            return await self._calls.call(what, function)
-        except self._session.errors() as error:
-            visible = "visible to this process" if self._driver_root is None else f"under {self._driver_root}"
-            remedy = f"is the NVIDIA driver loaded, and {LIBRARY} {visible}? it is looked for again and again"
-            raise HardwareError(Problem(f"NVML: {error}", remedy=remedy)) from None
+    @property
+    def _free(self) -> bool:
+        """Whether this process may ask the driver: none of its calls is overdue."""
+        return self._calls.free and self._waits.free and self._asks.free
 
-    def _afresh(self, read: Callable[[ModuleType], T]) -> T:
-        """What `read` returns; after a failure of the node as a whole, once more with a new session.
-
-        The driver was loaded anew, or replaced. Devices that came or went need a new session, too.
-        """
-        if self._session.outdated():
-            self._session.close()
-        nvml = self._session.open()
-        try:
-            return read(nvml)
-        except nvml.NVMLError:
-            self._session.close()
-            return read(self._session.open())
-
-    def _scan(self, nvml: ModuleType) -> Inventory:
-        self._listen(nvml)  # first: what happens from here on is heard
-        found: dict[int, Device] = {}
-        failed: dict[int, str] = {}
-        problems: list[str] = []
-        for index in range(nvml.nvmlDeviceGetCount()):
+    async def _scan(self) -> Scan:
+        """A scan; when a device begins to hang, the last one without it, so that this is known at once."""
+        while True:
             try:
-                found[index], wrong = read_device(nvml, index, self._root)
-            except nvml.NVMLError as error:
-                failed[index] = str(error)
-            else:
-                problems += wrong
-        seen = frozenset(device.uuid for device in found.values())
-        self._listen(nvml, seen)
-        for index, reason in failed.items():
+                return await self._read("scan", self._reader.scan, lambda reply: reply.scan)
+            except OverdueError as error:
+                if not self._note(error):
+                    raise
+                if self._last.count:
+                    return _without(self._last, frozenset(self._hung))
+
+    async def _read(
+        self,
+        do: Literal["scan", "sample"],
+        read: Callable[[Steps, frozenset[int]], T],
+        result: Callable[[Reply], T | None],
+    ) -> T:
+        """What is read by the thread; by another process while a thread owes an answer."""
+        if self._free:
+            self._hung = {index: hung for index, hung in self._hung.items() if not hung.thread}
+            if self._helpers is not None:
+                await self._helpers.dismiss()
+            skip = frozenset(self._hung)
+            try:
+                return await self._calls.follow(do, lambda steps: read(steps, skip))
+            except OverdueError as error:
+                self._stuck_with = error.subject
+                # Nothing is said against the driver when it was our own events or links that held this up.
+                if error.subject != NODE or (self._waits.free and self._asks.free):
+                    raise
+            except self._session.errors() as error:
+                raise self._refused(error) from None
+        from tonnage.adapters.vendors.nvml_child import Request
+
+        answer = result(await self._others().ask(Request(do, tuple(self._hung))))
+        assert answer is not None
+        return answer
+
+    def _note(self, error: OverdueError) -> bool:
+        """Note which device hangs; False when it is none, or one that is known to."""
+        if error.subject == NODE or error.subject in self._hung:
+            return False
+        now = time.monotonic()
+        by_thread = not self._calls.free and error.subject == self._stuck_with
+        self._hung[error.subject] = _Hung(now, by_thread, now + _TRY_S)
+        return True
+
+    def _others(self) -> Helpers:
+        if self._helpers is None:
+            from tonnage.adapters.vendors.nvml_process import Helpers  # only ever needed on a bad day
+
+            self._helpers = Helpers(
+                self._root, self._driver_root, deadline_s=self._deadline_s, on_event=self._hear
+            )
+        return self._helpers
+
+    async def _try_hung(self) -> None:
+        """Ask the devices that hang whether they answer again, each by a process of its own."""
+        from tonnage.adapters.vendors.nvml_child import Request
+
+        try:
+            for index, hung in tuple(self._hung.items()):
+                if time.monotonic() < hung.try_at:
+                    continue
+                others = tuple(each for each in range(self._last.count) if each != index)
+                try:
+                    await self._others().try_once(Request("scan", others), Request("sample", others))
+                except HardwareError:
+                    hung.pause_s = min(2 * hung.pause_s, _TRY_MOST_S)
+                    hung.try_at = time.monotonic() + hung.pause_s
+                else:
+                    self._hung.pop(index, None)
+                    self._news = True
+        finally:
+            self._trying = None
+
+    def _inventory(self, scan: Scan) -> Inventory:
+        """The scan with the devices that were known and cannot be read, or hang."""
+        found = {device.index: device for device in scan.devices}
+        problems = list(scan.problems)
+        hanging: list[Vitals] = []
+        seen = frozenset(device.uuid for device in scan.devices)
+        failed = dict(scan.failed) | dict.fromkeys(self._hung, HANGS)
+        for index, reason in sorted(failed.items()):
             known = next((d for d in self._known.values() if d.index == index and d.uuid not in seen), None)
             if known is None:
                 problems.append(f"device {index}: {reason}")
-            else:
-                found[index] = replace(known, healthy=False, reason=reason)
+                continue
+            found[index] = replace(known, healthy=False, reason=reason)
+            if index in self._hung:
+                hanging.append(Vitals(known.uuid, hangs=True))
         self._known = {device.uuid: device for device in found.values()}
-        cuda: int = optional(nvml, nvml.nvmlSystemGetCudaDriverVersion) or 0
         return Inventory(
             tuple(found[index] for index in sorted(found) if found[index].product not in _DISPLAY),
-            optional(nvml, nvml.nvmlSystemGetDriverVersion) or "",
-            f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
+            scan.driver_version,
+            scan.cuda_version,
             tuple(problems),
+            vitals=(*scan.vitals, *hanging),
+            incarnation=scan.incarnation,
         )
 
-    def _listen(self, nvml: ModuleType, uuids: frozenset[str] | None = None) -> None:
-        """A driver without events still has devices; `events` says CHANGED for it now and then."""
-        with suppress(nvml.NVMLError):
-            self._watch.cover(nvml, self._session.number, uuids)
+    def _refused(self, error: BaseException) -> HardwareError:
+        visible = "visible to this process" if self._driver_root is None else f"under {self._driver_root}"
+        remedy = f"is the NVIDIA driver loaded, and {LIBRARY} {visible}? it is looked for again and again"
+        return HardwareError(Problem(f"NVML: {error}", remedy=remedy))
 
-    def _sample(self, nvml: ModuleType) -> tuple[Sample, ...]:
-        samples: list[Sample] = []
-        for index in range(nvml.nvmlDeviceGetCount()):
-            try:
-                handle = nvml.nvmlDeviceGetHandleByIndex(index)
-                uuid: str = nvml.nvmlDeviceGetUUID(handle)
-            except nvml.NVMLError:
-                continue  # what scan says about this device is the report
-            activity = self._activity.read(nvml, self._session.number, uuid, handle)
-            samples.append(replace(read_sample(nvml, handle, uuid), activity=activity))
-        return tuple(samples)
 
-    def _wait(self) -> RawEvent | None:
-        with self._session.held() as nvml:
-            return self._watch.next(nvml, self._session.number, _WAIT_MS)
+def _without(scan: Scan, hung: frozenset[int]) -> Scan:
+    uuids = {device.uuid for device in scan.devices if device.index in hung}
+    return replace(
+        scan,
+        devices=tuple(device for device in scan.devices if device.uuid not in uuids),
+        vitals=tuple(each for each in scan.vitals if each.uuid not in uuids),
+    )

@@ -1,45 +1,90 @@
-"""What the driver reports by itself: Xid errors of every device that can tell."""
+"""What the driver reports by itself: Xid errors of every device that can tell, and that it needs a look."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from tonnage.model.devices import RawEvent, RawEventKind
+
+_WORTH_A_LOOK: Final = (
+    "nvmlEventTypeDoubleBitEccError",
+    "nvmlEventTypeDramRetirementEvent",
+    "nvmlEventTypeDramRetirementFailure",
+    "nvmlEventTypeNonFatalPoisonError",
+    "nvmlEventTypeFatalPoisonError",
+    "nvmlEventTypeGpuUnavailableError",
+    "nvmlEventTypeGpuRecoveryAction",
+)
+"""Beside Xids; older bindings do not name the last ones."""
+_NO_INSTANCE: Final = 0xFFFFFFFF
+_NOTHING: Final[frozenset[int]] = frozenset()
 
 
 class EventWatch:
     """An event set; another one takes its place when a device is added or comes back.
 
-    `cover` and `next` may run in different threads. Around such a change an event may be heard twice, never
-    not at all.
+    `cover` is for one thread and `next` for another. Around such a change an event may be heard twice, never
+    not at all. Only `cover` asks the driver about single devices, which may hang.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._made = threading.Condition(self._lock)
         self._session = 0
         self._set: Any = None
         self._covered: frozenset[str] = frozenset()
         self._former: list[Any] = []
+        self._uuids: dict[int, str] = {}
+        """By the number that a handle is: a lost device tells its name no more."""
+        self._failure: Exception | None = None
 
-    def cover(self, nvml: ModuleType, session: int, uuids: AbstractSet[str] | None = None) -> None:
-        """Listen to these devices, or to all that there are; devices that are none of them are given up."""
+    def cover(
+        self,
+        nvml: ModuleType,
+        session: int,
+        uuids: AbstractSet[str] | None = None,
+        *,
+        skip: AbstractSet[int] = _NOTHING,
+        step: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Listen to these devices, or to all that there are; devices that are none of them are given up.
+
+        Nothing is asked about the devices whose index is in `skip`. Raises NVMLError; `next` does then, too.
+        """
         with self._lock:
             if session != self._session:  # the sets of an ended session are void
                 self._session, self._set, self._former, self._covered = session, None, [], frozenset()
             if self._set is not None and (uuids is None or uuids <= self._covered):
                 self._covered = self._covered if uuids is None else frozenset(uuids)
                 return
-            made, covered = _registered(nvml)
+        try:
+            made, names = _registered(nvml, skip, step)
+        except nvml.NVMLError as error:
+            with self._lock:
+                self._failure = error
+                self._made.notify_all()
+            raise
+        with self._lock:
             if self._set is not None:
                 self._former.append(self._set)
-            self._set, self._covered = made, covered
+            self._set, self._covered, self._failure = made, frozenset(names.values()), None
+            self._uuids |= names
+            self._made.notify_all()
 
     def next(self, nvml: ModuleType, session: int, timeout_ms: int) -> RawEvent | None:
-        """What happened, None when nothing did. Raises NVMLError; a later call then starts afresh."""
-        self.cover(nvml, session)
+        """What happened, None when nothing did. Raises NVMLError; `cover` must be called again then."""
+        with self._lock:
+            if session != self._session or self._set is None:
+                failure, self._failure = self._failure, None
+                if failure is not None:
+                    raise failure
+                self._made.wait(timeout_ms / 1000)
+                return None
         while self._former:  # what it still holds happened before
             try:
                 event = self._waited(nvml, self._former[0], 0)
@@ -59,30 +104,51 @@ class EventWatch:
             nvml.nvmlEventSetFree(watched)
             raise
 
-    @staticmethod
-    def _waited(nvml: ModuleType, event_set: Any, timeout_ms: int) -> RawEvent | None:
+    def _waited(self, nvml: ModuleType, event_set: Any, timeout_ms: int) -> RawEvent | None:
         try:
             event = nvml.nvmlEventSetWait_v2(event_set, timeout_ms)
         except nvml.NVMLError as error:
             if error.value == nvml.NVML_ERROR_TIMEOUT:
                 return None
             raise
-        try:
-            uuid: str = nvml.nvmlDeviceGetUUID(event.device)
-        except nvml.NVMLError:
-            uuid = ""  # lost since; the scan that follows says which
-        return RawEvent(RawEventKind.XID, uuid, int(event.eventData))
+        return _raw(nvml, event, self._uuids)
 
 
-def _registered(nvml: ModuleType) -> tuple[Any, frozenset[str]]:
-    """A new set, and the uuids of the devices that report to it."""
-    event_set, covered = nvml.nvmlEventSetCreate(), set[str]()
+def _raw(nvml: ModuleType, event: Any, uuids: Mapping[int, str]) -> RawEvent:
+    uuid = uuids.get(_number(event.device), "")
+    if event.eventType != nvml.nvmlEventTypeXidCriticalError:
+        return RawEvent(RawEventKind.CHANGED, uuid)
+    gi, ci = int(event.gpuInstanceId), int(event.computeInstanceId)
+    return RawEvent(
+        RawEventKind.XID,
+        uuid,
+        int(event.eventData),
+        None if gi == _NO_INSTANCE else gi,
+        None if _NO_INSTANCE in (gi, ci) else ci,
+    )
+
+
+def _registered(
+    nvml: ModuleType, skip: AbstractSet[int], step: Callable[[int], None]
+) -> tuple[Any, dict[int, str]]:
+    """A new set, and the devices that report to it: uuids by handle."""
+    event_set, names = nvml.nvmlEventSetCreate(), dict[int, str]()
+    wanted = nvml.nvmlEventTypeXidCriticalError
+    for name in _WORTH_A_LOOK:
+        wanted |= getattr(nvml, name, 0)
     for index in range(nvml.nvmlDeviceGetCount()):
+        if index in skip:
+            continue
+        step(index)
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            uuid: str = nvml.nvmlDeviceGetUUID(handle)
-            covered.add(uuid)
-            nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, event_set)
+            names[_number(handle)] = nvml.nvmlDeviceGetUUID(handle)
+            supported = nvml.nvmlDeviceGetSupportedEventTypes(handle)
+            nvml.nvmlDeviceRegisterEvents(handle, wanted & supported, event_set)
         except nvml.NVMLError:
             continue  # too old for events, or lost: the periodic scan still sees it
-    return event_set, frozenset(covered)
+    return event_set, names
+
+
+def _number(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -12,8 +12,10 @@ from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.model.links import NVSWITCH, Link, PciLevel
 
 
-def read_links(session: NvmlSession) -> tuple[Link, ...]:
+def read_links(session: NvmlSession, step: Callable[[int], None]) -> tuple[Link, ...]:
     """The links that every device states that can be read. Lets the session be closed between devices.
+
+    `step` is told the place of each device before it is asked.
 
     Raises NVMLError; OSError: it was closed meanwhile.
     """
@@ -22,7 +24,8 @@ def read_links(session: NvmlSession) -> tuple[Link, ...]:
         handles, addresses = _devices(nvml)
     links: list[Link] = []
     levels: dict[tuple[str, str], PciLevel] = {}
-    for source, handle in handles.items():
+    for place, (source, handle) in enumerate(handles.items()):
+        step(place)
         with session.held() as nvml:
             if session.number != number:
                 raise OSError("the driver was loaded anew while links were read")

@@ -10,11 +10,13 @@ from tonnage.adapters.ports import Clock
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.source import MAX_BYTES, parse_document
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample, Vitals
+from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.health import RecoveryAction
 from tonnage.model.links import NVSWITCH, Link
 
 _POLL_S: Final = 0.2
+_REASONS: Final = {"healthy": "", "unhealthy": "unhealthy", "lost": "GPU is lost", "hung": "does not answer"}
 
 
 class ScenarioBackend:
@@ -24,17 +26,28 @@ class ScenarioBackend:
         self._file = file
         self._clock = clock
         self._seen = b""
+        self._told: dict[str, tuple[int, ...]] | None = None
+        """The errors of each device that are no news any more; None before the first scan."""
 
     async def scan(self) -> Inventory:
         self._seen = self._identity()
         hardware = self._read()
+        if self._told is None:
+            self._told = {entry.uuid: entry.xids for entry in hardware.devices}
         devices = tuple(_device(entry, index) for entry, index in hardware.indexed())
         links = tuple(
             Link(entry.uuid, NVSWITCH, count)
             for entry, _ in hardware.indexed()
             if (count := gpu_models()[entry.model].nvswitch_links)
         )
-        return Inventory(devices, hardware.driver_version, hardware.cuda_version, links=links)
+        return Inventory(
+            devices,
+            hardware.driver_version,
+            hardware.cuda_version,
+            links=links,
+            vitals=tuple(_vitals(entry) for entry, _ in hardware.indexed()),
+            incarnation=hardware.boot,
+        )
 
     async def events(self) -> AsyncIterator[RawEvent]:
         while True:
@@ -42,6 +55,8 @@ class ScenarioBackend:
             now = self._identity()
             if now != self._seen:
                 self._seen = now
+                for event in self._news():
+                    yield event
                 yield RawEvent(RawEventKind.CHANGED)
 
     async def sample(self) -> tuple[Sample, ...]:
@@ -54,7 +69,7 @@ class ScenarioBackend:
                 float(gpu_models()[entry.model].power_limit_w) / 6,
             )
             for entry, _ in self._read().indexed()
-            if entry.health != "lost"
+            if entry.health not in ("lost", "hung")
         )
 
     def stuck_s(self) -> float:
@@ -62,6 +77,20 @@ class ScenarioBackend:
 
     async def close(self) -> None:
         """Nothing to let go of."""
+
+    def _news(self) -> tuple[RawEvent, ...]:
+        """The errors that devices have reported since; of a file that cannot be read the next scan tells."""
+        try:
+            devices = self._read().devices
+        except (HardwareError, ConfigError):
+            return ()
+        told, self._told = self._told or {}, {entry.uuid: entry.xids for entry in devices}
+        events: list[RawEvent] = []
+        for entry in devices:
+            old = told.get(entry.uuid, ())
+            new = entry.xids[len(old) :] if entry.xids[: len(old)] == old else entry.xids
+            events += (RawEvent(RawEventKind.XID, entry.uuid, code) for code in new)
+        return tuple(events)
 
     def _identity(self) -> bytes:
         """What the file says; its content rather than its times, which a fast writer may leave equal."""
@@ -83,7 +112,7 @@ class ScenarioBackend:
 
 def _device(entry: HardwareDevice, index: int) -> Device:
     model = gpu_models()[entry.model]
-    reason = entry.reason or {"healthy": "", "unhealthy": "unhealthy", "lost": "GPU is lost"}[entry.health]
+    reason = entry.reason or _REASONS[entry.health]
     return Device(
         uuid=entry.uuid,
         index=index,
@@ -95,4 +124,19 @@ def _device(entry: HardwareDevice, index: int) -> Device:
         numa_node=entry.numa,
         healthy=entry.health == "healthy",
         reason=reason if entry.health != "healthy" else "",
+    )
+
+
+def _vitals(entry: HardwareDevice) -> Vitals:
+    if entry.health == "hung":
+        return Vitals(entry.uuid, hangs=True)
+    links = gpu_models()[entry.model].nvswitch_links
+    return Vitals(
+        entry.uuid,
+        uncorrected_errors=entry.ecc_uncorrected,
+        remap_pending=entry.row_remap == "pending",
+        remap_failed=entry.row_remap == "failed",
+        recovery_action=RecoveryAction[entry.recovery_action.replace("-", "_").upper()],
+        nvlinks_up=max(0, links - entry.nvlinks_down) if links else None,
+        nvlink_errors=entry.nvlink_errors if links else None,
     )

@@ -1,0 +1,184 @@
+"""Everything that is asked of NVML about devices, call after call. All of it may block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Final, Protocol, TypeVar
+
+from tonnage.adapters.vendors.nvml_activity import ActivityReader
+from tonnage.adapters.vendors.nvml_events import EventWatch
+from tonnage.adapters.vendors.nvml_reading import optional, read_device, read_sample
+from tonnage.adapters.vendors.nvml_session import NvmlSession
+from tonnage.adapters.vendors.nvml_vitals import read_vitals
+from tonnage.model.devices import Device, RawEvent, Sample, Vitals
+
+T = TypeVar("T")
+
+NODE: Final = -1
+_FIRST: Final = 2.0
+"""Deadlines that the first call about a GPU may take: without persistence mode it is started then."""
+
+
+class Step(Protocol):
+    """Told before calls about a device, or NODE; may raise to end the reading."""
+
+    def __call__(self, subject: int, *, times: float = 1.0) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What was read: the devices that answered, and why others could not be read, by index.
+
+    `count` is how many devices the driver has; those that were not asked for are in neither.
+    """
+
+    devices: tuple[Device, ...] = ()
+    vitals: tuple[Vitals, ...] = ()
+    failed: tuple[tuple[int, str], ...] = ()
+    problems: tuple[str, ...] = ()
+    count: int = 0
+    driver_version: str = ""
+    cuda_version: str = ""
+    incarnation: str = ""
+
+
+class NvmlReader:
+    """Reads devices. `wait` may run beside the others, which are for one thread."""
+
+    def __init__(self, session: NvmlSession, root: Path) -> None:
+        self.session = session
+        self._root = root
+        self._watch = EventWatch()
+        self._activity = ActivityReader()
+        self._links: dict[str, int] = {}
+        self._asked: tuple[int, set[int]] = (0, set())
+
+    def scan(self, step: Step, skip: AbstractSet[int] = frozenset()) -> Scan:
+        """Every device whose index is not in `skip`. Raises NVMLError, OSError: no device can be read."""
+
+        def read(nvml: ModuleType) -> Scan:
+            return self._scan(nvml, step, skip)
+
+        return self._afresh(read, step)
+
+    def sample(self, step: Step, skip: AbstractSet[int] = frozenset()) -> tuple[Sample, ...]:
+        """A reading of every device that can be read and is not in `skip`. Raises as `scan` does."""
+
+        def read(nvml: ModuleType) -> tuple[Sample, ...]:
+            return self._sample(nvml, step, skip)
+
+        return self._afresh(read, step)
+
+    def wait(self, timeout_ms: int) -> RawEvent | None:
+        """What the driver reports by itself; None when nothing does in time, or there was no scan yet.
+
+        Raises NVMLError, OSError: the next scan is needed before anything is heard again.
+        """
+        with self.session.held() as nvml:
+            return self._watch.next(nvml, self.session.number, timeout_ms)
+
+    def _afresh(self, read: Callable[[ModuleType], T], step: Step) -> T:
+        """What `read` returns; after a failure of the node as a whole, once more with a new session.
+
+        The driver was loaded anew, or replaced. Devices that came or went need a new session, too.
+        """
+        step(NODE, times=_FIRST)
+        if self.session.outdated():
+            self.session.close()
+        nvml = self.session.open()
+        try:
+            return read(nvml)
+        except nvml.NVMLError:
+            step(NODE, times=_FIRST)
+            self.session.close()
+            return read(self.session.open())
+
+    def _about(self, step: Step, index: int) -> None:
+        """The step of a device, longer when it is the first of this session."""
+        if self._asked[0] != self.session.number:
+            self._asked = (self.session.number, set())
+        first = index not in self._asked[1]
+        self._asked[1].add(index)
+        step(index, times=_FIRST if first else 1.0)
+
+    def _scan(self, nvml: ModuleType, step: Step, skip: AbstractSet[int]) -> Scan:
+        self._listen(nvml, step, skip)  # first: what happens from here on is heard
+        found: list[Device] = []
+        vitals: list[Vitals] = []
+        failed: list[tuple[int, str]] = []
+        problems: list[str] = []
+        step(NODE)
+        count: int = nvml.nvmlDeviceGetCount()
+        for index in (index for index in range(count) if index not in skip):
+            self._about(step, index)
+            try:
+                device, wrong = read_device(nvml, index, self._root)
+                told = self._vitals(nvml, device.uuid, index)
+            except nvml.NVMLError as error:
+                failed.append((index, str(error)))
+            else:
+                found.append(device)
+                vitals.append(told)
+                problems += wrong
+        self._listen(nvml, step, skip, frozenset(device.uuid for device in found))
+        step(NODE)
+        cuda: int = optional(nvml, nvml.nvmlSystemGetCudaDriverVersion) or 0
+        return Scan(
+            tuple(found),
+            tuple(vitals),
+            tuple(failed),
+            tuple(problems),
+            count,
+            optional(nvml, nvml.nvmlSystemGetDriverVersion) or "",
+            f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
+            incarnation_of(self._root),
+        )
+
+    def _vitals(self, nvml: ModuleType, uuid: str, index: int) -> Vitals:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        vitals, self._links[uuid] = read_vitals(nvml, uuid, handle, self._links.get(uuid, 0))
+        return vitals
+
+    def _listen(
+        self, nvml: ModuleType, step: Step, skip: AbstractSet[int], uuids: AbstractSet[str] | None = None
+    ) -> None:
+        """A driver without events still has devices; `wait` fails for it now and then."""
+        with suppress(nvml.NVMLError):
+            number = self.session.number
+            self._watch.cover(nvml, number, uuids, skip=skip, step=lambda index: self._about(step, index))
+
+    def _sample(self, nvml: ModuleType, step: Step, skip: AbstractSet[int]) -> tuple[Sample, ...]:
+        samples: list[Sample] = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            if index in skip:
+                continue
+            self._about(step, index)
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                uuid: str = nvml.nvmlDeviceGetUUID(handle)
+            except nvml.NVMLError:
+                continue  # what scan says about this device is the report
+            activity = self._activity.read(nvml, self.session.number, uuid, handle)
+            samples.append(replace(read_sample(nvml, handle, uuid), activity=activity))
+        return tuple(samples)
+
+
+def incarnation_of(root: Path) -> str:
+    """Identifies the boot, and the loading of the driver's module: each gives its folder another inode.
+
+    Empty where neither is told.
+    """
+    try:
+        boot = (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:64].strip()
+    except (OSError, UnicodeError):
+        boot = ""
+    try:
+        module = str((root / "sys/module/nvidia").stat().st_ino)
+    except OSError:
+        module = ""
+    return f"{boot}/{module}" if boot or module else ""
