@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,15 +58,24 @@ class FakeKubelet:
 class Bench:
     """Holders at work; `settled_by` waits for what they are to say."""
 
-    def __init__(self, cluster: Any, clock: Any, folder: Path, *, api: bool = True) -> None:
+    def __init__(
+        self,
+        cluster: Any,
+        clock: Any,
+        folder: Path,
+        *,
+        api: bool = True,
+        boot: str = "",
+        kubelet: FakeKubelet | None = None,
+    ) -> None:
         self.cluster = cluster
         self.clock = clock
-        self.kubelet = FakeKubelet()
+        self.kubelet = kubelet or FakeKubelet()
         port = cast(KubernetesApi, cluster) if api else None
         events = NodeEvents("node-1", None, clock)
         world = World("node-1", port, clock, FolderCheckpoints(folder), events, AgentMetrics(clock))
         self.changed = asyncio.Event()
-        self.holders = Holders(world, self.kubelet, on_change=self.changed.set)
+        self.holders = Holders(world, self.kubelet, on_change=self.changed.set, boot=boot)
         self.task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -213,3 +223,67 @@ async def test_alone_the_checkpoint_counts_until_kubelet_has_read_its_pods(
         await bench.until(lambda: not bench.holders.holds)
     finally:
         await bench.stop()
+
+
+LOST = Hold(GPU, ("GPU-0",), "ml", "train", "main", forgotten=True)
+LISTED = frozenset({("ml", "train")})
+
+
+async def _forget(bench: Bench) -> None:
+    """The pod has its device; then a kubelet starts that lost its checkpoint, and lists the pod without."""
+    bench.pod()
+    bench.kubelet.list = Shown((MAIN,), LISTED)
+    bench.kubelet.book = (replace(MAIN, namespace="", pod="uid-1"),)
+    await bench.start()
+    await bench.holders.take([TAKEN])
+    await bench.until(lambda: bench.holders.holds == (MAIN,))
+    await bench.later(UNSEEN_S)
+    bench.kubelet.name, bench.kubelet.book = "kubelet-2", ()
+    bench.kubelet.list = Shown((), LISTED)
+    assert bench.holders.doubtful(GPU) == {"GPU-0"}
+
+
+async def test_a_device_of_a_container_that_kubelet_forgot_is_held_until_its_pod_ends(bench: Bench) -> None:
+    await _forget(bench)
+    await bench.holders.confirm(GPU, {"GPU-0"})
+    assert bench.holders.holds == (LOST,)
+    await bench.later()
+    assert bench.holders.holds == (LOST,)
+    bench.pod("Succeeded")
+    await bench.until(lambda: not bench.holders.holds)
+
+
+async def test_a_container_that_does_not_run_holds_nothing_that_kubelet_forgot(bench: Bench) -> None:
+    """A kubelet that starts it again asks for a device again."""
+    await _forget(bench)
+    await bench.holders.confirm(GPU, {"GPU-0"})
+    ended = {"name": "main", "state": {"waiting": {}}, "lastState": {"terminated": {"exitCode": 1}}}
+    status = {"phase": "Running", "containerStatuses": [ended]}
+    bench.cluster.put(POD, "train", "ml", metadata={"uid": "uid-1"}, status=status)
+    await bench.until(lambda: not bench.holders.holds)
+
+
+@pytest.mark.parametrize("boot", ["one", "two"])
+async def test_an_agent_that_starts_later_knows_what_kubelet_forgot_unless_the_machine_booted(
+    cluster: Any, clock: Any, tmp_path: Path, boot: str
+) -> None:
+    first = Bench(cluster, clock, tmp_path, boot="one")
+    await _forget(first)
+    await first.stop()
+    second = Bench(cluster, clock, tmp_path, boot=boot, kubelet=first.kubelet)
+    try:
+        await second.start()
+        await second.later()
+        assert second.holders.holds == ((LOST,) if boot == "one" else ())
+    finally:
+        await second.stop()
+
+
+async def test_kubelet_is_asked_again_only_about_what_an_earlier_one_knew(bench: Bench) -> None:
+    await _forget(bench)
+    await bench.stop()
+    asked = bench.kubelet.asked
+    await bench.holders.confirm(GPU, {"GPU-1"})
+    assert bench.kubelet.asked == asked
+    await bench.holders.confirm(GPU, {"GPU-0", "GPU-1"})
+    assert bench.kubelet.asked == asked + 1

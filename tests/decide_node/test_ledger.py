@@ -18,15 +18,18 @@ from tonnage.decide.node.ledger import (
     Entry,
     Evidence,
     Ledger,
+    Living,
+    Owner,
     gather,
     holds_of,
     record,
     settle,
+    unconfirmed,
 )
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Device, Inventory
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.sharing import Allocation, Hold, PluginConfig, SharedResource
+from tonnage.model.sharing import Allocation, Hold, PlannedResource, PluginConfig, SharedResource
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 CONFIGS = (
@@ -44,12 +47,13 @@ def entry(**changes: object) -> Entry:
 
 
 HELD = Hold(GPU, ("a",), "ml", "train", "main")
+OWNER = Owner("", "", "ml", "train", "main")
 
 
 def test_an_entry_is_over_once_seen_and_then_gone() -> None:
     ledger: Ledger = (entry(),)
     ledger = settle(ledger, Evidence((HELD,), 2, final=True, shown=(HELD,)), now=1)
-    assert ledger == (entry(seen=True),)
+    assert ledger == (entry(seen=True, owner=OWNER),)
     assert settle(ledger, Evidence((), 3, final=True), now=2) == ()
 
 
@@ -110,7 +114,7 @@ def test_what_only_the_checkpoint_has_for_a_living_pod_is_held() -> None:
     evidence = gather(Evidence(), (), (INIT,), order=2, settled=True)
     assert (evidence.final, evidence.holds) == (True, (INIT,))
     ledger = settle((entry(),), evidence, now=1e9)
-    assert ledger == (entry(seen=True),)
+    assert ledger == (entry(seen=True, owner=replace(OWNER, container="load")),)
     over = gather(evidence, (), (), order=3, settled=True)
     assert (over.holds, settle(ledger, over, now=1e9)) == ((), ())
 
@@ -119,12 +123,80 @@ def test_a_checkpoint_that_cannot_be_read_frees_nothing() -> None:
     before = gather(Evidence(), (), (INIT,), order=1, settled=True)
     after = gather(before, (), None, order=2, settled=True)
     assert (after.final, after.holds) == (False, (INIT,))
-    assert settle((entry(),), after, now=1e9) == (entry(seen=True),)
+    assert settle((entry(),), after, now=1e9) == (entry(seen=True, owner=replace(OWNER, container="load")),)
 
 
 def test_kubelets_word_names_the_pod() -> None:
     assert holds_of(Evidence((HELD,), 1, final=True), (entry(),)) == (HELD,)
     assert holds_of(Evidence(), (entry(),)) == (Hold(GPU, ("a",)),)
+
+
+KNOWN = entry(seen=True, owner=Owner("kubelet-1", "uid", "ml", "train", "main"))
+LISTED = frozenset({("ml", "train")})
+ALIVE = Living({"uid": ("ml", "train")})
+OTHER = Hold(GPU, ("b",), "ml", "train", "main")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "living", "forgotten"),
+    [
+        pytest.param(
+            Evidence((), 2, True, kubelet="kubelet-2", pods=LISTED), ALIVE, True, id="its pod lives"
+        ),
+        pytest.param(
+            Evidence((), 2, True, kubelet="kubelet-2", pods=LISTED), None, True, id="kubelet lists it"
+        ),
+        pytest.param(Evidence((), 2, kubelet="kubelet-2"), ALIVE, True, id="kubelet has not read its pods"),
+        pytest.param(Evidence((), 2, kubelet="kubelet-2"), None, True, id="nobody knows which pods live"),
+        pytest.param(
+            Evidence((), 2, kubelet="kubelet-2"), Living(), False, id="its pod is over, kubelet says nothing"
+        ),
+        pytest.param(
+            Evidence((), 2, True, kubelet="kubelet-2", pods=LISTED),
+            Living(),
+            False,
+            id="another of that name",
+        ),
+        pytest.param(
+            Evidence((), 2, True, kubelet="kubelet-2"), ALIVE, False, id="kubelet says that it is over"
+        ),
+        pytest.param(
+            Evidence((), 2, True, kubelet="kubelet-1", pods=LISTED), ALIVE, False, id="the same kubelet"
+        ),
+        pytest.param(
+            Evidence((OTHER,), 2, True, (OTHER,), kubelet="kubelet-2", pods=LISTED),
+            ALIVE,
+            False,
+            id="its container was started again with another",
+        ),
+        pytest.param(
+            Evidence((), 2, True, kubelet="kubelet-2", pods=LISTED),
+            replace(ALIVE, idle=frozenset({("uid", "main")})),
+            False,
+            id="its container does not run",
+        ),
+    ],
+)
+def test_a_new_kubelet_that_does_not_know_a_holder_has_forgotten_it(
+    evidence: Evidence, living: Living | None, forgotten: bool
+) -> None:
+    ledger = settle((KNOWN,), evidence, now=1e9, living=living)
+    held = Hold(GPU, ("a",), "ml", "train", "main", forgotten=True)
+    assert (held in holds_of(evidence, ledger)) is forgotten
+
+
+def test_what_was_forgotten_stays_so_while_nobody_can_say_which_kubelet_answers() -> None:
+    forgotten = replace(KNOWN, forgotten=True)
+    assert settle((forgotten,), Evidence((), 2), now=1e9) == (forgotten,)
+
+
+def test_a_kubelet_that_remembers_is_the_one_to_know_from_then_on() -> None:
+    evidence = Evidence((HELD,), 2, True, (HELD,), kubelet="kubelet-2", pods=LISTED)
+    assert unconfirmed((KNOWN,), "kubelet-2") == {(GPU, "a")}
+    assert unconfirmed((KNOWN,), "kubelet-2", Living()) == frozenset()
+    ledger = settle((KNOWN,), evidence, now=1, living=ALIVE)
+    assert ledger == (replace(KNOWN, owner=replace(KNOWN.owner, kubelet="kubelet-2")),)
+    assert unconfirmed(ledger, "kubelet-2") == frozenset()
 
 
 class Node(RuleBasedStateMachine):
@@ -134,6 +206,9 @@ class Node(RuleBasedStateMachine):
         super().__init__()
         self.config = CONFIGS[0]
         self.running: dict[int, Hold] = {}  # what containers really have
+        self.lost: set[int] = set()  # those that kubelet does not know of any more
+        self.down: set[int] = set()  # whose container ended and is to start again
+        self.kubelet = 1
         self.hidden: set[int] = set()  # those in init containers, which kubelet does not list
         self.ended: list[Hold] = []  # what kubelet's checkpoint still has for pods that are over
         self.shown = True  # whether kubelet has read its pods since it started
@@ -151,41 +226,86 @@ class Node(RuleBasedStateMachine):
     def change_config(self, config: PluginConfig) -> None:
         self.config = config
 
+    def _choice_of_kubelet(self, data: st.DataObject, resource: PlannedResource) -> list[str]:
+        """Ids that kubelet takes for free; those that we doubt come last, as we ask for."""
+        known = {slot for pod, hold in self.running.items() if pod not in self.lost for slot in hold.ids}
+        healthy = {
+            s.id
+            for ad in advertise(share(INVENTORY, self.config), self.holds())
+            for s in ad.slots
+            if s.healthy
+        }
+        stale = data.draw(st.booleans())  # kubelet may still act on an older list
+        doubtful = {slot for _, slot in unconfirmed(self.ledger, str(self.kubelet))}
+        free = [s.id for s in resource.slots if s.id not in known and (stale or s.id in healthy)]
+        preferred = [slot for slot in free if slot not in doubtful]
+        return preferred or free
+
+    def _ask_for(self, data: st.DataObject, resource: PlannedResource, asked: list[str]) -> Hold | None:
+        """What the agent answers, after a look at kubelet where it must."""
+        if {(resource.name, slot) for slot in asked} & unconfirmed(self.ledger, str(self.kubelet)):
+            self.ask_kubelet(
+                answers=data.draw(st.booleans()), delayed=False, readable=data.draw(st.booleans())
+            )
+        answer = allocate(resource, asked, self.holds())
+        if not isinstance(answer, Allocation):
+            return None
+        self.ledger = record(self.ledger, answer, order=self.order, now=self.now)
+        self.ended.clear()  # kubelet writes its checkpoint anew
+        return Hold(resource.name, answer.ids, "ns", str(self.pods), "c")
+
     @rule(data=st.data())
     def admit_a_pod(self, data: st.DataObject) -> None:
-        plan = share(INVENTORY, self.config)
-        resource = data.draw(st.sampled_from(plan.resources))
-        taken = {
-            slot for hold in self.running.values() if hold.resource == resource.name for slot in hold.ids
-        }
-        healthy = {s.id for ad in advertise(plan, self.holds()) for s in ad.slots if s.healthy}
-        stale = data.draw(st.booleans())  # kubelet may still act on an older list
-        free = [s.id for s in resource.slots if s.id not in taken and (stale or s.id in healthy)]
-        if not free:
+        resource = data.draw(st.sampled_from(share(INVENTORY, self.config).resources))
+        free = self._choice_of_kubelet(data, resource)
+        taken = sum(len(hold.ids) for hold in self.running.values() if hold.resource == resource.name)
+        room = min(2, len(free), len(resource.slots) - taken)  # kubelet and the scheduler count all pods
+        if room < 1:
             return
-        asked = data.draw(st.lists(st.sampled_from(free), min_size=1, max_size=2, unique=True))
-        answer = allocate(resource, asked, self.holds())
-        if isinstance(answer, Allocation):
-            self.ledger = record(self.ledger, answer, order=self.order, now=self.now)
+        asked = data.draw(st.lists(st.sampled_from(free), min_size=1, max_size=room, unique=True))
+        if given := self._ask_for(data, resource, asked):
             self.pods += 1
-            self.running[self.pods] = Hold(resource.name, answer.ids, "ns", str(self.pods), "c")
+            self.running[self.pods] = replace(given, pod=str(self.pods))
             if data.draw(st.booleans()):
                 self.hidden.add(self.pods)
-            self.ended.clear()  # kubelet writes its checkpoint anew
+
+    @precondition(lambda self: self.lost)
+    @rule(data=st.data())
+    def a_forgotten_container_ends(self, data: st.DataObject) -> None:
+        self.down.add(data.draw(st.sampled_from(sorted(self.lost))))
+
+    @precondition(lambda self: self.down & self.lost)
+    @rule(data=st.data())
+    def it_starts_again(self, data: st.DataObject) -> None:
+        """kubelet asks for it as if it had never had anything; it runs when there is an answer."""
+        pod = data.draw(st.sampled_from(sorted(self.down & self.lost)))
+        resource = share(INVENTORY, self.config).resource(self.running[pod].resource)
+        asked = self._choice_of_kubelet(data, resource)[: len(self.running[pod].ids)] if resource else []
+        enough = resource is not None and len(asked) == len(self.running[pod].ids)
+        if resource and enough and (given := self._ask_for(data, resource, asked)):
+            self.running[pod] = replace(given, pod=str(pod))
+            self.lost.discard(pod)
+            self.down.discard(pod)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
     def end_a_pod(self, data: st.DataObject) -> None:
-        self.ended.append(self.running.pop(data.draw(st.sampled_from(sorted(self.running)))))
+        pod = data.draw(st.sampled_from(sorted(self.running)))
+        over = self.running.pop(pod)
+        if pod not in self.lost:
+            self.ended.append(over)
+        self.lost.discard(pod)
+        self.down.discard(pod)
 
     @rule(answers=st.booleans(), delayed=st.booleans(), readable=st.booleans(), over=st.booleans())
     def ask_kubelet(self, answers: bool, delayed: bool, readable: bool, over: bool = True) -> None:
         """`over`: whether it is known already which pods of the checkpoint ended."""
         order = self.order
         self.order += 1
-        listed = tuple(hold for pod, hold in self.running.items() if pod not in self.hidden)
+        known = {pod: hold for pod, hold in self.running.items() if pod not in self.lost}
+        listed = tuple(hold for pod, hold in known.items() if pod not in self.hidden)
         shown = listed if self.shown else ()
-        reserved = (*self.running.values(), *(() if over else self.ended))
+        reserved = (*known.values(), *(() if over else self.ended))
         if delayed:  # an allocation is answered while the question is under way
             self._admit_first_free()
         self.evidence = gather(
@@ -195,7 +315,17 @@ class Node(RuleBasedStateMachine):
             order=order,
             settled=self.shown,
         )
-        self.ledger = settle(self.ledger, self.evidence, now=self.now)
+        pods = frozenset(("ns", str(pod)) for pod in self.running)
+        self.evidence = replace(
+            self.evidence,
+            kubelet=str(self.kubelet),
+            pods=pods if answers and self.shown else frozenset(),
+        )
+        living = Living(
+            {f"uid-{name}": (space, name) for space, name in pods},
+            frozenset((f"uid-{pod}", "c") for pod in self.down),
+        )
+        self.ledger = settle(self.ledger, self.evidence, now=self.now, living=living if over else None)
 
     def _admit_first_free(self) -> None:
         plan = share(INVENTORY, self.config)
@@ -212,6 +342,16 @@ class Node(RuleBasedStateMachine):
     @rule()
     def kubelet_restarts(self) -> None:
         self.shown = False
+        self.kubelet += 1
+
+    @rule()
+    def kubelet_restarts_without_its_checkpoint(self) -> None:
+        """Not in the moment after an answer: what kubelet never showed, nobody can remember for it."""
+        self.shown = True
+        self.ask_kubelet(answers=True, delayed=False, readable=True)
+        self.lost = set(self.running)
+        self.ended.clear()
+        self.kubelet_restarts()
 
     @rule()
     def kubelet_has_read_its_pods(self) -> None:
@@ -220,7 +360,7 @@ class Node(RuleBasedStateMachine):
     @rule()
     def agent_restarts(self) -> None:
         self.evidence, self.order = Evidence(), 1
-        self.ledger = tuple(Entry(e.resource, e.id, 0, self.now, e.seen) for e in self.ledger)
+        self.ledger = tuple(replace(e, order=0, since=self.now, forgotten=False) for e in self.ledger)
         self.ask_kubelet(answers=False, delayed=False, readable=False)
 
     @rule(seconds=st.sampled_from([1.0, UNSEEN_S * 2]))
@@ -231,18 +371,21 @@ class Node(RuleBasedStateMachine):
 
     @invariant()
     def one_use_for_each_device(self) -> None:
-        for uuid, uses in uses_of(self.running.values()).items():
+        running = [hold for pod, hold in self.running.items() if pod not in self.down]
+        for uuid, uses in uses_of(running).items():
             assert len(uses) == 1, (uuid, uses)
 
     @invariant()
     def one_holder_for_an_exclusive_device(self) -> None:
-        exclusive = [s for hold in self.running.values() for s in hold.ids if "::" not in s]
+        running = [hold for pod, hold in self.running.items() if pod not in self.down]
+        exclusive = [s for hold in running for s in hold.ids if "::" not in s]
         assert len(exclusive) == len(set(exclusive))
 
     @invariant()
     def what_was_released_becomes_free(self) -> None:
         if not self.running and self.shown:
             evidence = gather(self.evidence, (), (), order=self.order, settled=True)
+            evidence = replace(evidence, kubelet=str(self.kubelet))
             left = settle(self.ledger, evidence, now=self.now + UNSEEN_S * 3)
             assert holds_of(evidence, left) == ()
 

@@ -110,6 +110,18 @@ def test_a_device_held_under_another_name_is_unhealthy_and_refused() -> None:
     assert refusal.code == "held-under-another-name"
 
 
+def test_a_device_whose_holder_kubelet_forgot_is_offered_and_refused() -> None:
+    """It still counts: the pod that has it is counted too."""
+    plan = share(inventory(2), PluginConfig())
+    held = (Hold(GPU, ("GPU-1",), "ml", "train", "main", forgotten=True),)
+    assert all(slot.healthy for shown in advertise(plan, held) for slot in shown.slots)
+    assert isinstance(allocate(plan.resources[0], ["GPU-0"], held), Allocation)
+    refusal = allocate(plan.resources[0], ["GPU-1"], held)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "held-and-forgotten"
+    assert "by ml/train, which kubelet has forgotten" in refusal.message
+
+
 def test_same_name_but_exclusive_before_and_shared_now_is_another_use() -> None:
     config = PluginConfig((SharedResource(GPU, GPU, 2),))
     (shown,) = advertise(share(inventory(2), config), [Hold(GPU, ("GPU-0",))])

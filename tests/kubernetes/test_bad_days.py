@@ -48,6 +48,8 @@ FAULTS: dict[str, Callable[[Scene], float]] = {
     "the API server answers 429": lambda scene: bad_days.api_server_refuses(scene, seconds=5),
     "etcd is compacted while the watches are cut": bad_days.past_forgotten,
     "the node is rebooted": bad_days.node_rebooted,
+    "kubelet's checkpoint is deleted": bad_days.checkpoint_deleted,
+    "kubelet's checkpoint is deleted once more": bad_days.checkpoint_deleted,
 }
 
 

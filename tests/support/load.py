@@ -136,7 +136,7 @@ class Load:
                 continue
             if pod.status.phase in ("Succeeded", "Failed"):
                 if pod.status.phase == "Failed":
-                    self.refused[pod.status.reason] += 1
+                    self.refused[f"{pod.status.reason}: {pod.status.message}"] += 1
                 await api.delete(POD, pod.metadata.name, namespace=NAMESPACE)
             else:
                 living.append(pod)

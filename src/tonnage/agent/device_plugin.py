@@ -111,6 +111,7 @@ class DevicePlugin:
     ) -> tuple[Injection, ...] | Refusal:
         """What the containers get; on disk before it is answered. Raises HardwareError when that fails."""
         async with self._answering:  # one after another, so that each sees what the one before took
+            await self._holders.confirm(resource, {slot for ids in requests for slot in ids})
             self._look()
             offered = self.offer and self.offer.plan.resource(resource)
             if self.offer is None or not offered:
@@ -147,6 +148,9 @@ class DevicePlugin:
         if self.offer is None or not offered:
             return tuple(dict.fromkeys((*required, *available)))[:size]
         policy = self.offer.config.config.shared_policy
+        doubtful = self._holders.doubtful(resource)  # kubelet may have forgotten whose they are
+        known = [slot for slot in available if slot not in doubtful or slot in required]
+        available = known if len(known) >= size else available
         topology = self._topologies.of(resource)
         return prefer(offered, available, required, size, policy=policy, topology=topology)
 

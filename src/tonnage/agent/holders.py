@@ -5,19 +5,31 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tonnage.adapters.ports import KubeletHolds, Shown
 from tonnage.agent.node_pods import NodePods
 from tonnage.agent.world import World
-from tonnage.decide.node.ledger import Entry, Evidence, Ledger, gather, holds_of, record, settle
+from tonnage.decide.node.ledger import (
+    Entry,
+    Evidence,
+    Ledger,
+    Living,
+    Owner,
+    gather,
+    holds_of,
+    record,
+    settle,
+    unconfirmed,
+)
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.sharing import Allocation, Hold
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "allocations"
+_MOST_PODS: Final = 5
 _QUICK_S: Final = 0.3
 _CALM_S: Final = 3.0
 _LIVELY_S: Final = 3.0
@@ -26,10 +38,17 @@ _SETTLE_S: Final = 10.0
 
 
 class Holders:
-    """Keeps `holds` up to date; `known` once kubelet was asked, even if it is silent."""
+    """Keeps `holds` up to date; `known` once kubelet was asked, even if it is silent.
 
-    def __init__(self, world: World, kubelet: KubeletHolds, *, on_change: Callable[[], None]) -> None:
+    `boot` identifies the machine's boot: no container outlives one.
+    """
+
+    def __init__(
+        self, world: World, kubelet: KubeletHolds, *, on_change: Callable[[], None], boot: str = ""
+    ) -> None:
         self._node = world.node
+        self._boot = boot
+        self._events = world.events
         self._clock = world.clock
         self._checkpoints = world.checkpoints
         self._metrics = world.metrics
@@ -37,6 +56,7 @@ class Holders:
         self._pods = NodePods(world, on_change=self._pods_changed)
         self._on_change = on_change
         self._lock = asyncio.Lock()
+        self._asking = asyncio.Lock()
         self._evidence = Evidence()
         self._ledger: Ledger = ()
         self._order = 1
@@ -76,6 +96,16 @@ class Holders:
             await self._save(ledger)
             self._ledger = ledger
 
+    def doubtful(self, resource: str) -> frozenset[str]:
+        """Ids of which the kubelet that is there now has not shown that it knows who holds them."""
+        pairs = unconfirmed(self._ledger, self._kubelet.identity(), self._living())
+        return frozenset(slot for name, slot in pairs if name == resource)
+
+    async def confirm(self, resource: str, ids: Set[str]) -> None:
+        """Ask kubelet anew before an answer about doubtful ids; `holds` then says which of them it forgot."""
+        if ids & self.doubtful(resource):
+            await self._ask()
+
     def _pods_changed(self) -> None:
         self._lively_until = self._clock.monotonic() + _LIVELY_S
         self._soon.set()
@@ -98,29 +128,62 @@ class Holders:
         return self.contested and not told
 
     async def _ask(self) -> None:
-        order, self._order = self._order, self._order + 1
+        async with self._asking:  # an older answer must not come after a newer one
+            order, self._order = self._order, self._order + 1
+            evidence = await self._inquire(order)
+            async with self._lock:
+                before = self.holds
+                self._evidence = evidence
+                await self._settle()
+        if any(not entry.seen and entry.order <= order for entry in self._ledger):
+            self._pods.count(order)
+        if not self.known or self.holds != before:
+            self.known = True
+            self._on_change()
+
+    async def _inquire(self, order: int) -> Evidence:
+        """What kubelet's two books say, and which kubelet's they are."""
         identity = self._kubelet.identity()
         shown = await self._shown()
         settled = shown is not None and self._settled(shown, identity)
         checkpoint = await self._checkpoint()
         reserved = checkpoint and self._reserved(checkpoint, final=settled)
-        async with self._lock:
-            before = self.holds
-            listed = None if shown is None else shown.holds
-            self._evidence = gather(self._evidence, listed, reserved, order=order, settled=settled)
-            now = self._clock.monotonic()
-            ledger = settle(self._ledger, self._evidence, now=now, census=self._pods.census)
-            if ledger != self._ledger:
-                self._ledger = ledger
-                try:
-                    await self._save(ledger)
-                except HardwareError as error:  # the older file only remembers more
-                    self._complain("ledger not written", str(error))
-        if any(not entry.seen and entry.order <= order for entry in ledger):
-            self._pods.count(order)
-        if not self.known or self.holds != before:
-            self.known = True
-            self._on_change()
+        listed = None if shown is None else shown.holds
+        evidence = gather(self._evidence, listed, reserved, order=order, settled=settled)
+        pods = frozenset[tuple[str, str]]() if shown is None else shown.pods
+        return replace(evidence, kubelet=identity if identity == self._kubelet.identity() else "", pods=pods)
+
+    def _living(self) -> Living | None:
+        names = self._pods.living()
+        return None if names is None else Living(names, self._pods.idle())
+
+    async def _settle(self) -> None:
+        """Bring the ledger up to date with the evidence."""
+        living, census = self._living(), self._pods.census
+        ledger = settle(
+            self._ledger, self._evidence, now=self._clock.monotonic(), census=census, living=living
+        )
+        if ledger == self._ledger:
+            return
+        known = {(entry.resource, entry.id) for entry in self._ledger if entry.forgotten}
+        fresh = [entry for entry in ledger if entry.forgotten and (entry.resource, entry.id) not in known]
+        self._ledger = ledger
+        if fresh:
+            self._tell(fresh)
+        try:
+            await self._save(ledger)
+        except HardwareError as error:  # the older file only remembers more
+            self._complain("ledger not written", str(error))
+
+    def _tell(self, entries: Sequence[Entry]) -> None:
+        """Say whose devices kubelet forgot."""
+        pods = sorted({f"{entry.owner.namespace}/{entry.owner.pod or entry.owner.uid}" for entry in entries})
+        _LOG.warning("kubelet forgot holders: node=%s devices=%d pods=%s", self._node, len(entries), pods)
+        shown = ", ".join(pods[:_MOST_PODS]) + (" and others" if len(pods) > _MOST_PODS else "")
+        text = (
+            f"kubelet has lost its checkpoint and which devices {shown} have; they are given to nobody else"
+        )
+        self._events.post("Warning", "HoldersForgotten", text)
 
     async def _shown(self) -> Shown | None:
         try:
@@ -178,21 +241,28 @@ class Holders:
         self._complaints[what] = error
 
     async def _save(self, ledger: Ledger) -> None:
-        rows = [{"resource": entry.resource, "id": entry.id, "seen": entry.seen} for entry in ledger]
-        await self._checkpoints.save(CHECKPOINT, json.dumps(rows).encode())
+        await self._checkpoints.save(
+            CHECKPOINT, json.dumps([_row(entry, self._boot) for entry in ledger]).encode()
+        )
 
     async def _restore(self) -> None:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             rows = json.loads(payload) if payload else []
             now = self._clock.monotonic()
-            self._ledger = tuple(
-                Entry(str(row["resource"]), str(row["id"]), 0, now, seen=bool(row["seen"])) for row in rows
-            )
+            self._ledger = tuple(_entry(row, self._boot, now) for row in rows)
         except (HardwareError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("ledger not usable: node=%s error=%s", self._node, error)
 
 
-def _named(hold: Hold, pod: tuple[str, str] | None) -> Hold:
-    """The hold with the pod's name in place of its uid, if that is known."""
-    return hold if pod is None else replace(hold, namespace=pod[0], pod=pod[1])
+def _row(entry: Entry, boot: str) -> dict[str, object]:
+    """An entry as it is kept on disk."""
+    owner = {name: getattr(entry.owner, name) for name in Owner.__slots__}
+    return {"resource": entry.resource, "id": entry.id, "seen": entry.seen, "boot": boot, **owner}
+
+
+def _entry(row: Mapping[str, Any], boot: str, now: float) -> Entry:
+    """An entry out of its row. Of before a boot, nobody can have been forgotten: its containers are over."""
+    same = boot == row.get("boot", "")
+    owner = Owner(**{name: str(row.get(name, "")) for name in Owner.__slots__}) if same else Owner()
+    return Entry(str(row["resource"]), str(row["id"]), 0, now, seen=bool(row["seen"]), owner=owner)

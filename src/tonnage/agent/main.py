@@ -28,6 +28,7 @@ _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0
 """After this the probes are answered even if kubelet took no registration: it may be waiting for them."""
 _LOOK_S: Final = 0.1
+_LONGEST_BOOT_ID: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ async def _run(
 
     devices = NodeDevices(world, backend, on_change=refresh)
     config = NodeConfig(world, config_map=options.config_map, file=options.config, on_change=refresh)
-    holders = Holders(world, kubelet_holds, on_change=refresh)
+    holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
     try:
@@ -187,6 +188,14 @@ def _backend(options: AgentOptions, clock: Clock) -> DeviceBackend:
     from tonnage.adapters.vendors.scenario import ScenarioBackend
 
     return ScenarioBackend(Path(options.devices.removeprefix("scenario:")), clock)
+
+
+def _boot_of(root: Path) -> str:
+    """Identifies the machine's boot; empty where the kernel does not say."""
+    try:
+        return (root / "proc/sys/kernel/random/boot_id").read_text().strip()[:_LONGEST_BOOT_ID]
+    except OSError:
+        return ""
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -62,6 +62,12 @@ class NodePods:
             return None
         return {uid: key_of(pod) for pod in self._informer if not _is_over(pod) for uid in _uids(pod)}
 
+    def idle(self) -> frozenset[tuple[str, str]]:
+        """(uid, container) of containers that ran and do not run now."""
+        return frozenset(
+            (uid, name) for pod in self._informer or () for uid in _uids(pod) for name in _idle(pod)
+        )
+
     def over(self, uids: Iterable[str]) -> frozenset[str] | None:
         """Those of `uids` that ended or are gone; None when there is nobody to ask.
 
@@ -107,6 +113,14 @@ class NodePods:
 
 def _is_over(pod: Pod) -> bool:
     return pod.status.phase in _ENDED
+
+
+def _idle(pod: Pod) -> Iterator[str]:
+    """Containers that ended. One that waits ended before, unless it never ran."""
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        state, last = status.get("state") or {}, status.get("lastState") or {}
+        if "terminated" in state or ("running" not in state and "terminated" in last):
+            yield str(status.get("name", ""))
 
 
 def _claims(pod: Pod) -> Iterator[Claim]:

@@ -24,6 +24,7 @@ def allocate(
     asked, holds = set(ids), tuple(holds)
     slots = {slot.id: slot for slot in resource.slots if slot.id in asked}
     uses = uses_of(holds, whole_of)
+    forgotten = {(hold.resource, slot): hold for hold in holds if hold.forgotten for slot in hold.ids}
     if not ids:
         return _invalid(resource, "no-devices", "no devices requested")
     if len(asked) != len(ids):
@@ -42,9 +43,9 @@ def allocate(
         if hold := conflict(resource, slot, uses):
             text = f"device {slot_id} is held as {describe(hold)}"
             return _invalid(resource, "held-under-another-name", text)
-    if hold := _forgotten_hold(resource, asked, holds):
-        text = f"kubelet has forgotten that {', '.join(hold.ids)} is held as {describe(hold)}"
-        return _invalid(resource, "held-and-forgotten", text)
+        if hold := forgotten.get((resource.name, slot_id)):
+            text = f"device {slot_id} is held as {describe(hold)}, which kubelet has forgotten"
+            return _invalid(resource, "held-and-forgotten", text)
     if resource.distinct and (pair := _of_one_device([slots[slot_id] for slot_id in ids])):
         return _invalid(resource, "replicas-of-one-device", _not_distinct(resource, *pair))
     uuids = tuple(dict.fromkeys(slots[slot_id].uuid for slot_id in ids))
@@ -53,23 +54,6 @@ def allocate(
 
 def _invalid(resource: PlannedResource, code: str, text: str) -> Refusal:
     return Refusal(code, f'invalid allocation request for "{resource.name}": invalid request: {text}')
-
-
-def _forgotten_hold(resource: PlannedResource, asked: set[str], holds: Sequence[Hold]) -> Hold | None:
-    """A hold that forbids one of `asked` because kubelet, which would know better, lost its books.
-
-    kubelet admits no pod that asks for more than is free by its own count, pods that it forgot included. So
-    where too little is free, one of those asks for itself, for a container that starts again; if there is but
-    one, it gets its own back.
-    """
-    forgotten = [hold for hold in holds if hold.forgotten and hold.resource == resource.name]
-    if not forgotten:
-        return None
-    held = {slot for hold in holds if hold.resource == resource.name for slot in hold.ids}
-    free = sum(slot.healthy and slot.id not in held for slot in resource.slots)
-    if free < len(asked) and len({(hold.namespace, hold.pod) for hold in forgotten}) == 1:
-        return None
-    return next((hold for hold in forgotten if asked.intersection(hold.ids)), None)
 
 
 def _of_one_device(slots: Sequence[Slot]) -> tuple[Slot, Slot] | None:

@@ -4,15 +4,15 @@ kubelet shows an allocation only after it was answered; the ledger covers the ti
 which kubelet cannot be asked. It errs towards "held": a device is free only when kubelet said so.
 
 A kubelet that runs forgets nothing, but one that starts without its checkpoint does: it takes containers that
-run for granted, does not know their devices and would give them out again. Such a device is held by whoever
-had it, until that container gets another or its pod is over.
+run for granted, does not know their devices and would give them out again. Such a device is held by the
+container that had it for as long as that runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tonnage.model.sharing import Allocation, Hold
@@ -28,7 +28,7 @@ was stopped in between answers no question either.
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who had an id in kubelet's books, and which kubelet that was. `uid` is the pod's; what is empty is not known."""
+    """Who had an id in which kubelet's books. `uid` is the pod's; what is empty is not known."""
 
     kubelet: str = ""
     uid: str = ""
@@ -60,7 +60,7 @@ class Evidence:
     `shown` is the part that kubelet listed in answer to it, `reserved` the part that its checkpoint has for
     pods that are not known to be over. When not `final`, a device that is absent may be held all the same.
     `kubelet` is which one was asked, empty when that is not certain; `pods` are (namespace, name) of all that
-    it listed.
+    it listed. `read` is whether the checkpoint could be read; if not, `reserved` is what it said before.
     """
 
     holds: tuple[Hold, ...] = ()
@@ -70,6 +70,7 @@ class Evidence:
     reserved: tuple[Hold, ...] = ()
     kubelet: str = ""
     pods: frozenset[tuple[str, str]] = frozenset()
+    read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,16 @@ class Census:
 
 
 Ledger = tuple[Entry, ...]
-Living = Mapping[str, tuple[str, str]]
-"""(namespace, name) by uid of the pods that are not over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """The node's pods that are not over: (namespace, name) by uid. `idle` are containers of them that ran and
+    do not run now: (uid, name).
+    """
+
+    names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    idle: frozenset[tuple[str, str]] = frozenset()
 
 
 def gather(
@@ -114,7 +123,7 @@ def gather(
     now = tuple(shown or ())
     if shown is not None and reserved is not None and settled:
         return Evidence(_union(now, kept), order, True, now, kept)
-    return Evidence(_union(now, before.holds, kept), order, False, now, kept)
+    return Evidence(_union(now, before.holds, kept), order, False, now, kept, read=reserved is not None)
 
 
 def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float) -> Ledger:
@@ -137,21 +146,29 @@ def settle(
 
     Evidence asked for before an allocation was answered says nothing about it.
     """
-    books = {
-        (hold.resource, slot): hold for hold in (*evidence.reserved, *evidence.shown) for slot in hold.ids
-    }
-    uids = {name: uid for uid, name in (living or {}).items()}
+    uids = {name: uid for uid, name in living.names.items()} if living else {}
+    earlier = _by_slot(evidence.reserved)
+    books = {**(earlier if evidence.read else {}), **_by_slot(evidence.shown)}
     kept: list[Entry] = []
     for entry in ledger:
+        slot = entry.resource, entry.id
         if evidence.order < entry.order:
             kept.append(entry)
-        elif (hold := books.get((entry.resource, entry.id))) is not None:
-            kept.append(replace(entry, seen=True, owner=_owner(entry, hold, evidence, uids), forgotten=False))
+        elif slot in books:
+            owner = _owner(entry, books[slot], evidence.kubelet or entry.owner.kubelet, uids)
+            kept.append(replace(entry, seen=True, owner=owner, forgotten=False))
         elif _forgotten(entry, evidence, living):
             kept.append(replace(entry, forgotten=True))
+        elif slot in earlier:
+            owner = _owner(entry, earlier[slot], entry.owner.kubelet, uids)
+            kept.append(replace(entry, seen=True, owner=owner))
         elif not evidence.final or not (entry.seen or _lost(entry, evidence, census, now)):
             kept.append(entry)
     return tuple(kept)
+
+
+def _by_slot(holds: Iterable[Hold]) -> dict[tuple[str, str], Hold]:
+    return {(hold.resource, slot): hold for hold in holds for slot in hold.ids}
 
 
 def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
@@ -163,18 +180,27 @@ def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     )
 
 
-def unconfirmed(ledger: Ledger, kubelet: str) -> frozenset[tuple[str, str]]:
-    """(resource, id) of what an earlier kubelet had in its books, and this one not, or not yet."""
+def unconfirmed(ledger: Ledger, kubelet: str, living: Living | None = None) -> frozenset[tuple[str, str]]:
+    """(resource, id) of what an earlier kubelet had in its books, and this one not, or not yet.
+
+    Without what is known to be over.
+    """
     return frozenset(
         (entry.resource, entry.id)
         for entry in ledger
-        if entry.seen and entry.owner.kubelet not in ("", kubelet)
+        if entry.seen and entry.owner.kubelet not in ("", kubelet) and not _is_over(entry.owner, living)
     )
 
 
-def _owner(entry: Entry, hold: Hold, evidence: Evidence, uids: Mapping[tuple[str, str], str]) -> Owner:
-    """Whom kubelet's books name. A pod that nobody could name yet stands there by its uid."""
-    kubelet = evidence.kubelet or entry.owner.kubelet
+def _is_over(owner: Owner, living: Living | None) -> bool:
+    """Whether it is known that the container does not run any more."""
+    if living is None or not owner.uid:
+        return False
+    return owner.uid not in living.names or (owner.uid, owner.container) in living.idle
+
+
+def _owner(entry: Entry, hold: Hold, kubelet: str, uids: Mapping[tuple[str, str], str]) -> Owner:
+    """Whom that kubelet's books name. A pod that nobody could name yet stands there by its uid."""
     if not hold.namespace:
         return Owner(kubelet, uid=hold.pod, container=hold.container)
     same = (entry.owner.namespace, entry.owner.pod) == (hold.namespace, hold.pod)
@@ -191,19 +217,19 @@ def _remembered(entry: Entry) -> Hold:
 def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
     """Whether an entry that is not in kubelet's books is missing there because kubelet lost them.
 
-    It is when an earlier kubelet had it and its pod lives; a kubelet that has read its pods must list that pod,
-    and must not have given the container something else, as it does when one is started again.
+    It is when an earlier kubelet had it and its container runs: a kubelet asks anew for one that it starts
+    again. One that has read its pods must list the pod, and must not have given the container something else.
     """
     owner = entry.owner
     if not evidence.kubelet:
         return entry.forgotten
     if owner.kubelet in ("", evidence.kubelet):
         return False
-    if living is not None and owner.uid and owner.uid not in living:
+    if _is_over(owner, living):
         return False
     if not evidence.final:
         return True
-    name = (living or {}).get(owner.uid, (owner.namespace, owner.pod))
+    name = (living or Living()).names.get(owner.uid, (owner.namespace, owner.pod))
     given = any(
         (hold.namespace, hold.pod) == name and hold.container == owner.container
         for hold in (*evidence.shown, *evidence.reserved)
