@@ -26,9 +26,9 @@ from tonnage.twin.pki import Authority
 
 _API_PORT: Final = 443
 """So the Service `kubernetes` needs no translation."""
-_SYSCTLS: Final = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
-                   "kernel/keys/root_maxbytes")  # fmt: skip
-"""What a kubelet sets, for the whole machine."""
+_SYSCTLS: Final = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
+"""What a kubelet sets, for the whole machine. It also raises limits of root's keys; these stay, because containers
+of another cluster beside this one would not start under the old ones."""
 
 
 class GenuineCluster:
