@@ -27,8 +27,8 @@ from tonnage.twin.pki import Authority
 _API_PORT: Final = 443
 """So the Service `kubernetes` needs no translation."""
 _SYSCTLS: Final = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
-"""What a kubelet sets, for the whole machine. It also raises limits of root's keys; these stay, because containers
-of another cluster beside this one would not start under the old ones."""
+"""What a kubelet sets, for the whole machine. It also raises limits of root's keys; these stay, because
+containers of another cluster beside this one would not start under the old ones."""
 
 
 class GenuineCluster:
