@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import zlib
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ T = TypeVar("T", bound=Object)
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for cluster-scoped kinds."""
 
-_RETRY_S: Final = (0.05, 0.2, 1.0, 5.0, 15.0, 30.0)
+_UNREACHABLE_S: Final = (0.05, 0.2, 1.0, 2.0, 5.0)
+"""Nobody is there to be hurt by a question: a server that comes back is found within seconds."""
+_REFUSED_S: Final = (0.05, 0.2, 1.0, 5.0, 15.0, 30.0)
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -96,6 +99,9 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._version = ""
         self._failures = 0
+        self._refused = False
+        # Of a fleet whose server is away, no two nodes ask in step.
+        self._spread = 0.75 + zlib.crc32(f"{kind.plural} {field_selector}".encode()) / (1 << 33)
         self._last_heard_s = 0.0
 
     def get(self, name: str, namespace: str = "") -> T | None:
@@ -143,10 +149,12 @@ class Informer(Generic[T]):
                 await self._round()
             except GoneError:
                 self._version = ""
+                self._count(refused=True)
                 await self._pause(self._failures)
             except ClusterError as error:
                 if isinstance(error, ApiError) and error.code != 429 and error.code < 500:
                     self._version = ""  # the server does not like what was asked: start over
+                self._count(refused=isinstance(error, ApiError))
                 _LOG.info(
                     "watch failed: kind=%s failures=%d error=%s", self._kind.kind, self._failures, error
                 )
@@ -160,12 +168,19 @@ class Informer(Generic[T]):
         version = self._version
         await self._follow()
         if self._version == version and self._clock.monotonic() - started_s < 1.0:
+            self._count(refused=True)
             await self._pause(self._failures + 1)  # a server that ends every watch at once is not hammered
+
+    def _count(self, *, refused: bool) -> None:
+        """Count anew when the server comes or goes: its first refusal after an outage is no reason to wait."""
+        if refused != self._refused:
+            self._refused, self._failures = refused, 0
 
     async def _pause(self, failures: int) -> None:
         self._failures += 1
+        steps = _REFUSED_S if self._refused else _UNREACHABLE_S
         if failures:
-            await self._clock.sleep(_RETRY_S[min(failures, len(_RETRY_S)) - 1])
+            await self._clock.sleep(steps[min(failures, len(steps)) - 1] * self._spread)
 
     async def _follow(self) -> None:
         """Watch until the stream ends, fails or falls silent."""
