@@ -172,7 +172,7 @@ class Informer(Generic[T]):
             await self._pause(self._failures + 1)  # a server that ends every watch at once is not hammered
 
     def _count(self, *, refused: bool) -> None:
-        """Count anew when the server comes or goes: its first refusal after an outage is no reason to wait."""
+        """Count anew when the server comes or goes: a first refusal after an outage is no reason to wait."""
         if refused != self._refused:
             self._refused, self._failures = refused, 0
 
