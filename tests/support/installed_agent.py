@@ -52,12 +52,19 @@ class InstalledAgent:
     def upgrade(
         self, version: str, values: Mapping[str, object] | None = None, *, patience: str = _PATIENCE
     ) -> None:
-        """Install, or upgrade to, the image of that version, and wait until the agent is ready."""
+        """Install, or upgrade to, the image of that version, and wait until the agent is ready.
+
+        Raises AssertionError with what Helm said, and as a note what the agent did, when it does not get so.
+        """
         image = {"tag": version, "pullPolicy": "Never"}
         given = {"nvidiaDriverRoot": DRIVER_ROOT, "crds": {"keep": False}, "image": image, **(values or {})}
         where = ("--namespace", NAMESPACE, "--create-namespace")
         waiting = ("--wait", "--timeout", patience)
-        self.helm.run("upgrade", "--install", RELEASE, CHART, *where, *waiting, values=json.dumps(given))
+        try:
+            self.helm.run("upgrade", "--install", RELEASE, CHART, *where, *waiting, values=json.dumps(given))
+        except AssertionError as error:
+            error.add_note(self.log(check=False))
+            raise
 
     def rollback(self) -> None:
         """Back to the revision before, and wait until its agent is ready."""
@@ -83,9 +90,9 @@ class InstalledAgent:
         (pod,) = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         return pod
 
-    def log(self) -> str:
-        """What the agent has said since its container started."""
-        return self.cluster.kubectl("logs", "-n", NAMESPACE, self.pod()["metadata"]["name"])
+    def log(self, *, check: bool = True) -> str:
+        """What the agent has said since its container started; without `check` maybe nothing."""
+        return self.cluster.kubectl("logs", "-n", NAMESPACE, f"daemonset/{AGENT}", check=check)
 
     def status(self) -> Any:
         """The `status` of the node's NodeGPUStatus; empty when there is none."""
@@ -109,7 +116,7 @@ def installed_agent(
     values: Mapping[str, object] | None = None,
     helm: Major = 4,
 ) -> Iterator[InstalledAgent]:
-    """The agent from the chart and an image that the node has; its GPUs are there to be asked for.
+    """The agent from the chart and an image that the node has: GPUs can be asked for, the status is there.
 
     `values` take the place of whole keys of the chart's. Afterwards all is as before, but for kubelet's
     memory of resources: it goes on saying 0 of them for a while.
@@ -121,7 +128,7 @@ def installed_agent(
         nodes = _make_device_nodes(root.at("/dev"), state)
         try:
             agent.upgrade(version, values)
-            until(lambda: cluster.allocatable(GPU) == len(state.gpus))
+            until(lambda: cluster.allocatable(GPU) == len(state.gpus) and bool(agent.status()))
             yield agent
         finally:
             agent.helm.attempt(
