@@ -54,7 +54,7 @@ def test_socket_names_differ_by_vendor_and_resource() -> None:
 
 
 async def test_a_server_that_replaces_another_keeps_its_socket(folder: Path) -> None:
-    sockets = PluginFolder(folder)
+    sockets = PluginFolder(folder, folder / "kubelet.sock")
     for _ in range(3):
         await sockets.serve(ONE, Service())
         assert sockets.present(GPU)
@@ -67,7 +67,10 @@ async def test_a_server_that_replaces_another_keeps_its_socket(folder: Path) -> 
 
 
 async def test_a_socket_of_somebody_else_is_left_alone(folder: Path) -> None:
-    ours, theirs = PluginFolder(folder), PluginFolder(folder)
+    ours, theirs = (
+        PluginFolder(folder, folder / "kubelet.sock"),
+        PluginFolder(folder, folder / "kubelet.sock"),
+    )
     await ours.serve(ONE, Service())
     await theirs.serve(ONE, Service())
     assert not ours.present(GPU)
@@ -77,7 +80,7 @@ async def test_a_socket_of_somebody_else_is_left_alone(folder: Path) -> None:
 
 
 async def test_a_withdrawn_resource_says_an_empty_list_first(folder: Path) -> None:
-    sockets = PluginFolder(folder)
+    sockets = PluginFolder(folder, folder / "kubelet.sock")
     await sockets.serve(ONE, Service())
     async with grpc.aio.insecure_channel(f"unix:{folder}/nvidia-gpu.sock") as channel:
         stream = channel.unary_stream(
@@ -99,17 +102,17 @@ async def test_a_withdrawn_resource_says_an_empty_list_first(folder: Path) -> No
 
 async def test_too_long_a_path_is_refused_with_the_limit(folder: Path) -> None:
     with pytest.raises(HardwareError, match="at most 107 bytes"):
-        await PluginFolder(folder / ("x" * 100)).serve(ONE, Service())
+        await PluginFolder(folder / ("x" * 100), None).serve(ONE, Service())
 
 
 async def test_a_folder_that_is_none_is_a_hardware_error(folder: Path) -> None:
     (folder / "file").touch()
     with pytest.raises(HardwareError, match="cannot be opened as a socket"):
-        await PluginFolder(folder / "file").serve(ONE, Service())
+        await PluginFolder(folder / "file", None).serve(ONE, Service())
 
 
 async def test_without_kubelet_registration_is_a_cluster_error(folder: Path) -> None:
-    sockets = PluginFolder(folder)
+    sockets = PluginFolder(folder, folder / "kubelet.sock")
     assert sockets.kubelet() == ""
     with pytest.raises(ClusterError, match="kubelet did not register"):
         await sockets.register(GPU)
@@ -137,3 +140,12 @@ async def test_a_senseless_checkpoint_is_a_hardware_error(folder: Path, text: st
     file.write_text(text)
     with pytest.raises(HardwareError, match="makes no sense"):
         await KubeletFiles(folder).checkpoint()
+
+
+async def test_without_a_kubelet_the_sockets_are_there_and_nobody_is_told(folder: Path) -> None:
+    sockets = PluginFolder(folder, None)
+    await sockets.serve(ONE, Service())
+    assert sockets.kubelet() == sockets.kubelet() != ""
+    await sockets.register(ONE.resource)
+    assert sockets.present(ONE.resource)
+    await sockets.close()

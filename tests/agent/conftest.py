@@ -41,6 +41,8 @@ class Cluster:
         self.watchers: list[tuple[str, str, asyncio.Queue[tuple[ChangeType, JsonObject]]]] = []
         self.version = 0
         self.reachable = True
+        self.forbidden: set[str] = set()
+        """Kinds, in the plural, that may not be listed or watched."""
         self.changed = asyncio.Event()
 
     def put(self, kind: Kind[Any], name: str, namespace: str = "", /, **content: Any) -> None:
@@ -89,14 +91,16 @@ class Cluster:
                 queue.put_nowait((change, obj))
         self.changed.set()
 
-    def _check(self) -> None:
+    def _check(self, plural: str = "") -> None:
         if not self.reachable:
             raise ClusterError
+        if plural in self.forbidden:
+            raise ApiError(403, "Forbidden", f"{plural} is forbidden")
 
     async def list(
         self, kind: Kind[Any], *, namespace: str | None = None, field_selector: str = "", **_: str
     ) -> Listing[Any]:
-        self._check()
+        self._check(kind.plural)
         name = _name_in(field_selector)
         found = [
             msgspec.convert(obj, kind.type)
@@ -108,7 +112,7 @@ class Cluster:
     async def watch(
         self, kind: Kind[Any], *, field_selector: str = "", **_: Any
     ) -> AsyncIterator[Change[Any]]:
-        self._check()
+        self._check(kind.plural)
         queue: asyncio.Queue[tuple[ChangeType, JsonObject]] = asyncio.Queue()
         self.watchers.append((kind.plural, _name_in(field_selector), queue))
         while True:

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config import CHECKPOINT, Choice, ConfigInForce, NodeConfig, choose
+from tonnage.agent.config import CHECKPOINT, Choice, ConfigInForce, NodeConfig, Reading, choose
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.plugin_settings import MigStrategy, Override
 from tonnage.wire.kinds import CONFIG_MAP, NODE
 
 MAP = "tonnage-system/device-plugin-config"
@@ -78,13 +79,13 @@ class Told(FolderCheckpoints):
 class Watched:
     """A running NodeConfig whose changes can be awaited."""
 
-    def __init__(self, folder: Path, cluster: Any, clock: Any, file: Path | None) -> None:
+    def __init__(self, folder: Path, cluster: Any, clock: Any, reading: Reading) -> None:
         self.changed = asyncio.Event()
         self.events = NodeEvents("node-1", cluster, clock)
         self.saved = asyncio.Event()
         self.checkpoints = Told(folder, self.saved)
         world = World("node-1", cluster, clock, self.checkpoints, self.events, AgentMetrics(clock))
-        self.loop = NodeConfig(world, config_map=MAP, file=file, on_change=self.changed.set)
+        self.loop = NodeConfig(world, reading, on_change=self.changed.set)
 
     async def until(self, condition: Any) -> ConfigInForce:
         async with asyncio.timeout(20):
@@ -95,8 +96,10 @@ class Watched:
 
 
 @asynccontextmanager
-async def running(folder: Path, cluster: Any, clock: Any, file: Path | None = None) -> AsyncIterator[Watched]:
-    watched = Watched(folder, cluster, clock, file)
+async def running(
+    folder: Path, cluster: Any, clock: Any, file: Path | None = None, **reading: Any
+) -> AsyncIterator[Watched]:
+    watched = Watched(folder, cluster, clock, Reading(MAP, file, **reading))
     tasks = [asyncio.create_task(watched.loop.run()), asyncio.create_task(watched.events.run())]
     try:
         yield watched
@@ -256,3 +259,70 @@ async def test_a_disk_that_refuses_stops_nothing(tmp_path: Path, clock: Any) -> 
         assert shared(await config.until(lambda c: True)) == 1
         with pytest.raises(HardwareError):
             await config.checkpoints.save("x", b"")
+
+
+async def test_flags_win_over_every_text_and_over_none(tmp_path: Path, cluster: Any, clock: Any) -> None:
+    told = (Override(("flags", "migStrategy"), "mixed", "--mig-strategy"),)
+    async with running(tmp_path, cluster, clock, overrides=told) as config:
+        assert (await config.until(lambda c: True)).config.mig_strategy is MigStrategy.MIXED
+        cluster.configs(default=replicas(3) + "\nflags: {migStrategy: none}")
+        current = await config.until(lambda c: shared(c) == 3)
+        assert current.config.mig_strategy is MigStrategy.MIXED
+
+
+async def test_a_lenient_node_says_what_it_overlooked(tmp_path: Path, cluster: Any, clock: Any) -> None:
+    cluster.configs(default=replicas(4))
+    async with running(tmp_path, cluster, clock, lenient=True) as config:
+        await config.until(lambda c: shared(c) == 4)
+        cluster.configs(default=replicas(5) + "\ncolour: red")
+        current = await config.until(lambda c: shared(c) == 5)
+        remark = f"{MAP}[default]:3:1 colour: unknown, left out"
+        assert current.config.remarks == (remark,)
+        await cluster.until(lambda: any(remark in message for _, message in cluster.events()))
+
+
+@pytest.mark.parametrize("label", [None, "inference"])
+async def test_without_the_right_to_look_the_file_counts_until_the_right_comes(
+    tmp_path: Path, cluster: Any, clock: Any, label: str | None
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(replicas(2))
+    cluster.configs(default=replicas(4), inference=replicas(4))
+    cluster.label("node-1", label)
+    cluster.forbidden = {"configmaps"} if label else {"configmaps", "nodes"}
+    async with running(tmp_path / "state", cluster, clock, file) as config:
+        current = await config.until(lambda c: True)
+        assert shared(current) == 2
+        why = f"ConfigMap {MAP} may not be read by this agent"
+        assert (why in current.error) == bool(label)
+        cluster.forbidden = set()
+        await config.until(lambda c: shared(c) == 4)
+
+
+async def test_of_a_thousand_configurations_in_a_row_the_last_one_runs(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    texts = [
+        replicas(2),
+        BAD,
+        replicas(3),
+        "version: v2",
+        "{",
+        replicas(4),
+        "",
+        "flags: {migStrategy: single}",
+    ]
+    cluster.configs(default=replicas(7))
+    async with running(tmp_path, cluster, clock) as config:
+        await config.until(lambda c: shared(c) == 7)
+        for turn in range(1000):
+            cluster.configs(default=texts[turn % len(texts)])
+            if turn % 7 == 0:
+                await asyncio.sleep(0)
+            current = config.loop.current
+            assert current is not None
+            assert shared(current) in (1, 2, 3, 4, 7)
+        cluster.configs(default=replicas(9))
+        current = await config.until(lambda c: shared(c) == 9)
+        assert not current.error
+        assert len(asyncio.all_tasks()) < 30

@@ -45,7 +45,14 @@ def test_without_flags_it_is_the_agent_of_its_node(argv: tuple[str, ...]) -> Non
 
 def test_flags_mean_the_same_with_paths_on_the_node() -> None:
     found = told(
-        *("tonnage", "node", "--config-map=x/y", "--config", "/etc/c.yaml", "--driver-root=/driver-root"),
+        *(
+            "tonnage",
+            "node",
+            "--config-map=x/y",
+            "--config",
+            "/etc/c.yaml",
+            "--driver-root-ctr-path=/driver-root",
+        ),
         *("--node-name", "b", "--metrics-address=127.0.0.1:9400", "--verbose"),
     )
     assert found["config_map"] == "x/y"
@@ -53,6 +60,15 @@ def test_flags_mean_the_same_with_paths_on_the_node() -> None:
     assert found["driver_root"] == ROOT / "driver-root"
     assert found["node_name"] == "b"
     assert found["metrics_address"] == "127.0.0.1:9400"
+
+
+def test_variables_are_those_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIG_STRATEGY", "single")
+    monkeypatch.setenv("NODE_NAME", "somewhere-else")
+    found = told_on_the_twin(container(CONFIG_FILE="/etc/c.yaml", PASS_DEVICE_SPECS="true"))
+    assert found["node_name"] == "a"
+    assert found["config"] == ROOT / "etc/c.yaml"
+    assert [(told.where, told.value) for told in found["overrides"]] == [("PASS_DEVICE_SPECS", True)]
 
 
 @pytest.mark.parametrize("address", [":9400", "0.0.0.0:9400", "[::]:9400"])

@@ -78,7 +78,7 @@ async def test_its_metrics_count_what_kubelet_asked(node: PluginNode) -> None:
 
 async def test_it_waits_for_a_driver_and_says_so_once(node: PluginNode, tmp_path: Path) -> None:
     await node.start_kubelet()
-    await node.start_agent(*SERVED, "--driver-root", str(tmp_path), devices="nvml")
+    await node.start_agent(*SERVED, "--driver-root-ctr-path", str(tmp_path), devices="nvml")
     missing = f"NVML: no libnvidia-ml.so.1 under {tmp_path}"
     await node.says(missing)
     port = await node.port()

@@ -153,7 +153,13 @@ def test_a_config_map_of_ones_own_is_not_made_but_read(helm4: Helm) -> None:
 def test_the_agent_knows_every_option_it_is_given(helm4: Helm) -> None:
     container = helm4.rendered(EVERYTHING).container
     given = [option.partition("=")[0] for option in container["args"]]
-    assert given == ["--config-map", "--metrics-address", "--driver-root", "--verbose"]
+    assert given == [
+        "--config-map",
+        "--metrics-address",
+        "--driver-root",
+        "--driver-root-ctr-path",
+        "--verbose",
+    ]
     assert container["command"] == ["tonnage", "node"]
     shown = CliRunner().invoke(tonnage, ["node", "--help"]).output
     assert [option for option in given if option not in shown] == []

@@ -134,7 +134,8 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
     rendered = helm.rendered(yaml.safe_dump(values))
     assert rendered.one("ConfigMap")["data"] == {"default": config}
     assert rendered.pod["runtimeClassName"] == "nvidia"
-    assert "--driver-root=/driver-root" in rendered.container["args"]
+    assert "--driver-root=/" in rendered.container["args"]
+    assert "--driver-root-ctr-path=/driver-root" in rendered.container["args"]
 
 
 def test_the_page_of_values_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:

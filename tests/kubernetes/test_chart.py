@@ -274,7 +274,7 @@ def test_kustomize_installs_the_same_without_helm(cluster: GenuineCluster, agent
         container = "/spec/template/spec/containers/0"
         patch = [
             {"op": "replace", "path": f"{container}/imagePullPolicy", "value": "Never"},
-            {"op": "add", "path": f"{container}/args/-", "value": "--driver-root=/driver-root"},
+            {"op": "add", "path": f"{container}/args/-", "value": "--driver-root-ctr-path=/driver-root"},
             {"op": "add", "path": f"{container}/volumeMounts/-", "value": mount},
             {"op": "add", "path": "/spec/template/spec/volumes/-", "value": volume},
         ]

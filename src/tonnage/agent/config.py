@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tonnage.adapters.informer import Informer
 from tonnage.agent.world import World
-from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
 from tonnage.model.names import CONFIG_LABEL
+from tonnage.model.plugin_settings import Override
 from tonnage.model.sharing import PluginConfig
-from tonnage.wire.kinds import CONFIG_MAP, NODE
+from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
 DEFAULT_KEY: Final = "default"
 _POLL_S: Final = 1.0
 _LONGEST_TEXT: Final = 1 << 20
+_PATIENCE_S: Final = 1.0
+_SAID: Final = 5
+_FORBIDDEN: Final = (401, 403)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,39 @@ class ConfigInForce:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where configurations are, and how they are read. `config_map` is `NAMESPACE/NAME`.
+
+    `file` stands in where neither label nor ConfigMap names one. `overrides` win over every text; `lenient`
+    reads it as NVIDIA's plugin does.
+    """
+
+    config_map: str
+    file: Path | None = None
+    overrides: tuple[Override, ...] = ()
+    lenient: bool = False
+
+    def parsed(self, text: str, source: str) -> PluginConfig:
+        """What the text decides. Raises ConfigError. Its reader is loaded only if needed: start-up counts."""
+        if not text and not self.overrides:
+            return PluginConfig()
+        from tonnage.documents.device_plugin_config import parse_device_plugin_config
+
+        return parse_device_plugin_config(text, source=source, overrides=self.overrides, lenient=self.lenient)
+
+
 def choose(
-    label: str | None, data: Mapping[str, str] | None, file: Choice | None, *, config_map: str
+    label: str | None,
+    data: Mapping[str, str] | None,
+    file: Choice | None,
+    *,
+    config_map: str,
+    absent: str = "does not exist",
 ) -> Choice | Problem:
     """The configuration a node asks for: its label's key, else key `default`, else the file, else built in.
 
-    `data` is None when the ConfigMap does not exist.
+    `data` is None when there is no ConfigMap, `absent` says why.
     """
     if label:
         if data is not None and label in data:
@@ -56,7 +87,7 @@ def choose(
         return Problem(
             f"no device-plugin configuration {label[:63]!r}",
             f"label {CONFIG_LABEL}",
-            f"ConfigMap {config_map} " + ("does not exist" if data is None else "has no such key"),
+            f"ConfigMap {config_map} " + (absent if data is None else "has no such key"),
             f"its keys: {known}" if known else f"create ConfigMap {config_map} with that key",
         )
     if data is not None and DEFAULT_KEY in data:
@@ -67,26 +98,20 @@ def choose(
 class NodeConfig:
     """Keeps `current` up to date; `on_change` is called after it changed."""
 
-    def __init__(
-        self,
-        world: World,
-        *,
-        config_map: str,
-        file: Path | None,
-        on_change: Callable[[], None],
-    ) -> None:
+    def __init__(self, world: World, reading: Reading, *, on_change: Callable[[], None]) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._checkpoints = world.checkpoints
         self._events = world.events
         self._metrics = world.metrics
-        self._config_map = config_map
-        self._file = file
+        self._reading = reading
+        self._config_map = reading.config_map
+        self._file = reading.file
         self._on_change = on_change
         self._dirty = asyncio.Event()
         self._saved: Choice | None = None
-
+        self._absent = "does not exist"
         self.current: ConfigInForce | None = None
 
     async def run(self) -> None:
@@ -123,7 +148,9 @@ class NodeConfig:
         )
         for informer in (nodes, maps):
             group.create_task(informer.run())
-            await informer.synced()
+        await _either(nodes.synced(), self._forbidden(NODE, f"metadata.name={self._node}"))
+        if await _either(maps.synced(), self._forbidden(CONFIG_MAP, f"metadata.name={name}", namespace)):
+            self._absent = "may not be read by this agent"
         last: str | None = None
 
         def label() -> str | None:
@@ -134,9 +161,22 @@ class NodeConfig:
 
         def data() -> Mapping[str, str] | None:
             found = maps.get(name, namespace)
+            self._absent = "does not exist" if found else self._absent
             return None if found is None else found.data
 
         return label, data
+
+    async def _forbidden(self, kind: Kind[Any], selector: str, namespace: str | None = None) -> bool:
+        """True once the API server says that this agent may not list it; does not return otherwise."""
+        assert self._api is not None
+        while True:
+            await self._clock.sleep(_PATIENCE_S)
+            try:
+                await self._api.list(kind, namespace=namespace, field_selector=selector)
+            except ClusterError as error:
+                if isinstance(error, ApiError) and error.code in _FORBIDDEN:
+                    _LOG.warning("not allowed to look: node=%s kind=%s why=%s", self._node, kind.kind, error)
+                    return True
 
     def _wake(self, _key: object) -> None:
         self._dirty.set()
@@ -156,7 +196,7 @@ class NodeConfig:
                 return
             saved = json.loads(payload)
             choice = Choice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
-            config = _parse(choice)
+            config = self._reading.parsed(choice.text, choice.source)
         except (HardwareError, ConfigError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("last configuration not usable: node=%s error=%s", self._node, error)
             return
@@ -172,9 +212,10 @@ class NodeConfig:
         file = await asyncio.to_thread(_read, self._file) if self._file else None
         problem = file if isinstance(file, Problem) else None
         text = file if isinstance(file, Choice) else None
-        wanted: Choice | Problem = choose(asked, data(), text, config_map=self._config_map)
-        if self._lost_map(wanted, data()):
-            why = f"ConfigMap {self._config_map} does not exist"
+        found_data, where = data(), {"config_map": self._config_map, "absent": self._absent}
+        wanted: Choice | Problem = choose(asked, found_data, text, **where)
+        if self._lost_map(wanted, found_data):
+            why = f"ConfigMap {self._config_map} {self._absent}"
             remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
             wanted = Problem("the device-plugin configuration is gone", self._config_map, why, remedy)
         if problem and isinstance(wanted, Choice) and not wanted.key:
@@ -185,9 +226,10 @@ class NodeConfig:
         elif self.current is not None:
             new = ConfigInForce(self.current.config, self.current.choice, found)
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
-            fallback = self._parsed(choose(None, data(), text, config_map=self._config_map))
+            fallback = self._parsed(choose(None, found_data, text, **where))
             if not isinstance(fallback, ConfigInForce):
-                fallback = ConfigInForce(PluginConfig(), Choice("", "built-in"))
+                built_in = Choice("", "built-in")
+                fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
             new = ConfigInForce(fallback.config, fallback.choice, found)
         await self._save(new.choice)  # first, so that a crash never comes back under other names
         self._use(new)
@@ -205,7 +247,7 @@ class NodeConfig:
         if isinstance(choice, Problem):
             return str(choice)
         try:
-            return ConfigInForce(_parse(choice), choice)
+            return ConfigInForce(self._reading.parsed(choice.text, choice.source), choice)
         except ConfigError as error:
             return str(error)
 
@@ -222,7 +264,8 @@ class NodeConfig:
             self._events.post("Warning", "DevicePluginConfigRefused", kept)
         elif not new.error and old is not None:
             _LOG.info("configuration in force: node=%s source=%s", self._node, new.choice.source)
-            self._events.post("Normal", "DevicePluginConfigApplied", f"configuration {new.choice.source}")
+            said = "; overlooked: ".join((f"configuration {new.choice.source}", *new.config.remarks[:_SAID]))
+            self._events.post("Normal", "DevicePluginConfigApplied", said)
         self._on_change()
 
     async def _save(self, choice: Choice) -> None:
@@ -238,13 +281,16 @@ class NodeConfig:
             self._saved = choice
 
 
-def _parse(choice: Choice) -> PluginConfig:
-    """What the text decides. Raises ConfigError. Without text its reader is not loaded: start-up counts."""
-    if not choice.text:
-        return PluginConfig()
-    from tonnage.documents.device_plugin_config import parse_device_plugin_config
-
-    return parse_device_plugin_config(choice.text, source=choice.source)
+async def _either(done: Awaitable[None], given_up: Awaitable[bool]) -> bool:
+    """Wait for one of both; whether it was the second."""
+    tasks = asyncio.ensure_future(done), asyncio.ensure_future(given_up)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return not tasks[0].done()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _read(file: Path) -> Choice | Problem:

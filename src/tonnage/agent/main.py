@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from tonnage.adapters.node_lock import alone_on
 from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi
 from tonnage.model.errors import ConfigError, Problem, TonnageError
 from tonnage.model.names import ResourceName, is_subdomain
+from tonnage.model.plugin_settings import Override
 
 if TYPE_CHECKING:
     from tonnage.adapters.http.server import ProbeServer
@@ -39,7 +40,8 @@ class AgentOptions:
     `/var/lib/tonnage`. `config_map` is `NAMESPACE/NAME`; `config` is a file that stands in when neither
     label nor ConfigMap names a configuration. `driver_root` is where the driver's files are visible to this
     process; without it the driver's library is where the system's own search finds it. `metrics_address` is
-    `HOST:PORT`, empty for no server.
+    `HOST:PORT`, empty for no server. `kubelet_socket` is where to register, empty for nowhere. `overrides`
+    win over the text of every configuration; `lenient` reads it as NVIDIA's plugin does.
     """
 
     node_name: str
@@ -49,6 +51,9 @@ class AgentOptions:
     config_map: str = "tonnage-system/device-plugin-config"
     driver_root: Path | None = None
     metrics_address: str = ""
+    kubelet_socket: str = "/var/lib/kubelet/device-plugins/kubelet.sock"
+    overrides: tuple[Override, ...] = ()
+    lenient: bool = False
 
 
 async def run_agent(
@@ -92,7 +97,7 @@ async def _run(
     """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.holds import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
-    from tonnage.agent.config import NodeConfig
+    from tonnage.agent.config import NodeConfig, Reading
     from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holders import Holders
@@ -100,14 +105,16 @@ async def _run(
     from tonnage.agent.status import StatusPublisher
 
     kubelet = options.root / "var/lib/kubelet"
-    sockets = PluginFolder(kubelet / "device-plugins")
+    socket_file = options.kubelet_socket and options.root / options.kubelet_socket.lstrip("/")
+    sockets = PluginFolder(kubelet / "device-plugins", Path(socket_file) if socket_file else None)
     kubelet_holds = KubeletFiles(kubelet)
 
     def refresh() -> None:  # the plugin is made of the loops that call this
         plugin.refresh()
 
     devices = NodeDevices(world, backend, on_change=refresh)
-    config = NodeConfig(world, config_map=options.config_map, file=options.config, on_change=refresh)
+    reading = Reading(options.config_map, options.config, options.overrides, options.lenient)
+    config = NodeConfig(world, reading, on_change=refresh)
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
@@ -169,6 +176,7 @@ def _check(options: AgentOptions) -> Address | None:
     elif options.devices != "nvml" and not options.devices.startswith("scenario:"):
         what = f"unknown devices {options.devices[:100]!r}"
         problems.append(Problem(what, "--devices", remedy="write nvml or scenario:FILE"))
+    problems += _wrong_flags(options)
     address = parse_address(options.metrics_address) if options.metrics_address else None
     if isinstance(address, Problem):
         problems.append(address)
@@ -176,6 +184,20 @@ def _check(options: AgentOptions) -> Address | None:
         raise ConfigError(*problems)
     assert not isinstance(address, Problem)
     return address
+
+
+def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
+    """What is wrong with flags and variables whatever a configuration's text says."""
+    if options.kubelet_socket and not options.kubelet_socket.startswith("/"):
+        what = f"no absolute path: {options.kubelet_socket[:60]!r}"
+        yield Problem(what, "--kubelet-socket", remedy="write one that begins with /, or nothing")
+    if options.overrides:
+        from tonnage.documents.device_plugin_config import parse_device_plugin_config
+
+        try:
+            parse_device_plugin_config("", source="--config", overrides=options.overrides)
+        except ConfigError as error:
+            yield from error.problems
 
 
 def _backend(options: AgentOptions, clock: Clock) -> DeviceBackend:

@@ -7,21 +7,25 @@ import faulthandler
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.plugin_flags import EnvironmentOption, overrides_of, plugin_options
 
 if TYPE_CHECKING:
     from tonnage.agent.main import AgentOptions
+    from tonnage.model.plugin_settings import Override
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_DRIVER_ROOT = Path("/driver-root")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ENDING_S = 5.0
 """Sockets are closed in a fraction of this; a thread that waits for a dead disk would never end."""
@@ -37,6 +41,9 @@ class Told(TypedDict):
     config_map: str
     driver_root: Path | None
     metrics_address: str
+    kubelet_socket: str
+    overrides: tuple[Override, ...]
+    lenient: bool
 
 
 @click.command(
@@ -47,7 +54,11 @@ class Told(TypedDict):
     ),
 )
 @click.option(
-    "--node-name", envvar="NODE_NAME", required=True, metavar="NAME", help="Its Node object [env: NODE_NAME]."
+    "--node-name",
+    cls=EnvironmentOption,
+    envvar="NODE_NAME",
+    metavar="NAME",
+    help="Its Node object; with --standalone the machine's name will do [env: NODE_NAME].",
 )
 @click.option(
     "--devices",
@@ -65,9 +76,13 @@ class Told(TypedDict):
 )
 @click.option(
     "--config",
+    "--config-file",
+    "config",
+    cls=EnvironmentOption,
+    envvar="CONFIG_FILE",
     type=_FILE,
     metavar="FILE",
-    help="Device-plugin config v1, where neither label nor ConfigMap names one.",
+    help="Device-plugin config v1, where neither label nor ConfigMap names one [env: CONFIG_FILE].",
 )
 @click.option(
     "--config-map",
@@ -77,10 +92,23 @@ class Told(TypedDict):
     help="Where configs are; the node's label nvidia.com/device-plugin.config is the key.",
 )
 @click.option(
-    "--driver-root",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where the driver's files are visible to this process [default: the system's library search].",
+    "--config-compatibility",
+    cls=EnvironmentOption,
+    envvar="TONNAGE_CONFIG_COMPATIBILITY",
+    type=click.Choice(["strict", "nvidia"]),
+    default="strict",
+    show_default=True,
+    help="nvidia: overlook unknown keys of a config, with a remark [env: TONNAGE_CONFIG_COMPATIBILITY].",
+)
+@plugin_options
+@click.option(
+    "--kubelet-socket",
+    cls=EnvironmentOption,
+    envvar="KUBELET_SOCKET",
+    default="/var/lib/kubelet/device-plugins/kubelet.sock",
+    show_default=True,
+    metavar="FILE",
+    help="Where to register; empty: nowhere [env: KUBELET_SOCKET].",
 )
 @click.option(
     "--metrics-address",
@@ -92,9 +120,12 @@ class Told(TypedDict):
     "--standalone", is_flag=True, help="Ask no API server: the config is --config, nothing is published."
 )
 @common_options(cluster=True)
-def command(common: Common, standalone: bool, **told: Unpack[Told]) -> int:
+def command(common: Common, standalone: bool, **_: object) -> int:
     """Until SIGTERM or Ctrl-C; sockets are removed then, allocations stay on disk for the next start."""
     with _ended_by_signals():
+        told = told_by(click.get_current_context())
+        if told["driver_root"] is None and _DRIVER_ROOT.is_dir():
+            told["driver_root"] = _DRIVER_ROOT
         from tonnage.adapters.logging import set_up_logging
         from tonnage.agent.main import AgentOptions
 
@@ -126,8 +157,27 @@ async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> in
 
 
 def told_by(context: click.Context) -> Told:
-    """What a command line says about the agent, apart from how it is run."""
-    return cast(Told, {name: context.params[name] for name in Told.__required_keys__})
+    """What a command line says about the agent, apart from how it is run.
+
+    Raises click.UsageError: it does not say which node this is.
+    """
+    given = context.params
+    name = given["node_name"] or (socket.gethostname().lower() if given["standalone"] else "")
+    if not name:
+        raise click.UsageError("Missing option '--node-name', or NODE_NAME in the environment.", context)
+    visible = given["driver_root_ctr_path"]
+    return Told(
+        node_name=name,
+        devices=given["devices"],
+        root=given["root"],
+        config=given["config"],
+        config_map=given["config_map"],
+        driver_root=None if visible is None else Path(visible),
+        metrics_address=given["metrics_address"],
+        kubelet_socket=given["kubelet_socket"],
+        overrides=overrides_of(context),
+        lenient=given["config_compatibility"] == "nvidia",
+    )
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from tonnage.agent.main import AgentOptions, run_agent
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.cli.failure import USAGE
 from tonnage.cli.node import Told, command, told_by
+from tonnage.cli.plugin_flags import Surroundings
 from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.twin.platform import AGENT_IMAGE
@@ -60,8 +61,7 @@ def told_on_the_twin(context: ContainerContext) -> Told:
     for name in ("tonnage", "node"):
         if words[:1] == [name]:
             del words[0]
-    node = [f"--node-name={context.env['NODE_NAME']}"] if "NODE_NAME" in context.env else []
-    told = told_by(command.make_context("tonnage node", [*node, *words]))
+    told = told_by(command.make_context("tonnage node", words, obj=Surroundings(context.env)))
     address = told["metrics_address"]
     if address.rpartition(":")[0] in _ANYWHERE:
         told["metrics_address"] = ""

@@ -18,6 +18,7 @@ from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 
 _REGISTER_S: Final = 10.0
+_NOBODY: Final = "nobody"
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.default_authority", "localhost"),
@@ -56,15 +57,18 @@ def file_stamp(file: Path) -> str:
 
 
 class PluginFolder:
-    """PluginSockets over the real folder, `/var/lib/kubelet/device-plugins` below some root."""
+    """PluginSockets over the real folder, `/var/lib/kubelet/device-plugins` below some root.
 
-    def __init__(self, folder: Path) -> None:
+    `kubelet` is its registration socket. None: whoever wants the plugins finds their sockets by himself.
+    """
+
+    def __init__(self, folder: Path, kubelet: Path | None) -> None:
         self._folder = folder
-        self._kubelet = folder / "kubelet.sock"
+        self._kubelet = kubelet
         self._servers: dict[ResourceName, PluginServer] = {}
 
     def kubelet(self) -> str:
-        return socket_identity(self._kubelet)
+        return socket_identity(self._kubelet) if self._kubelet else _NOBODY
 
     def present(self, resource: ResourceName) -> bool:
         server = self._servers.get(resource)
@@ -87,6 +91,8 @@ class PluginFolder:
             server.publish(advertisement)
 
     async def register(self, resource: ResourceName) -> None:
+        if self._kubelet is None:
+            return
         request = wire.RegisterRequest(
             version=methods.PLUGIN_VERSION,
             endpoint=socket_name(resource),

@@ -1,0 +1,164 @@
+"""NVIDIA's flags and variables on `tonnage node`: a DaemonSet of theirs is understood as it stands."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import click
+import pytest
+
+from tonnage.agent.config import Reading
+from tonnage.cli.node import Told, command, told_by
+from tonnage.cli.plugin_flags import PLUGIN_FLAGS, Surroundings
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.plugin_settings import CdiSettings, ExtraDevice, ImexSettings, MigStrategy
+from tonnage.model.sharing import DeviceIdStrategy, DeviceListStrategy, PluginConfig, SharedPolicy
+
+
+def told(*words: str, **environment: str) -> Told:
+    given = Surroundings({"NODE_NAME": "a", **environment})
+    return told_by(command.make_context("tonnage node", list(words), obj=given))
+
+
+def config(*words: str, text: str = "", **environment: str) -> PluginConfig:
+    found = told(*words, **environment)
+    return parse_device_plugin_config(
+        text, source="f", overrides=found["overrides"], lenient=found["lenient"]
+    )
+
+
+EVERYTHING = {
+    "--mig-strategy": "mixed",
+    "--fail-on-init-error": "false",
+    "--driver-root": "/run/nvidia/driver",
+    "--dev-root": "/run/nvidia/dev",
+    "--driver-root-ctr-path": "/host",
+    "--pass-device-specs": "true",
+    "--device-list-strategy": "envvar,cdi-cri",
+    "--device-id-strategy": "index",
+    "--gdrcopy-enabled": "1",
+    "--gds-enabled": "T",
+    "--mofed-enabled": "True",
+    "--cdi-annotation-prefix": "nvidia.cdi.k8s.io/",
+    "--nvidia-cdi-hook-path": "/usr/bin/nvidia-cdi-hook",
+    "--cdi-feature-flags": "disable-nvsandboxutils",
+    "--cdi-disable-hooks": "all",
+    "--mps-root": "/run/nvidia/mps",
+    "--shared-devices-allocation-policy": "packed",
+    "--device-discovery-strategy": "nvml",
+    "--imex-channel-ids": "0",
+    "--imex-required": "true",
+}
+DECIDED = PluginConfig(
+    device_list=(DeviceListStrategy.ENVVAR, DeviceListStrategy.CDI_CRI),
+    device_id=DeviceIdStrategy.INDEX,
+    shared_policy=SharedPolicy.PACKED,
+    mig_strategy=MigStrategy.MIXED,
+    pass_device_specs=True,
+    driver_root="/run/nvidia/driver",
+    dev_root="/run/nvidia/dev",
+    extras=(ExtraDevice.GDRCOPY, ExtraDevice.GDS, ExtraDevice.MOFED),
+    cdi=CdiSettings("nvidia.cdi.k8s.io/", "/usr/bin/nvidia-cdi-hook", ("disable-nvsandboxutils",), ("all",)),
+    imex=ImexSettings((0,), required=True),
+    mps_root="/run/nvidia/mps",
+)
+
+
+def test_every_flag_is_followed() -> None:
+    assert [flag.names[0] for flag in PLUGIN_FLAGS] == list(EVERYTHING)
+    words = [word for pair in EVERYTHING.items() for word in pair]
+    assert config(*words) == DECIDED
+    assert config(*(f"{flag}={value}" for flag, value in EVERYTHING.items())) == DECIDED
+    assert str(told(*words)["driver_root"]) == "/host"
+
+
+def test_every_variable_is_followed() -> None:
+    variables = {flag.variables[0]: EVERYTHING[flag.names[0]] for flag in PLUGIN_FLAGS}
+    assert config(**variables) == DECIDED
+    assert str(told(**variables)["driver_root"]) == "/host"
+
+
+def test_every_other_name_is_the_same_flag() -> None:
+    for flag in PLUGIN_FLAGS:
+        value = EVERYTHING[flag.names[0]]
+        known = told(flag.names[0], value)["overrides"]
+        for name in flag.names[1:]:
+            assert told(f"{name}={value}")["overrides"] == known
+        for variable in flag.variables[1:]:
+            (found,) = told(**{variable: value})["overrides"]
+            assert (found.path, found.value, found.where) == (known[0].path, known[0].value, variable)
+
+
+def test_the_command_line_wins_over_the_environment_over_the_text() -> None:
+    text = "flags: {migStrategy: none, plugin: {deviceIDStrategy: index}}"
+    assert config(text=text, MIG_STRATEGY="mixed").mig_strategy is MigStrategy.MIXED
+    both = config("--mig-strategy=single", text=text, MIG_STRATEGY="mixed")
+    assert (both.mig_strategy, both.device_id) == (MigStrategy.SINGLE, DeviceIdStrategy.INDEX)
+    assert config(text=text, MIG_STRATEGY="") == config(text=text)
+
+
+def test_a_switch_needs_no_value_and_takes_one() -> None:
+    alone = config("--pass-device-specs", "--mig-strategy=single")
+    assert (alone.pass_device_specs, alone.mig_strategy) == (True, MigStrategy.SINGLE)
+    assert not config("--pass-device-specs=false", PASS_DEVICE_SPECS="true").pass_device_specs
+
+
+def test_a_list_may_be_given_piece_by_piece() -> None:
+    given = config("--device-list-strategy=cdi-cri", "--device-list-strategy", "envvar,volume-mounts")
+    assert [strategy.value for strategy in given.device_list] == ["cdi-cri", "envvar", "volume-mounts"]
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "text"),
+    [
+        (["--pass-device-specs=maybe"], {}, "'maybe' is neither true nor false"),
+        ([], {"GDS_ENABLED": "on"}, "'on' is neither true nor false"),
+        (["--imex-channel-ids=a"], {}, "'a' is no list of numbers"),
+        (["--mig-stratgy=none"], {}, "No such option '--mig-stratgy'"),
+        (["--config-compatibility=loose"], {}, "'loose' is not one of 'strict', 'nvidia'"),
+    ],
+)
+def test_what_no_flag_can_say_is_refused(words: list[str], environment: dict[str, str], text: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        told(*words, **environment)
+    assert text in caught.value.format_message()
+
+
+def test_nvidia_s_own_daemon_set_is_understood() -> None:
+    """Environment and mounts of the static manifest and of the chart with everything set."""
+    environment: dict[str, Any] = {
+        "MPS_ROOT": "/run/nvidia/mps",
+        "MIG_STRATEGY": "single",
+        "FAIL_ON_INIT_ERROR": "false",
+        "NVIDIA_MIG_MONITOR_DEVICES": "all",
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "DEVICE_LIST_STRATEGY": "volume-mounts",
+        "CONFIG_FILE": "/config/config.yaml",
+        "TONNAGE_CONFIG_COMPATIBILITY": "nvidia",
+    }
+    found = told("--standalone", **environment)
+    assert (str(found["config"]), found["lenient"]) == ("/config/config.yaml", True)
+    decided = Reading("a/b", None, found["overrides"], found["lenient"]).parsed("", "built-in")
+    assert decided.mig_strategy is MigStrategy.SINGLE
+    assert decided.device_list == (DeviceListStrategy.VOLUME_MOUNTS,)
+
+
+def test_a_node_needs_a_name_unless_it_stands_alone() -> None:
+    alone = told_by(command.make_context("tonnage node", ["--standalone"], obj=Surroundings({})))
+    assert alone["node_name"] == socket.gethostname().lower()
+    with pytest.raises(click.UsageError, match="--node-name"):
+        told_by(command.make_context("tonnage node", [], obj=Surroundings({})))
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "expected"),
+    [
+        ([], {}, "/var/lib/kubelet/device-plugins/kubelet.sock"),
+        (["--kubelet-socket="], {}, ""),
+        ([], {"KUBELET_SOCKET": "/k.sock"}, "/k.sock"),
+    ],
+)
+def test_where_to_register(words: list[str], environment: dict[str, str], expected: str) -> None:
+    assert told(*words, **environment)["kubelet_socket"] == expected
