@@ -94,11 +94,10 @@ class NvmlBackend:
         self._scanned = asyncio.Event()
 
     async def scan(self) -> Inventory:
-        hung_before = tuple(self._hung)
         scan = await self._scan()
         if (scan.count, scan.incarnation) != (self._last.count, self._last.incarnation):
-            for index in hung_before:  # it may be another device now
-                self._hung.pop(index, None)
+            for hung in self._hung.values():  # the device of that index may be another one now
+                hung.try_at = 0.0
         self._last = scan
         self._scanned.set()
         inventory = self._inventory(scan)

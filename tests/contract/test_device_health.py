@@ -1,0 +1,404 @@
+"""Faults of devices as the agent sees them, over pretended devices and over NVML's own bindings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import pynvml
+import pytest
+
+from support.driver_root import Driver
+from support.nvml.bindings import fresh_bindings
+from support.nvml.state import XID, DriverState, FakeEvent, FakeGpu, FakeMig, Rule, switched
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.ports import Clock, DeviceBackend
+from tonnage.adapters.vendors.nvml import NvmlBackend
+from tonnage.adapters.vendors.scenario import ScenarioBackend
+from tonnage.agent.devices import CHECKPOINT, NodeDevices
+from tonnage.agent.events import NodeEvents
+from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.world import World
+from tonnage.model.devices import Device, MigDevice
+from tonnage.model.health import HealthPolicy
+
+PATIENCE_S = 60.0
+NEVER_S = 1e9
+SOON = HealthPolicy(steady_s=5, recover_after_s=20)
+ONLY_RESETS = HealthPolicy(steady_s=5, recover_after_s=NEVER_S)
+
+
+class FastClock:
+    """Time that passes twenty times as fast."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic() * 20
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 20)
+
+
+class StillClock(FastClock):
+    """Time in which nobody who sleeps wakes up."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.Event().wait()
+
+
+class Machine(Protocol):
+    """Four devices, GPU-0 to GPU-3, to which things happen."""
+
+    def backend(self) -> DeviceBackend: ...
+    def fail(self, index: int, how: Literal["lost", "hung"]) -> None: ...
+    def recover(self, index: int) -> None: ...
+    def report(self, index: int, xid: int) -> None: ...
+    def tell(self, index: int, *, ecc: int = 0, remap: str = "none", action: int = 0) -> None: ...
+    def exchange(self, index: int, uuid: str) -> None: ...
+    def reboot(self) -> None: ...
+
+
+class ScenarioMachine:
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "hardware.json"
+        self.boots = 1
+        self.devices: list[dict[str, Any]] = [
+            {"uuid": f"GPU-{i}", "model": "H100-80", "xids": []} for i in range(4)
+        ]
+        self._write()
+
+    def _write(self) -> None:
+        made = self.file.with_suffix(".new")
+        made.write_text(json.dumps({"boot": str(self.boots), "devices": self.devices}))
+        made.replace(self.file)
+
+    def backend(self) -> DeviceBackend:
+        return ScenarioBackend(self.file, FastClock())
+
+    def fail(self, index: int, how: Literal["lost", "hung"]) -> None:
+        self.devices[index]["health"] = how
+        self._write()
+
+    def recover(self, index: int) -> None:
+        self.devices[index]["health"] = "healthy"
+        self._write()
+
+    def report(self, index: int, xid: int) -> None:
+        self.devices[index]["xids"].append(xid)
+        self._write()
+
+    def tell(self, index: int, *, ecc: int = 0, remap: str = "none", action: int = 0) -> None:
+        names = ["none", "gpu-reset", "node-reboot"]
+        self.devices[index] |= {"eccUncorrected": ecc, "rowRemap": remap, "recoveryAction": names[action]}
+        self._write()
+
+    def exchange(self, index: int, uuid: str) -> None:
+        self.devices[index] = {"uuid": uuid, "model": "H100-80", "xids": []}
+        self._write()
+
+    def reboot(self) -> None:
+        self.boots += 1
+        self._write()
+
+
+class NvmlMachine:
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+
+    def backend(self) -> DeviceBackend:
+        root = self.driver.root
+        return NvmlBackend(FastClock(), root=root, driver_root=root, deadline_s=1.0)
+
+    def fail(self, index: int, how: Literal["lost", "hung"]) -> None:
+        if how == "lost":
+            self.driver.lose(index)
+        else:
+            self.driver.rule(Rule("hang", "*", index))
+
+    def recover(self, index: int) -> None:
+        self.driver.rule()
+        self.driver.recover(index)
+
+    def report(self, index: int, xid: int) -> None:
+        self.driver.xid(index, xid)
+
+    def tell(self, index: int, *, ecc: int = 0, remap: str = "none", action: int = 0) -> None:
+        self.driver.change(
+            index,
+            ecc_uncorrected_volatile=ecc,
+            remap_pending=int(remap == "pending"),
+            remap_failure=int(remap == "failed"),
+            recovery_action=action,
+        )
+
+    def exchange(self, index: int, uuid: str) -> None:
+        self.driver.become(self.driver.state.with_gpu(FakeGpu(index, uuid=uuid)))
+
+    def reboot(self) -> None:
+        self.driver.reboot()
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    gpus = tuple(FakeGpu(slot, uuid=f"GPU-{slot}") for slot in range(4))
+    made = Driver(tmp_path / "driver", DriverState(gpus, links=switched(range(4))))
+    with fresh_bindings():
+        yield made
+    made.rule()
+
+
+@pytest.fixture(params=["scenario", "nvml"])
+def machine(request: pytest.FixtureRequest, tmp_path: Path, driver: Driver) -> Machine:
+    return ScenarioMachine(tmp_path) if request.param == "scenario" else NvmlMachine(driver)
+
+
+class Posted(NodeEvents):
+    """Events as they are posted."""
+
+    def __init__(self) -> None:
+        super().__init__("n", None, FastClock())
+        self.posted: list[tuple[str, str]] = []
+
+    def post(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self.posted.append((reason, message))
+
+
+class Agent:
+    """The loop that watches devices, with a disk that outlives it."""
+
+    def __init__(self, machine: Machine, disk: Path, policy: HealthPolicy, clock: Clock) -> None:
+        self.backend = machine.backend()
+        self.events = Posted()
+        self.changed = asyncio.Event()
+        world = World("n", None, clock, FolderCheckpoints(disk), self.events, AgentMetrics(clock))
+        self.devices = NodeDevices(world, self.backend, on_change=self.changed.set, policy=lambda: policy)
+        self.world = world
+
+    def faulty(self) -> dict[str, str]:
+        """Why what is unhealthy is: devices and MIG devices by uuid."""
+        assert self.devices.inventory is not None
+        found: dict[str, str] = {}
+        for device in self.devices.inventory.devices:
+            parts: tuple[Device | MigDevice, ...] = (device, *device.migs)
+            found |= {part.uuid: part.reason for part in parts if not part.healthy}
+        return found
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while self.devices.inventory is None or not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def until_faulty(self, *uuids: str) -> dict[str, str]:
+        """The reasons, once these are faulty and nothing else is."""
+        await self.until(lambda: self.faulty().keys() == set(uuids))
+        return self.faulty()
+
+    async def until_kept(self, text: str) -> None:
+        """Return once it is on disk."""
+        async with asyncio.timeout(PATIENCE_S):
+            while text not in (await self.world.checkpoints.load(CHECKPOINT) or b"").decode():  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def running(
+    machine: Machine, disk: Path, policy: HealthPolicy = SOON, clock: Clock | None = None
+) -> AsyncIterator[Agent]:
+    agent = Agent(machine, disk, policy, clock or FastClock())
+    task = asyncio.create_task(agent.devices.run())
+    try:
+        await agent.until(lambda: True)
+        yield agent
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await agent.backend.close()
+
+
+async def test_an_error_of_a_program_is_none_of_the_device(machine: Machine, tmp_path: Path) -> None:
+    async with running(machine, tmp_path) as agent:
+        for code in (13, 31, 43, 45, 68, 94):
+            machine.report(0, code)
+        machine.report(2, 95)
+        await agent.until_faulty("GPU-2")
+        assert {message.partition(":")[0] for _, message in agent.events.posted} == {"GPU-2"}
+
+
+async def test_after_an_error_that_needs_a_reset_it_must_do_well_for_a_time(
+    machine: Machine, tmp_path: Path
+) -> None:
+    async with running(machine, tmp_path) as agent:
+        machine.report(1, 95)
+        assert await agent.until_faulty("GPU-1") == {"GPU-1": "Xid 95: uncontained ECC error; needs a reset"}
+        await agent.until_faulty()
+        assert agent.events.posted == [
+            ("DeviceUnhealthy", "GPU-1: Xid 95: uncontained ECC error; needs a reset"),
+            ("DeviceHealthy", "GPU-1 is healthy again"),
+        ]
+
+
+async def test_after_a_reset_it_is_back_soon(machine: Machine, tmp_path: Path) -> None:
+    async with running(machine, tmp_path, ONLY_RESETS) as agent:
+        machine.report(1, 95)
+        await agent.until_faulty("GPU-1")
+        machine.tell(1, action=1)
+        await agent.until(lambda: "GPU-1" in agent.faulty())
+        machine.fail(1, "lost")
+        await agent.until(lambda: agent.faulty().get("GPU-1"))
+        await agent.until_kept("unreadable")
+        machine.tell(1)
+        machine.recover(1)
+        await agent.until_faulty()
+
+
+async def test_a_reboot_ends_what_asks_for_one(machine: Machine, tmp_path: Path) -> None:
+    async with running(machine, tmp_path) as agent:
+        machine.report(3, 79)
+        machine.report(0, 95)
+        await agent.until_faulty("GPU-0", "GPU-3")
+        await agent.until_faulty("GPU-3")
+        machine.reboot()
+        await agent.until_faulty()
+
+
+async def test_only_another_device_ends_what_asks_for_one(machine: Machine, tmp_path: Path) -> None:
+    async with running(machine, tmp_path) as agent:
+        machine.report(3, 81)
+        machine.report(0, 79)
+        await agent.until_faulty("GPU-0", "GPU-3")
+        machine.reboot()
+        await agent.until_faulty("GPU-3")
+        machine.exchange(3, "GPU-new")
+        await agent.until_faulty()
+
+
+@pytest.mark.parametrize(
+    ("xid", "needs"), [(95, "reset"), (79, "reboot"), (81, "replace")], ids=["reset", "reboot", "replace"]
+)
+async def test_a_restart_of_the_agent_heals_nobody(
+    machine: Machine, tmp_path: Path, xid: int, needs: str
+) -> None:
+    async with running(machine, tmp_path, ONLY_RESETS) as agent:
+        machine.report(2, xid)
+        reasons = await agent.until_faulty("GPU-2")
+        await agent.until_kept(f'"{needs}"')
+    async with running(machine, tmp_path, ONLY_RESETS) as agent:
+        assert agent.faulty() == reasons
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        pytest.param({"ecc": 3}, "3 uncorrectable ECC errors; needs a reset", id="ECC errors"),
+        pytest.param({"remap": "pending"}, "a row remapping is pending; needs a reset", id="remap pending"),
+        pytest.param(
+            {"remap": "failed"}, "row remapping failed; needs inspection or replacement", id="failed"
+        ),
+        pytest.param({"action": 2}, "the driver asks for a reboot of the node", id="recovery action"),
+    ],
+)
+async def test_what_a_device_says_of_itself_counts(
+    machine: Machine, tmp_path: Path, told: dict[str, Any], reason: str
+) -> None:
+    async with running(machine, tmp_path) as agent:
+        machine.tell(1, **told)
+        assert await agent.until_faulty("GPU-1") == {"GPU-1": reason}
+
+
+@pytest.mark.parametrize("how", ["lost", "hung"])
+async def test_a_device_that_is_lost_or_hangs_is_out_alone_and_comes_back(
+    machine: Machine, tmp_path: Path, how: Literal["lost", "hung"]
+) -> None:
+    async with running(machine, tmp_path) as agent:
+        machine.fail(2, how)
+        reasons = await agent.until_faulty("GPU-2")
+        assert ("lost" if how == "lost" else "does not answer") in reasons["GPU-2"]
+        machine.report(0, 95)
+        await agent.until(lambda: {"GPU-0", "GPU-2"} <= agent.faulty().keys())
+        assert agent.faulty().keys() == {"GPU-0", "GPU-2"}
+        machine.recover(2)
+        await agent.until(lambda: "GPU-2" not in agent.faulty())
+
+
+async def test_without_a_driver_nothing_is_offered_and_with_it_all(machine: Machine, tmp_path: Path) -> None:
+    async with running(machine, tmp_path) as agent:
+        machine.report(3, 79)
+        await agent.until_faulty("GPU-3")
+        match machine:
+            case NvmlMachine(driver=driver):
+                driver.unload()
+            case ScenarioMachine(file=file):
+                file.unlink()
+        await agent.until(lambda: len(agent.faulty()) == 4)
+        match machine:
+            case NvmlMachine(driver=driver):
+                driver.load()
+            case ScenarioMachine():
+                machine.reboot()
+        await agent.until_faulty()
+
+
+async def test_an_error_is_shown_before_the_scan_that_follows_it(driver: Driver, tmp_path: Path) -> None:
+    async with running(NvmlMachine(driver), tmp_path, clock=StillClock()) as agent:
+        driver.rule(Rule("hang", "nvmlDeviceGetCount_v2"))
+        driver.xid(3, 95)
+        await agent.until_faulty("GPU-3")
+        await agent.until(lambda: len(agent.faulty()) == 4)
+
+
+async def test_a_damaged_memory_is_said_and_begun_anew(machine: Machine, tmp_path: Path) -> None:
+    async with running(machine, tmp_path) as agent:
+        machine.report(2, 81)
+        await agent.until_faulty("GPU-2")
+        await agent.until_kept("replace")
+    await agent.world.checkpoints.save(CHECKPOINT, b'{"version": 1}')
+    async with running(machine, tmp_path) as agent:
+        assert not agent.faulty()
+        assert agent.events.posted[0][0] == "DeviceHealthForgotten"
+
+
+# ---- what only NVML has ----
+
+
+async def test_an_error_that_names_a_mig_device_is_its_own(driver: Driver, tmp_path: Path) -> None:
+    migs = tuple(FakeMig("1g", start, gi=7 + start, uuid=f"MIG-{start}") for start in range(3))
+    driver.become(driver.state.with_gpu(replace(driver.state.gpu(1), mig_enabled=True, migs=migs)))
+    async with running(NvmlMachine(driver), tmp_path, ONLY_RESETS) as agent:
+        driver.event(1, 95, XID, gi=8, ci=0)
+        await agent.until_faulty("MIG-1")
+        driver.event(1, 48, XID)
+        await agent.until_faulty("GPU-1", "MIG-0", "MIG-1", "MIG-2")
+
+
+async def test_a_link_that_goes_down_is_the_devices_own(driver: Driver, tmp_path: Path) -> None:
+    async with running(NvmlMachine(driver), tmp_path) as agent:
+        await agent.until_kept('"GPU-2", 0, 18')
+        links = tuple(replace(link, active=(link.slot, link.link) != (2, 5)) for link in driver.state.links)
+        driver.become(replace(driver.state, links=links))
+        assert await agent.until_faulty("GPU-2") == {"GPU-2": "17 of 18 NVLinks are up; needs a reset"}
+
+
+async def test_an_event_that_is_no_xid_makes_it_look_at_once(driver: Driver, tmp_path: Path) -> None:
+    """A recovery action, a device that is unavailable, a poisoned memory: the readings say what it is."""
+    async with running(NvmlMachine(driver), tmp_path, clock=StillClock()) as agent:
+        gpu = driver.state.gpu(0)
+        asking = replace(gpu, facts={**gpu.facts, "recovery-action": 1})
+        event = FakeEvent(1, 0, 0, pynvml.nvmlEventTypeGpuRecoveryAction)
+        driver.become(replace(driver.state.with_gpu(asking), events=(event,)))
+        await agent.until_faulty("GPU-0")
+
+
+async def test_a_lost_device_is_noticed_by_itself(driver: Driver, tmp_path: Path) -> None:
+    async with running(NvmlMachine(driver), tmp_path, clock=StillClock()) as agent:
+        driver.lose(1)
+        await agent.until_faulty("GPU-1")
