@@ -1,7 +1,6 @@
 """What a container gets with its GPUs, seen from inside: real kubelet, real containerd, real runc.
 
-`passDeviceSpecs` is refused until the agent can name device nodes itself, so device nodes come by CDI alone;
-the specs are the test's, as long as the agent writes none.
+CDI specs are the test's, as long as the agent writes none.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import pytest
 from support.driver_root import LIBRARIES
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import until
-from support.installed_agent import DRIVER_ROOT, GPU, MAJOR, InstalledAgent, gpu_pod
+from support.installed_agent import CONTROL, DRIVER_ROOT, GPU, MAJOR, InstalledAgent, gpu_pod
 from support.nvml.library import SONAME
 from tonnage.model.names import CDI_GPU_KIND
 
@@ -26,7 +25,6 @@ FOLDER: Final = "/var/run/nvidia-container-devices"
 LIBRARY: Final = f"/usr/lib/{SONAME}"
 NO_DRIVER: Final = "No such device or address"
 DENIED: Final = "Operation not permitted"
-SHARED: Final = f"{GPU}.shared"
 _LOOK: Final = f"""
 env
 for node in /dev/nvidia* {FOLDER}/*; do [ -e $node ] && stat -c 'node %n %t %T' $node; done
@@ -150,6 +148,21 @@ def test_volume_mounts_name_the_gpu_by_a_file(cluster: GenuineCluster, agent: In
     assert one.visible == other.visible == FOLDER
     assert {*one.nodes, *other.nodes} == {f"{FOLDER}/{uuid}" for uuid in agent.uuids}
     assert [*one.nodes.values()] == [(1, 3)], "the node of /dev/null, which nobody can make by an environment"
+
+
+def test_device_specs_give_each_container_just_its_own_gpu(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    assert agent.configure(strategy("envvar", passDeviceSpecs=True)) == ""
+    start(cluster, gpu_pod("one"), gpu_pod("other"), gpu_pod("none", 0))
+    common = {f"/dev/{name}": number for name, number in CONTROL.items()}
+    one, other, none = (look(cluster, name) for name in ("one", "other", "none"))
+    for seen in (one, other):
+        own = agent.uuids.index(seen.visible)
+        assert seen.nodes == {f"/dev/nvidia{own}": (MAJOR, own), **common}
+        assert seen.opened == {own: NO_DRIVER, 1 - own: DENIED}
+    assert one.visible != other.visible
+    assert (none.nodes, set(none.opened.values())) == ({}, {DENIED})
 
 
 @pytest.mark.usefixtures("specs")

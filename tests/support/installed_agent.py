@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,13 @@ DRIVER_ROOT: Final = "/opt/nvidia/driver"
 GPU: Final = "nvidia.com/gpu"
 MAJOR: Final = 195
 """Of NVIDIA's device nodes. Nothing answers there: who may open one is told ENXIO, who may not EPERM."""
+CONTROL: Final[Mapping[str, tuple[int, int]]] = {
+    "nvidiactl": (MAJOR, 255),
+    "nvidia-modeset": (MAJOR, 254),
+    "nvidia-uvm": (510, 0),
+    "nvidia-uvm-tools": (510, 1),
+}
+"""Device nodes that every container with a GPU needs, by name."""
 TWO_GPUS: Final = DriverState((FakeGpu(0, "A100-40"), FakeGpu(1, "A100-40")))
 _STAY: Final = "trap exit TERM; sleep 2147483647 & wait"
 _PATIENCE: Final = "90s"
@@ -125,7 +132,7 @@ def installed_agent(
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as home:
         driver = Driver(root.at(DRIVER_ROOT), state)
         agent = InstalledAgent(cluster, Helm(helm, Path(home), cluster.kubeconfig), driver)
-        nodes = _make_device_nodes(root.at("/dev"), state)
+        nodes = _make_device_nodes((root.at("/dev"), driver.root / "dev"), state)
         try:
             agent.upgrade(version, values)
             until(lambda: cluster.allocatable(GPU) == len(state.gpus) and bool(agent.status()))
@@ -154,10 +161,15 @@ def gpu_pod(name: str, *counts: int, resource: str = GPU) -> Any:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _make_device_nodes(folder: Path, state: DriverState) -> list[Path]:
-    """As the driver makes them: one for each GPU and one for all."""
-    minors = {"nvidiactl": 255, **{f"nvidia{gpu.minor_number}": gpu.minor_number for gpu in state.gpus}}
-    for name, minor in minors.items():
-        os.mknod(folder / name, stat.S_IFCHR | 0o666, os.makedev(MAJOR, minor))
-        (folder / name).chmod(0o666)  # the mask of this process counts above
-    return [folder / name for name in minors]
+def _make_device_nodes(folders: Iterable[Path], state: DriverState) -> list[Path]:
+    """As the driver makes them: those of the GPUs and those for all; the paths."""
+    numbers = {f"nvidia{gpu.minor_number}": (MAJOR, gpu.minor_number) for gpu in state.gpus}
+    made = []
+    for folder in folders:
+        for name, number in {**numbers, **CONTROL}.items():
+            node = folder / name
+            node.unlink(missing_ok=True)
+            os.mknod(node, stat.S_IFCHR | 0o666, os.makedev(*number))
+            node.chmod(0o666)  # the mask of this process counts above
+            made.append(node)
+    return made
