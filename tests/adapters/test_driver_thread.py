@@ -81,5 +81,5 @@ async def test_work_that_nobody_waits_for_ends_at_its_next_step() -> None:
 async def test_what_a_call_raises_is_raised() -> None:
     thread = DriverThread("test", deadline_s=PATIENCE_S)
     with pytest.raises(KeyError, match="x"):
-        await thread.call("fails", lambda: {}["x"])
+        await thread.call("fails", lambda: dict[str, int]()["x"])
     thread.close()

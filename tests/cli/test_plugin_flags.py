@@ -12,6 +12,7 @@ from tonnage.agent.config import Reading
 from tonnage.cli.node import Told, command, told_by
 from tonnage.cli.plugin_flags import PLUGIN_FLAGS, Surroundings
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.health import FaultClass, HealthPolicy, Signal
 from tonnage.model.plugin_settings import CdiSettings, ExtraDevice, ImexSettings, MigStrategy
 from tonnage.model.sharing import DeviceIdStrategy, DeviceListStrategy, PluginConfig, SharedPolicy
 
@@ -49,6 +50,8 @@ EVERYTHING = {
     "--device-discovery-strategy": "nvml",
     "--imex-channel-ids": "0",
     "--imex-required": "true",
+    "--disable-health-checks": "79, xids",
+    "--enable-health-checks": "13",
 }
 DECIDED = PluginConfig(
     device_list=(DeviceListStrategy.ENVVAR, DeviceListStrategy.CDI_CRI),
@@ -62,6 +65,7 @@ DECIDED = PluginConfig(
     cdi=CdiSettings("nvidia.cdi.k8s.io/", "/usr/bin/nvidia-cdi-hook", ("disable-nvsandboxutils",), ("all",)),
     imex=ImexSettings((0,), required=True),
     mps_root="/run/nvidia/mps",
+    health=HealthPolicy(frozenset(Signal) - {Signal.XID}, {79: FaultClass.APPLICATION, 13: FaultClass.RESET}),
 )
 
 

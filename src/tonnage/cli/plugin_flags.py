@@ -244,6 +244,22 @@ PLUGIN_FLAGS: Final = (
         _boolean,
         "Give no device without them.",
     ),
+    PluginFlag(
+        ("--disable-health-checks",),
+        ("DP_DISABLE_HEALTHCHECKS",),
+        ("health", "disable"),
+        _words,
+        "Xids that never count; xids for every one, all for readings, too.",
+        "LIST",
+    ),
+    PluginFlag(
+        ("--enable-health-checks",),
+        ("DP_ENABLE_HEALTHCHECKS",),
+        ("health", "enable"),
+        _words,
+        "Xids that count all the same; all for every one.",
+        "LIST",
+    ),
 )
 
 

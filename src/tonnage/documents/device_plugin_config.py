@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Final
 
+from tonnage.documents.device_plugin_health import health_policy
 from tonnage.documents.device_plugin_rules import chosen_block, offered_name, problems_of
 from tonnage.documents.device_plugin_schema import (
     DevicePluginConfig,
@@ -17,8 +18,8 @@ from tonnage.documents.device_plugin_schema import (
     ReplicatedResource,
     ReplicatedResources,
     ResourcePattern,
-    seconds_of,
 )
+from tonnage.documents.durations import seconds_of
 from tonnage.documents.source import Located, Path, parse_yaml, unknown_fields, validate
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonValue
@@ -195,6 +196,7 @@ def _decided(document: DevicePluginConfig) -> PluginConfig:
         imex=ImexSettings(tuple(document.imex.channel_ids), document.imex.required),
         mps_root=flags.mps_root,
         features=_features(flags),
+        health=health_policy(document.health),
     )
 
 

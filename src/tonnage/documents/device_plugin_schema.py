@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
+from tonnage.documents.device_plugin_health import Health
+from tonnage.documents.durations import seconds_of
 from tonnage.documents.source import Document, FieldError
 from tonnage.model.names import parse_resource_name
 from tonnage.model.plugin_settings import DRIVER_ROOT_IN_CONTAINER, CdiSettings, FeatureSettings, MigStrategy
@@ -23,9 +25,6 @@ _LONGEST_PATH: Final = 1024
 _SELECTOR: Final = re.compile(r"[0-9]{1,4}(:[0-9]{1,3})?|GPU-[\w-]{1,95}|MIG-[\w-]{1,95}(/[0-9]{1,3}){0,2}")
 _PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?/([A-Za-z0-9][A-Za-z0-9._-]{0,25})?")
 _WORD: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_DURATION: Final = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
-_UNIT_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST_S: Final = 1e9
 _CDI: Final = CdiSettings()
 _FEATURES: Final = FeatureSettings()
 
@@ -48,30 +47,6 @@ def _folder(path: str) -> str:
     if not path.startswith("/") or len(path) > _LONGEST_PATH or ".." in parts or not path.isprintable():
         raise FieldError(f"no absolute path: {path[:60]!r}", remedy="write one that begins with /")
     return "/" + "/".join(part for part in parts if part not in ("", "."))
-
-
-def seconds_of(text: str | int | float) -> float | None:
-    """A duration as Go writes it (`1m30s`), a number of nanoseconds, or None for `infinite`.
-
-    >>> seconds_of("1m30s"), seconds_of(2_000_000_000), seconds_of("infinite")
-    (90.0, 2.0, None)
-
-    Raises:
-        ValueError: no duration above zero, or more than 30 years.
-    """
-    if text == "infinite":
-        return None
-    if isinstance(text, str):
-        bare = text.removeprefix("+")
-        parts = list(_DURATION.finditer(bare[:100]))
-        if "".join(part[0] for part in parts) != bare:
-            raise ValueError(f"no duration: {text[:60]!r}")
-        seconds = sum(float(part[1]) * _UNIT_S[part[3]] for part in parts)
-    else:
-        seconds = text * 1e-9
-    if not 0 < seconds < _LONGEST_S:
-        raise ValueError(f"no duration above zero: {str(text)[:60]}")
-    return seconds
 
 
 Name = Annotated[str, AfterValidator(_name)]
@@ -259,6 +234,7 @@ class DevicePluginConfig(Document):
     resources: Resources = Resources()
     sharing: Sharing = Sharing()
     imex: Imex = Imex()
+    health: Health = Health()
 
     @field_validator("version")
     @classmethod

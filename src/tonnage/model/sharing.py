@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tonnage.model.health import HealthPolicy
 from tonnage.model.names import ResourceName
 from tonnage.model.plugin_settings import (
     CdiSettings,
@@ -87,6 +88,7 @@ class PluginConfig:
     imex: ImexSettings = field(default_factory=ImexSettings)
     mps_root: str = ""
     features: FeatureSettings = field(default_factory=FeatureSettings)
+    health: HealthPolicy = field(default_factory=HealthPolicy)
     remarks: tuple[str, ...] = ()
 
 
