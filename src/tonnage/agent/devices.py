@@ -45,6 +45,7 @@ class NodeDevices:
         self._backend = backend
         self._on_change = on_change
         self._policy = policy
+        self._judged_by: HealthPolicy | None = None
         self._memory = DeviceMemory(world)
         self._state = HealthState()
         self._scanned = Inventory()
@@ -70,7 +71,7 @@ class NodeDevices:
     async def _tick(self) -> None:
         while True:
             await self._clock.sleep(_TICK_S)
-            if self._clock.monotonic() >= self._due:
+            if self._clock.monotonic() >= self._due or self._policy() != self._judged_by:
                 self._dirty.set()
 
     async def _listen(self) -> None:
@@ -101,6 +102,7 @@ class NodeDevices:
         else:
             self.error = ""
             self._scanned, policy, now = scanned, self._policy(), self._clock.monotonic()
+            self._judged_by = policy
             self._remember(looked(self._state, scanned, policy, now=now))
             self._due = now + next_look_s(self._state, policy, now=now)
             self._show(judged(scanned, self._state))
