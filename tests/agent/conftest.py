@@ -78,6 +78,11 @@ class Cluster:
         """The node's published status, empty if there is none."""
         return self.objects.get((NODE_GPU_STATUS.plural, "", node), {}).get("status") or {}
 
+    def conditions(self, node: str) -> dict[str, Any]:
+        """The node's conditions by type."""
+        status: Any = self.objects.get((NODE.plural, "", node), {}).get("status") or {}
+        return {condition["type"]: condition for condition in status.get("conditions", ())}
+
     async def until(self, condition: Callable[[], object]) -> None:
         """Return once the condition holds; it is looked at after every write."""
         async with asyncio.timeout(PATIENCE_S):
@@ -139,10 +144,16 @@ class Cluster:
         patch_type: PatchType = PatchType.MERGE,
         subresource: str = "",
     ) -> Any:
-        self._check()
-        assert patch_type is PatchType.MERGE
+        self._check(f"{kind.plural}/{subresource}")
         if (kind.plural, namespace or "", name) not in self.objects:
             raise ApiError(404, "NotFound", f'{kind.plural} "{name}" not found')
+        if patch_type is PatchType.STRATEGIC:
+            assert (kind, subresource, list(patch), list(patch["status"])) == (
+                *(NODE, "status"),
+                *(["status"], ["conditions"]),
+            )
+            fresh = {condition["type"]: condition for condition in patch["status"]["conditions"]}
+            patch = {"status": {"conditions": [*(self.conditions(name) | fresh).values()]}}
         self.put(kind, name, namespace or "", **patch)
         return None
 

@@ -101,6 +101,7 @@ async def _run(
     from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holders import Holders
+    from tonnage.agent.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
     from tonnage.agent.probes import Probes
     from tonnage.agent.status import StatusPublisher
 
@@ -109,8 +110,9 @@ async def _run(
     sockets = PluginFolder(kubelet / "device-plugins", Path(socket_file) if socket_file else None)
     kubelet_holds = KubeletFiles(kubelet)
 
-    def refresh() -> None:  # the plugin is made of the loops that call this
+    def refresh() -> None:  # what it tells is made of the loops that call this
         plugin.refresh()
+        conditions.look()
 
     devices = NodeDevices(world, backend, on_change=refresh)
     reading = Reading(options.config_map, options.config, options.overrides, options.lenient)
@@ -118,9 +120,16 @@ async def _run(
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
+    conditions = NodeConditions(
+        world,
+        {
+            HEALTHY: lambda: health_of(devices.inventory, devices.error),
+            CONFIGURED: lambda: applied(config.current),
+        },
+    )
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in (world.events, devices, config, holders, plugin, status):
+            for loop in (world.events, devices, config, holders, plugin, status, conditions):
                 group.create_task(loop.run())
             if listening is not None:
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)

@@ -1,25 +1,27 @@
-"""The condition `GPUsHealthy` of the agent's Node, for everybody who looks at nodes."""
+"""Conditions of the agent's Node, for everybody who looks at nodes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.ports import KubernetesApi, PatchType
-from tonnage.agent.devices import NodeDevices
+from tonnage.agent.config import ConfigInForce
 from tonnage.agent.world import World
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ApiError, ClusterError, HardwareError
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.kinds import NODE
 from tonnage.wire.timestamps import timestamp
 
 _LOG: Final = logging.getLogger(__name__)
-TYPE: Final = "GPUsHealthy"
-CHECKPOINT: Final = "node-condition"
+HEALTHY: Final = "GPUsHealthy"
+CONFIGURED: Final = "GPUConfigApplied"
+CHECKPOINT: Final = "node-conditions"
 _AGAIN_S: Final = 300.0
 _RETRY_S: Final = 5.0
 _REFUSED_S: Final = 600.0
@@ -36,10 +38,10 @@ class Finding:
     message: str
 
 
-def finding(inventory: Inventory | None, error: str) -> Finding:
-    """The condition as it follows from the devices.
+def health_of(inventory: Inventory | None, error: str) -> Finding:
+    """`GPUsHealthy` as it follows from the devices.
 
-    >>> finding(None, "").status
+    >>> health_of(None, "").status
     'Unknown'
     """
     if error:
@@ -62,27 +64,42 @@ def finding(inventory: Inventory | None, error: str) -> Finding:
     return Finding("False", reason, _cut("; ".join([head, *faulty, *parts])))
 
 
-class NodeCondition:
-    """Keeps the condition like the devices. An API server that refuses it is asked again now and then.
+def applied(current: ConfigInForce | None) -> Finding:
+    """`GPUConfigApplied`: which device-plugin configuration runs, and why not the one that was asked for.
 
-    When it last changed is on disk: the agent may not read its Node for that.
+    >>> applied(None).status
+    'Unknown'
+    """
+    if current is None:
+        return Finding("Unknown", "ConfigNotReadYet", "the configuration is being read")
+    if current.error:
+        return Finding("False", "ConfigRefused", _cut(f"{current.error}\nin force: {current.choice.source}"))
+    remarks = [f"overlooked: {remark}" for remark in current.config.remarks]
+    said = "\n".join([f"in force: {current.choice.source}", *remarks])
+    return Finding("True", "ConfigOverlooked" if remarks else "ConfigApplied", _cut(said))
+
+
+class NodeConditions:
+    """Keeps conditions like what they say, by type. An API server that refuses is asked again now and then.
+
+    When each last changed is on disk: the agent may not read its Node for that.
     """
 
-    def __init__(self, world: World, devices: NodeDevices) -> None:
+    def __init__(self, world: World, say: Mapping[str, Callable[[], Finding]]) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._checkpoints = world.checkpoints
-        self._devices = devices
+        self._say = say
         self._dirty = asyncio.Event()
-        self._since: tuple[str, str] = ("", "")
-        """The status that was written last, and since when it has been so."""
-        self._written: Finding | None = None
+        self._since: dict[str, tuple[str, str]] = {}
+        """The status of each that was written last, and since when it has been so."""
+        self._written: dict[str, Finding] = {}
         self._complaint = ""
         self._due = 0.0
 
     def look(self) -> None:
-        """The devices changed."""
+        """They may say something else now."""
         self._dirty.set()
 
     async def run(self) -> None:
@@ -95,11 +112,12 @@ class NodeCondition:
             while True:
                 await self._dirty.wait()
                 self._dirty.clear()
-                found = finding(self._devices.inventory, self._devices.error)
-                now = self._clock.monotonic()
-                changed = found != self._written and not self._complaint
-                if found.status != "Unknown" and (changed or now >= self._due):
-                    await self._write(self._api, found)
+                found = {kind: say() for kind, say in self._say.items()}
+                known = {kind: finding for kind, finding in found.items() if finding.status != "Unknown"}
+                again = self._clock.monotonic() >= self._due
+                changed = {kind for kind, finding in known.items() if self._written.get(kind) != finding}
+                if known and (again or (changed and not self._complaint)):
+                    await self._write(self._api, known)
                 await self._clock.sleep(_NOT_OFTENER_S)
 
     async def _tick(self) -> None:
@@ -108,18 +126,24 @@ class NodeCondition:
             if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 
-    async def _write(self, api: KubernetesApi, found: Finding) -> None:
+    async def _write(self, api: KubernetesApi, found: Mapping[str, Finding]) -> None:
         at = timestamp(self._clock.now())
-        since = self._since if self._since[0] == found.status else (found.status, at)
-        condition: JsonObject = {
-            "type": TYPE,
-            "status": found.status,
-            "reason": found.reason,
-            "message": found.message,
-            "lastHeartbeatTime": at,
-            "lastTransitionTime": since[1],
-        }
-        patch: JsonObject = {"status": {"conditions": [condition]}}
+        since = dict(self._since)
+        for kind, finding in found.items():
+            if kind not in since or since[kind][0] != finding.status:
+                since[kind] = (finding.status, at)
+        conditions: list[JsonValue] = [
+            {
+                "type": kind,
+                "status": finding.status,
+                "reason": finding.reason,
+                "message": finding.message,
+                "lastHeartbeatTime": at,
+                "lastTransitionTime": since[kind][1],
+            }
+            for kind, finding in found.items()
+        ]
+        patch: JsonObject = {"status": {"conditions": conditions}}
         try:
             await api.patch(NODE, self._node, patch, patch_type=PatchType.STRATEGIC, subresource="status")
         except ClusterError as error:
@@ -127,9 +151,9 @@ class NodeCondition:
             self._due = self._clock.monotonic() + (_REFUSED_S if refused else _RETRY_S)
             if str(error) != self._complaint:
                 self._complaint = str(error)
-                _LOG.warning("condition %s not written: node=%s error=%s", TYPE, self._node, error)
+                _LOG.warning("conditions not written: node=%s error=%s", self._node, error)
             return
-        self._written, self._complaint = found, ""
+        self._written, self._complaint = dict(found), ""
         self._due = self._clock.monotonic() + _AGAIN_S
         if since != self._since:
             self._since = since
@@ -139,16 +163,15 @@ class NodeCondition:
         try:
             await self._checkpoints.save(CHECKPOINT, json.dumps(self._since).encode())
         except HardwareError as error:
-            _LOG.warning("condition %s not kept on disk: node=%s error=%s", TYPE, self._node, error)
+            _LOG.warning("conditions not kept on disk: node=%s error=%s", self._node, error)
 
     async def _restore(self) -> None:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
-            if payload is not None:
-                status, since = json.loads(payload)
-                self._since = (str(status), str(since))
-        except (HardwareError, ValueError, TypeError) as error:
-            _LOG.warning("condition %s not known from before: node=%s error=%s", TYPE, self._node, error)
+            saved = json.loads(payload) if payload else {}
+            self._since = {str(kind): (str(status), str(at)) for kind, (status, at) in saved.items()}
+        except (HardwareError, ValueError, TypeError, AttributeError) as error:
+            _LOG.warning("conditions not known from before: node=%s error=%s", self._node, error)
 
 
 def _cut(text: str) -> str:
