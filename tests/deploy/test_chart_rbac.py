@@ -17,6 +17,7 @@ from support.rights import Right, granted, needed
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.platform import CONFIG_MAP_NAME, platform_objects
@@ -68,11 +69,17 @@ async def witness() -> AsyncIterator[Witness]:
             await api.patch(CONFIG_MAP, CONFIG_MAP_NAME, patch, namespace=NAMESPACE)
             await _until(agent, lambda before=before: _grew(api, before))  # type: ignore[misc]
         await _until(agent, lambda: _published(api))
+        await _until(agent, lambda: _conditioned(api))
         yield witness
     finally:
         agent.cancel()
         await asyncio.gather(agent, return_exceptions=True)
         shutil.rmtree(folder)
+
+
+async def _conditioned(api: KubernetesApi) -> bool:
+    node = await api.get(NODE, NODE_NAME)
+    return {HEALTHY, CONFIGURED} <= {condition.type for condition in node.status.conditions}
 
 
 async def _told(api: KubernetesApi) -> int:
