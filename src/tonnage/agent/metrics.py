@@ -12,8 +12,8 @@ from tonnage.model.names import ResourceName
 ALLOCATE_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 LOOPS: Final = ("devices", "holders", "plugin")
 """The loops that turn every few seconds whatever happens; the others wait for somebody to call."""
-_LATE_S: Final = 60.0
-"""No step of a loop takes half as long: calls of kubelet and of the driver end after 10 s at most."""
+LATE_S: Final = {"devices": 300.0, "holders": 60.0, "plugin": 60.0}
+"""No step takes half as long: calls of kubelet end after 10 s, a look at several GPUs that hang after 100."""
 
 
 class AgentMetrics:
@@ -44,7 +44,7 @@ class AgentMetrics:
     def late(self) -> dict[str, float]:
         """Seconds since their last turn of the loops that hang."""
         now = self._clock.monotonic()
-        return {loop: now - last for loop, last in self._turned.items() if now - last > _LATE_S}
+        return {loop: now - last for loop, last in self._turned.items() if now - last > LATE_S[loop]}
 
     def registered(self, resource: ResourceName) -> None:
         """kubelet took the resource's registration."""

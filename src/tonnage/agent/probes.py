@@ -42,16 +42,16 @@ class Probes:
     plugin: DevicePlugin
 
     def hanging(self) -> tuple[str, ...]:
-        """What does not move any more, a line each; a new process may help. Empty when all is well."""
+        """What does not move any more, a line each; a new process may help. Empty when all is well.
+
+        A driver that hangs is not among it: it would hang for the new process as well, and the old one may
+        not even end before the driver lets go of it.
+        """
         late = self.metrics.late().items()
-        lines = [f"{loop}: this loop has not turned for {seconds:.0f} s" for loop, seconds in late]
-        stuck = self.backend.stuck_s()
-        if stuck > _STUCK_S:
-            lines.append(f"driver: it has not answered for {stuck:.0f} s")
-        return tuple(lines)
+        return tuple(f"{loop}: this loop has not turned for {seconds:.0f} s" for loop, seconds in late)
 
     def missing(self) -> tuple[str, ...]:
-        """What must still come for kubelet to know the node's devices, a line each; empty when ready."""
+        """What keeps the node's devices from being known or used, a line each; empty when ready."""
         return tuple(_line(subject, why) for subject, why in self._missing())
 
     def facts(self, streams: Mapping[ResourceName, int]) -> Facts:
@@ -71,6 +71,8 @@ class Probes:
             yield "devices", self.devices.error
         elif inventory is None:
             yield "devices", "not read yet"
+        elif self.devices.error and (stuck := self.backend.stuck_s()) > _STUCK_S:
+            yield "driver", f"it has not answered for {stuck:.0f} s"
         if self.config.current is None:
             yield "configuration", "not known yet"
         if not self.holders.known:
