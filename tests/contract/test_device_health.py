@@ -27,7 +27,7 @@ from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.model.devices import Device, MigDevice
-from tonnage.model.health import HealthPolicy
+from tonnage.model.health import FaultClass, HealthPolicy
 
 PATIENCE_S = 60.0
 NEVER_S = 1e9
@@ -175,12 +175,15 @@ class Posted(NodeEvents):
 class Agent:
     """The loop that watches devices, with a disk that outlives it."""
 
-    def __init__(self, machine: Machine, disk: Path, policy: HealthPolicy, clock: Clock) -> None:
+    def __init__(self, machine: Machine, disk: Path, policy: HealthPolicy | None, clock: Clock) -> None:
+        self.policy = policy
         self.backend = machine.backend()
         self.events = Posted()
         self.changed = asyncio.Event()
         world = World("n", None, clock, FolderCheckpoints(disk), self.events, AgentMetrics(clock))
-        self.devices = NodeDevices(world, self.backend, on_change=self.changed.set, policy=lambda: policy)
+        self.devices = NodeDevices(
+            world, self.backend, on_change=self.changed.set, policy=lambda: self.policy
+        )
         self.world = world
 
     def faulty(self) -> dict[str, str]:
@@ -294,6 +297,31 @@ async def test_a_restart_of_the_agent_heals_nobody(
         await agent.until_kept(f'"{needs}"')
     async with running(machine, tmp_path, ONLY_RESETS) as agent:
         assert agent.faulty() == reasons
+
+
+async def test_what_a_site_heeds_is_not_forgotten_while_its_policy_is_not_known(
+    machine: Machine, tmp_path: Path
+) -> None:
+    heeded = replace(ONLY_RESETS, xids={13: FaultClass.RESET})
+    async with running(machine, tmp_path, heeded) as agent:
+        machine.report(2, 13)
+        await agent.until_faulty("GPU-2")
+        await agent.until_kept("xid-13")
+    agent = Agent(machine, tmp_path, None, FastClock())
+    task = asyncio.create_task(agent.devices.run())
+    async with asyncio.timeout(PATIENCE_S):
+        while agent.world.metrics.turns["devices"] < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert agent.devices.inventory is None, "nothing is known about what may be used"
+    agent.policy = heeded
+    agent.devices.refresh()
+    await agent.until_faulty("GPU-2")
+    agent.policy = ONLY_RESETS
+    agent.devices.refresh()
+    assert not agent.faulty(), "the site thought again"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await agent.backend.close()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ class NodeDevices:
     """Keeps `inventory` up to date; None until the first scan. `on_change` is called after it changed.
 
     An error that the driver reports counts at once, before the scan that follows it: that one may take long.
+    Nothing is judged before there is a `policy`: another one than the node's would forget faults.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class NodeDevices:
         backend: DeviceBackend,
         *,
         on_change: Callable[[], None],
-        policy: Callable[[], HealthPolicy] = HealthPolicy,
+        policy: Callable[[], HealthPolicy | None] = HealthPolicy,
     ) -> None:
         self._node = world.node
         self._clock = world.clock
@@ -48,7 +49,8 @@ class NodeDevices:
         self._judged_by: HealthPolicy | None = None
         self._memory = DeviceMemory(world)
         self._state = HealthState()
-        self._scanned = Inventory()
+        self._scanned: Inventory | None = None
+        """The last scan, if it succeeded."""
         self._dirty = asyncio.Event()
         self._due = 0.0
         self.error = ""
@@ -68,10 +70,15 @@ class NodeDevices:
                 self._dirty.clear()
                 await self._scan()
 
+    def refresh(self) -> None:
+        """The policy may be another one now."""
+        if self._policy() != self._judged_by:
+            self._judge()
+
     async def _tick(self) -> None:
         while True:
             await self._clock.sleep(_TICK_S)
-            if self._clock.monotonic() >= self._due or self._policy() != self._judged_by:
+            if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 
     async def _listen(self) -> None:
@@ -82,16 +89,18 @@ class NodeDevices:
 
     def _strike(self, event: RawEvent) -> None:
         _LOG.warning("device error: node=%s uuid=%s xid=%d", self._node, event.uuid, event.code)
-        now = self._clock.monotonic()
-        self._remember(struck(self._state, event, self._scanned, self._policy(), now=now))
-        if not self.error:
+        policy, now = self._policy() or HealthPolicy(), self._clock.monotonic()
+        known = self._scanned or self.inventory or Inventory()
+        self._remember(struck(self._state, event, known, policy, now=now))
+        if self.inventory is not None and self._scanned is not None:
             self._show(judged(self._scanned, self._state))
 
     async def _scan(self) -> None:
         self._metrics.turned("devices")
         try:
-            scanned = await self._backend.scan()
+            self._scanned = await self._backend.scan()
         except (HardwareError, ConfigError) as error:
+            self._scanned = None
             self._due = self._clock.monotonic() + _TICK_S
             if str(error) != self.error:
                 self.error = str(error)
@@ -101,11 +110,18 @@ class NodeDevices:
             self._show(unreadable(self.inventory or Inventory(), error.problems[0].what))
         else:
             self.error = ""
-            self._scanned, policy, now = scanned, self._policy(), self._clock.monotonic()
-            self._judged_by = policy
-            self._remember(looked(self._state, scanned, policy, now=now))
-            self._due = now + next_look_s(self._state, policy, now=now)
-            self._show(judged(scanned, self._state))
+            self._judge()
+
+    def _judge(self) -> None:
+        """Move on to the last scan."""
+        policy, now = self._policy(), self._clock.monotonic()
+        self._due = now + _TICK_S
+        if policy is None or self._scanned is None:
+            return
+        self._judged_by = policy
+        self._remember(looked(self._state, self._scanned, policy, now=now))
+        self._due = now + next_look_s(self._state, policy, now=now)
+        self._show(judged(self._scanned, self._state))
 
     def _remember(self, state: HealthState) -> None:
         self._state = state

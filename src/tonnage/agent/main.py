@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tonnage.agent.metrics import AgentMetrics
     from tonnage.agent.probes import Probes
     from tonnage.agent.world import World
+    from tonnage.model.health import HealthPolicy
 
 _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0
@@ -114,9 +115,16 @@ async def _run(
         plugin.refresh()
         conditions.look()
 
-    devices = NodeDevices(world, backend, on_change=refresh)
+    def configured() -> None:
+        devices.refresh()
+        refresh()
+
+    def policy() -> HealthPolicy | None:
+        return config.current.config.health if config.current else None
+
+    devices = NodeDevices(world, backend, on_change=refresh, policy=policy)
     reading = Reading(options.config_map, options.config, options.overrides, options.lenient)
-    config = NodeConfig(world, reading, on_change=refresh)
+    config = NodeConfig(world, reading, on_change=configured)
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
