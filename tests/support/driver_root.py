@@ -25,7 +25,7 @@ def make_driver_root(folder: Path, state: DriverState) -> Path:
     """`folder` filled with a driver's files; the state file lies beside the library, in `LIBRARIES`.
 
     Device nodes are those of /dev/null, so that they can be opened; without the right to make nodes they are
-    empty files. `sys` has what the kernel says about the GPUs' PCI addresses.
+    links to it. `sys` has what the kernel says about the GPUs' PCI addresses.
     """
     (folder / LIBRARIES).mkdir(parents=True, exist_ok=True)
     state.write(folder / LIBRARIES / STATE_FILE)
@@ -89,6 +89,12 @@ class Driver:
         self.become(self.state.with_gpu(gpu))
         _proc(self.root / "proc/driver", self.state)
 
+    def divide(self, slot: int, *migs: FakeMig, enabled: bool = True) -> None:
+        """Somebody makes these MIG devices out of the GPU, in the place of others; their nodes come along."""
+        self.become(self.state.with_gpu(replace(self.state.gpu(slot), mig_enabled=enabled, migs=migs)))
+        _devices(self.root / "dev", self.state)
+        _proc(self.root / "proc/driver", self.state)
+
     def pull(self, slot: int) -> None:
         """Take the GPU out of its slot."""
         address = _address(self.state.gpu(slot))
@@ -144,8 +150,9 @@ def _node(path: Path) -> None:
         path.read_bytes()  # a file system mounted `nodev` makes nodes and does not open them
     except PermissionError:
         path.unlink(missing_ok=True)
-        path.touch()
-    path.chmod(0o666)
+        path.symlink_to("/dev/null")
+    else:
+        path.chmod(0o666)
 
 
 def _devices(folder: Path, state: DriverState) -> None:
