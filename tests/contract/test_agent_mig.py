@@ -1,4 +1,4 @@
-"""MIG through the unmodified bindings over a pretended driver: what kubelet is told and given, and changes."""
+"""MIG through the unmodified bindings over a pretended driver: what kubelet is told and given."""
 
 from __future__ import annotations
 

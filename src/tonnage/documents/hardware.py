@@ -6,6 +6,7 @@ devices:
 - {uuid: GPU-6a1f, model: A100-40, numa: 0}
 - {uuid: GPU-77c2, model: A100-40, numa: 1, health: lost}
 - {uuid: GPU-01ab, model: A100-40, xids: [31, 48], rowRemap: pending, recoveryAction: gpu-reset}
+- {uuid: GPU-9c01, model: A100-40, mig: [3g.20gb, 1g.5gb, 1c.3g.20gb]}   # []: MIG enabled, nothing made
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tonnage.model.catalog.gpus import gpu_models
 
 MAX_DEVICES = 256
 MAX_XIDS = 256
+MAX_PARTS = 56
 
 RecoveryActionName = Literal[
     "none",
@@ -30,6 +32,9 @@ RecoveryActionName = Literal[
     "bus-reset",
     "system-reboot",
 ]
+MigProfile = Annotated[
+    str, Field(pattern=r"^([1-7]c\.)?[1-7]g\.[1-9][0-9]{0,2}gb([+-][a-z]{1,8}(\.[a-z]{1,8})?)?$")
+]
 RowRemap = Literal["none", "pending", "failed"]
 
 
@@ -37,7 +42,8 @@ class HardwareDevice(Document):
     """One device. `index` defaults to its place in the list; readings are those of an idle device.
 
     `xids` are the errors that it has reported, oldest first: what is added to them happens then. `health`
-    hung is a device whose driver calls do not come back.
+    hung is a device whose driver calls do not come back. `mig` are the profiles of its MIG devices; whether
+    they fit on it together is not checked. None: MIG is disabled.
     """
 
     uuid: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -52,6 +58,7 @@ class HardwareDevice(Document):
     nvlinks_down: Annotated[int, Field(ge=0, le=64)] = 0
     nvlink_errors: Annotated[int, Field(ge=0)] = 0
     numa: Annotated[int, Field(ge=0, lt=1024)] | None = None
+    mig: Annotated[tuple[MigProfile, ...], Field(max_length=MAX_PARTS)] | None = None
     memory_used_mib: Annotated[int, Field(ge=0)] = 0
     utilization_percent: Annotated[int, Field(ge=0, le=100)] = 0
     temperature_c: Annotated[int, Field(ge=0, le=150)] = 35
@@ -62,6 +69,13 @@ class HardwareDevice(Document):
         if model not in gpu_models():
             raise FieldError(f"unknown GPU model {model[:60]}", remedy=nearest(model, list(gpu_models())))
         return model
+
+    @model_validator(mode="after")
+    def _divisible(self) -> HardwareDevice:
+        if self.mig is not None and not gpu_models()[self.model].mig:
+            able = [key for key, model in gpu_models().items() if model.mig]
+            raise FieldError(f"{self.model} cannot be divided by MIG", remedy=f"one of {', '.join(able)} can")
+        return self
 
 
 class Hardware(Document):

@@ -139,6 +139,10 @@ class HardwareFile:
         """The driver reports an error of a device. One remembers 256."""
         self._change(index, lambda device: {"xids": (*device.xids, xid)})
 
+    def divide(self, index: int, *profiles: str) -> None:
+        """Somebody enables MIG on a device and makes these MIG devices of it, in the place of others."""
+        self._change(index, lambda _: {"mig": profiles})
+
     def exchange(self, index: int, device_uuid: str) -> None:
         """A technician puts another card of the same model into the slot."""
         fresh = {name: HardwareDevice.model_fields[name].default for name in _ILLS}

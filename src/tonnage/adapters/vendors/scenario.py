@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -10,12 +12,15 @@ from tonnage.adapters.ports import Clock
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.source import MAX_BYTES, parse_document
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample, Vitals
+from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind, Sample, Vitals
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.health import RecoveryAction
 from tonnage.model.links import NVSWITCH, Link
 
 _POLL_S: Final = 0.2
+_PROFILE: Final = re.compile(r"([1-7])g\.([0-9]+)gb")
+_UUIDS: Final = uuid.UUID("3f2b7a52-5d3c-5a0e-9a27-0c1d4f9e8b60")
+"""Namespace of made-up uuids of MIG devices: the same file always has the same."""
 _REASONS: Final = {"healthy": "", "unhealthy": "unhealthy", "lost": "GPU is lost", "hung": "does not answer"}
 
 
@@ -124,6 +129,26 @@ def _device(entry: HardwareDevice, index: int) -> Device:
         numa_node=entry.numa,
         healthy=entry.health == "healthy",
         reason=reason if entry.health != "healthy" else "",
+        mig_enabled=entry.mig is not None if model.mig else None,
+        migs=tuple(_part(entry, place, profile) for place, profile in enumerate(entry.mig or ())),
+    )
+
+
+def _part(entry: HardwareDevice, place: int, profile: str) -> MigDevice:
+    """Each in a GPU instance of its own; its memory is what its name says."""
+    slices, gib = _PROFILE.findall(profile)[0]
+    own = uuid.uuid5(_UUIDS, f"{entry.uuid}/{place}/{profile}")
+    return MigDevice(
+        f"MIG-{own}",
+        place,
+        profile,
+        gpu_instance=place,
+        compute_instance=0,
+        memory_mib=int(gib) << 10,
+        gpu_slices=int(slices),
+        compute_slices=int(profile[0]),
+        healthy=entry.health == "healthy",
+        reason="" if entry.health == "healthy" else entry.reason or _REASONS[entry.health],
     )
 
 

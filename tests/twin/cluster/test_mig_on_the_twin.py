@@ -1,0 +1,97 @@
+"""MIG devices of pretended GPUs, from the node's hardware to pods: strategies change under running pods."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from support.fleet import Fleet
+from tonnage.adapters.clock import SystemClock
+from tonnage.cli.programs import node_programs
+from tonnage.documents.scenario import parse_scenario
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.cluster import Cluster
+from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
+
+GPU, SMALL, LARGE = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
+SCENARIO = """
+name: divided
+groups: [{name: a100, nodes: 1, gpu: {model: A100-40, count: 3}}]
+configs:
+  default: {version: v1, flags: {migStrategy: mixed}}
+  single: {version: v1, flags: {migStrategy: single}}
+  none: {version: v1}
+  shared:
+    version: v1
+    flags: {migStrategy: mixed}
+    sharing:
+      timeSlicing: {renameByDefault: true, resources: [{name: mig-1g.5gb, replicas: 3, devices: ['1:0']}]}
+"""
+
+
+@pytest.fixture
+async def fleet() -> AsyncIterator[Fleet]:
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    scenario = parse_scenario(SCENARIO, source="divided.yaml")
+    cluster = Cluster(scenario, SystemClock(), programs=node_programs(), runtime_dir=folder)
+    try:
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(kubeconfig_text(await cluster.serve()))
+        await cluster.populate(kubeconfig)
+        fleet = Fleet(cluster, kubeconfig)
+        await fleet.until(lambda: _is_there(fleet))
+        yield fleet
+    finally:
+        await cluster.stop()
+        shutil.rmtree(folder)
+
+
+async def _is_there(fleet: Fleet) -> bool:
+    return bool((await fleet.api.list(NODE)).items)
+
+
+async def offers(fleet: Fleet, **expected: int) -> None:
+    """Return once the node offers this many of each: `whole`, `small`, `large`, `shared`."""
+    names = {"whole": GPU, "small": SMALL, "large": LARGE, "shared": f"{SMALL}.shared"}
+
+    async def so() -> bool:
+        found = {word: await fleet.allocatable(name, "a100-0") for word, name in names.items()}
+        return {word: max(count, 0) for word, count in found.items()} == dict.fromkeys(names, 0) | expected
+
+    await fleet.until(so)
+
+
+async def choose(fleet: Fleet, key: str) -> None:
+    labels: JsonObject = {"nvidia.com/device-plugin.config": key}
+    await fleet.api.patch(NODE, "a100-0", {"metadata": {"labels": labels}})
+
+
+async def test_a_fleet_is_divided_and_its_strategy_changed_under_running_pods(fleet: Fleet) -> None:
+    hardware = fleet.cluster.nodes["a100-0"].hardware
+    await offers(fleet, whole=3)
+    hardware.divide(1, "1g.5gb", "1g.5gb", "3g.20gb")
+    await offers(fleet, whole=2, small=2, large=1)
+    await fleet.run_pod("part", SMALL)
+    await fleet.until_phase("part", "Running")
+
+    await choose(fleet, "single")  # most of its devices are whole ones
+    await offers(fleet, whole=2)
+    hardware.divide(2, "3g.20gb", "3g.20gb")
+    hardware.divide(0, "3g.20gb")
+    await offers(fleet, whole=3)
+    problems = (await fleet.api.get(NODE_GPU_STATUS, "a100-0")).status["problems"]
+    assert any("device 1 " in problem and "more than one MIG device type" in problem for problem in problems)
+
+    await choose(fleet, "none")  # each of them whole, but for the one of which a part is held
+    await offers(fleet, whole=2)
+    await choose(fleet, "shared")  # the part that is held is not shared as well
+    await offers(fleet, small=1, large=4)
+    await fleet.kubectl("delete", "pod", "part", "--now")
+    await offers(fleet, small=1, large=4, shared=3)
+    await choose(fleet, "none")
+    await offers(fleet, whole=3)
