@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import agent, cluster, command_line, genuine, preferred_allocation
+from benchmarks import agent, cluster, command_line, genuine, health, preferred_allocation
 from benchmarks.table import print_figures
 
 ROUNDS = 5
@@ -21,6 +21,7 @@ def main() -> int:
             "up": cluster.measure,
             "genuine": genuine.measure,
             "agent": agent.measure,
+            "health": health.measure,
             "preferred": preferred_allocation.measure,
         },
         sys.argv[1:],

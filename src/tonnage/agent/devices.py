@@ -162,6 +162,7 @@ class DeviceMemory:
         self._epoch = world.clock.now().timestamp() - world.clock.monotonic()
         self._state = HealthState()
         self._saved = b""
+        self._complaint = ""
         self._news = asyncio.Event()
 
     async def restored(self) -> HealthState:
@@ -181,24 +182,31 @@ class DeviceMemory:
         self._news.set()
 
     async def run(self) -> None:
-        """Write what is new until cancelled. A disk that refuses is tried again."""
-        complaint = ""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            payload = json.dumps(remembered(self._state, epoch=self._epoch)).encode()
-            if payload == self._saved:
-                continue
-            try:
-                await self._checkpoints.save(CHECKPOINT, payload)
-            except HardwareError as error:
-                if str(error) != complaint:
-                    complaint = str(error)
-                    _LOG.warning("device health not kept on disk: node=%s error=%s", self._node, error)
-                self._news.set()
-                await self._clock.sleep(_SAVE_AGAIN_S)
-            else:
-                self._saved, complaint = payload, ""
+        """Write what is new until cancelled, then what is left. A disk that refuses is tried again."""
+        try:
+            while True:
+                await self._news.wait()
+                if not await self._save():
+                    await self._clock.sleep(_SAVE_AGAIN_S)
+        finally:
+            await self._save()  # also what was being saved when it was cancelled
+
+    async def _save(self) -> bool:
+        """Whether the state is on disk."""
+        self._news.clear()
+        payload = json.dumps(remembered(self._state, epoch=self._epoch)).encode()
+        if payload == self._saved:
+            return True
+        try:
+            await self._checkpoints.save(CHECKPOINT, payload)
+        except HardwareError as error:
+            self._news.set()
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                _LOG.warning("device health not kept on disk: node=%s error=%s", self._node, error)
+            return False
+        self._saved, self._complaint = payload, ""
+        return True
 
 
 def _reasons(inventory: Inventory) -> dict[str, str]:
