@@ -47,6 +47,20 @@ def test_the_runtime_is_asked_for_the_driver(helm4: Helm) -> None:
     assert "runtimeClassName" not in helm4.rendered().pod
 
 
+@pytest.mark.parametrize("strategy", ["single", "mixed"])
+def test_mig_devices_are_shown_to_who_may_administer_alone(helm4: Helm, strategy: str) -> None:
+    container = helm4.rendered(f"migStrategy: {strategy}").container
+    assert container["securityContext"] == {
+        "privileged": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]},
+    }
+    assert _env(container)["NVIDIA_MIG_MONITOR_DEVICES"] == "all"
+    assert (
+        helm4.rendered("migStrategy: none").container["securityContext"]["allowPrivilegeEscalation"] is False
+    )
+
+
 KUBELET = "/var/lib/kubelet"
 MOUNTS = {
     "by default": (

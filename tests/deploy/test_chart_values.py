@@ -10,6 +10,9 @@ import yaml
 from scripts.generate_chart_reference import main as generate_reference
 from scripts.generate_chart_reference import refused
 from support.helm import CHART, RELEASE, Helm
+from tonnage.cli.node import command, told_by
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.plugin_settings import ImexSettings
 
 REFUSED = {
     "a mistyped key": ("nodeSelectr: {a: b}", "nodeSelectr", "not allowed"),
@@ -42,6 +45,9 @@ REFUSED = {
         "/extraEnv/0/name",
         "failed",
     ),
+    "an unknown list": ("deviceListStrategy: env", "/deviceListStrategy", "'envvar', 'volume-mounts'"),
+    "an unknown MIG strategy": ("migStrategy: all", "/migStrategy", "'none', 'single', 'mixed'"),
+    "a channel that none has": ("imex: {channelIDs: [1]}", "/imex/channelIDs/0", "must be 0"),
     "rules for nobody": ("networkPolicy: {metricsFrom: [{}]}", "/networkPolicy/metricsFrom/0", "min"),
 }  # fmt: skip
 FITS_NOT = {
@@ -118,10 +124,15 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
     )
     values = {
         "config": {"map": {"default": config}, "name": "", "default": ""},
-        "compatWithCPUManager": None,
-        "migStrategy": None,
+        "compatWithCPUManager": True,
+        "migStrategy": "none",
         "failOnInitError": None,
-        "deviceListStrategy": None,
+        "deviceListStrategy": ["envvar", "cdi-cri"],
+        "deviceIDStrategy": "index",
+        "nvidiaDevRoot": "/run/dev",
+        "gdrcopyEnabled": False,
+        "gdsEnabled": True,
+        "imex": {"channelIDs": [0], "required": False},
         "nvidiaDriverRoot": "/",
         "runtimeClassName": "nvidia",
         "image": {"pullPolicy": "IfNotPresent"},
@@ -134,8 +145,26 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
     rendered = helm.rendered(yaml.safe_dump(values))
     assert rendered.one("ConfigMap")["data"] == {"default": config}
     assert rendered.pod["runtimeClassName"] == "nvidia"
-    assert "--driver-root=/" in rendered.container["args"]
-    assert "--driver-root-ctr-path=/driver-root" in rendered.container["args"]
+    assert rendered.container["args"][2:] == [
+        "--driver-root=/",
+        "--driver-root-ctr-path=/driver-root",
+        "--mig-strategy=none",
+        "--device-list-strategy=envvar,cdi-cri",
+        "--device-id-strategy=index",
+        "--pass-device-specs=true",
+        "--dev-root=/run/dev",
+        "--gdrcopy-enabled=false",
+        "--gds-enabled=true",
+        "--imex-channel-ids=0",
+        "--imex-required=false",
+    ]
+    told = told_by(command.make_context("node", ["--node-name=a", *rendered.container["args"]]))
+    decided = parse_device_plugin_config(config, source="f", overrides=told["overrides"])
+    assert (decided.pass_device_specs, decided.dev_root, decided.imex) == (
+        True,
+        "/run/dev",
+        ImexSettings((0,)),
+    )
 
 
 def test_the_page_of_values_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,3 +52,30 @@ default
 {{ keys $map | first }}
 {{- end -}}
 {{- end }}
+
+{{- /* NVIDIA's values as flags, a line each; what is not set says nothing. */ -}}
+{{- define "tonnage.pluginFlags" -}}
+{{- $lists := .Values.deviceListStrategy -}}
+{{- $imex := .Values.imex | default dict -}}
+{{- range list
+  (list "mig-strategy" .Values.migStrategy)
+  (list "device-list-strategy" (kindIs "slice" $lists | ternary (join "," $lists) $lists))
+  (list "device-id-strategy" .Values.deviceIDStrategy)
+  (list "pass-device-specs" .Values.compatWithCPUManager)
+  (list "dev-root" (.Values.nvidiaDevRoot | default nil))
+  (list "gdrcopy-enabled" .Values.gdrcopyEnabled)
+  (list "gds-enabled" .Values.gdsEnabled)
+  (list "mofed-enabled" .Values.mofedEnabled)
+  (list "imex-channel-ids" (hasKey $imex "channelIDs" | ternary (join "," $imex.channelIDs) nil))
+  (list "imex-required" (hasKey $imex "required" | ternary $imex.required nil))
+-}}
+{{- if not (kindIs "invalid" (last .)) }}
+- {{ printf "--%s=%v" (first .) (last .) | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether MIG devices are asked for; empty when not. */ -}}
+{{- define "tonnage.divides" -}}
+{{- if has .Values.migStrategy (list "single" "mixed") }}yes{{ end -}}
+{{- end }}

@@ -1,0 +1,53 @@
+"""The page on the device-plugin configuration has every field, and its defaults are the reader's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from tonnage.documents.device_plugin_schema import DevicePluginConfig, Flags, PluginFlags
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/device-plugin-config.md").read_text(
+    encoding="utf-8"
+)
+ELSEWHERE = {"health"}
+"""Sections with a page of their own."""
+
+
+def fields(model: type[BaseModel]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield field.alias or name
+        inner = [part for part in (field.annotation, *getattr(field.annotation, "__args__", ())) if part]
+        for part in inner:
+            if isinstance(part, type) and issubclass(part, BaseModel) and field.alias not in ELSEWHERE:
+                yield from fields(part)
+            for item in getattr(part, "__args__", ()):
+                if isinstance(item, type) and issubclass(item, BaseModel):
+                    yield from fields(item)
+
+
+def test_every_field_is_named() -> None:
+    words = set(re.findall(r"\w+", PAGE))
+    named = set(fields(DevicePluginConfig))
+    assert {"replicas", "pattern", "channelIDs", "sleepInterval"} <= named
+    assert named - words == set()
+
+
+def test_defaults_are_what_is_read() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .* \| `([^`|]+)` \| ", PAGE, re.MULTILINE)
+    told = {name: value for name, value in rows if name != "nvidiaDevRoot"}
+    read = {**_defaults(Flags), **_defaults(PluginFlags)}
+    assert len(told) > 8
+    assert told == {name: read[name] for name in told}
+
+
+def _defaults(model: type[BaseModel]) -> dict[str, str]:
+    return {
+        field.alias or name: str(field.default).lower()
+        if isinstance(field.default, bool)
+        else str(field.default)
+        for name, field in model.model_fields.items()
+    }
