@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_WAIT_MS: Final = 500
+_WAIT_MS: Final = 1000
 _RETRY_S: Final = 5.0
 _DISPLAY: Final = ("DGX Display", "NVIDIA DGX Display")
 _LINKS_PATIENCE_S: Final = 0.1

@@ -24,7 +24,7 @@ from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.model.devices import RawEvent, Sample
 
 _PR_SET_PDEATHSIG: Final = 1
-_WAIT_MS: Final = 500
+_WAIT_MS: Final = 1000
 _PAUSE_S: Final = 5.0
 
 
