@@ -68,6 +68,11 @@ def test_a_config_becomes_the_text_of_a_config_map_key() -> None:
             id="an unknown model names the nearest",
         ),
         pytest.param(
+            GOOD.replace("model: T4", "model: T4, mig: [1g.5gb]"),
+            "s.yaml:6:22 groups[0].gpu.mig: T4 cannot be divided by MIG | one of A100-40",
+            id="a card that MIG does not divide",
+        ),
+        pytest.param(
             GOOD.replace("config: shared", "config: shard"),
             "groups[0].config: no config named shard | did you mean shared?",
             id="an unknown config names the nearest",

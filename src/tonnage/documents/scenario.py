@@ -24,6 +24,7 @@ import yaml
 from pydantic import AfterValidator, Field, JsonValue
 
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.hardware import MAX_PARTS, MigProfile
 from tonnage.documents.source import (
     Document,
     FieldError,
@@ -110,10 +111,11 @@ Name = Annotated[str, Field(pattern=_DNS_LABEL)]
 
 
 class Gpu(Document):
-    """The cards of a node: `model` is a name of the catalogue."""
+    """The cards of a node: `model` is a name of the catalogue, `mig` are the MIG devices of each card."""
 
     model: str
     count: Annotated[int, Field(ge=1, le=MAX_GPUS_PER_NODE)] = 1
+    mig: Annotated[tuple[MigProfile, ...], Field(max_length=MAX_PARTS)] | None = None
 
 
 class NodeGroup(Document):
@@ -263,6 +265,10 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
                 document.where((*at, "gpu", "model")),
                 remedy=nearest(group.gpu.model, sorted(gpu_models())),
             )
+        elif group.gpu and group.gpu.mig is not None and not gpu_models()[group.gpu.model].mig:
+            able = ", ".join(key for key, model in gpu_models().items() if model.mig)
+            what = f"{group.gpu.model} cannot be divided by MIG"
+            yield Problem(what, document.where((*at, "gpu", "mig")), remedy=f"one of {able} can")
         if group.config is not None and group.config not in scenario.configs:
             yield Problem(
                 f"no config named {group.config[:63]}",

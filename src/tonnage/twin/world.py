@@ -58,6 +58,7 @@ def hardware_of(group: NodeGroup, node: str) -> Hardware:
                 uuid=f"GPU-{uuid.uuid5(_UUIDS, f'{node}/{index}')}",
                 model=group.gpu.model,
                 numa=index * group.numa // count,
+                mig=group.gpu.mig,
             )
             for index in range(count)
         )

@@ -21,7 +21,9 @@ from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
 GPU, SMALL, LARGE = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
 SCENARIO = """
 name: divided
-groups: [{name: a100, nodes: 1, gpu: {model: A100-40, count: 3}}]
+groups:
+- {name: a100, nodes: 1, gpu: {model: A100-40, count: 3}}
+- {name: ready, nodes: 1, gpu: {model: A100-40, count: 2, mig: [3g.20gb, 1g.5gb, 1c.3g.20gb]}}
 configs:
   default: {version: v1, flags: {migStrategy: mixed}}
   single: {version: v1, flags: {migStrategy: single}}
@@ -52,7 +54,7 @@ async def fleet() -> AsyncIterator[Fleet]:
 
 
 async def _is_there(fleet: Fleet) -> bool:
-    return bool((await fleet.api.list(NODE)).items)
+    return len((await fleet.api.list(NODE)).items) == 2
 
 
 async def offers(fleet: Fleet, **expected: int) -> None:
@@ -69,6 +71,14 @@ async def offers(fleet: Fleet, **expected: int) -> None:
 async def choose(fleet: Fleet, key: str) -> None:
     labels: JsonObject = {"nvidia.com/device-plugin.config": key}
     await fleet.api.patch(NODE, "a100-0", {"metadata": {"labels": labels}})
+
+
+async def test_cards_that_a_scenario_divides_are_offered_in_parts(fleet: Fleet) -> None:
+    async def so() -> bool:
+        names = (GPU, SMALL, LARGE, "nvidia.com/mig-1c.3g.20gb")
+        return [await fleet.allocatable(name, "ready-0") for name in names] == [-1, 2, 2, 2]
+
+    await fleet.until(so)
 
 
 async def test_a_fleet_is_divided_and_its_strategy_changed_under_running_pods(fleet: Fleet) -> None:
