@@ -186,6 +186,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:
     code = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from tonnage.cli import main
 main.COMMANDS["status"] = ("interrupted", "x")
 import sys, types, click
