@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from benchmarks.kubernetes import engines, faults, idle, node
+from benchmarks.kubernetes import engines, faults, health, idle, node
 from benchmarks.table import print_figures
 from support.images import prepare_images
 from support.own_network import enter_own_network
@@ -21,6 +21,7 @@ def main() -> int:
         {
             "pods": node.measure,
             "faults": faults.measure,
+            "health": health.measure,
             "idle": idle.measure,
             "engines": engines.measure,
         },
