@@ -21,6 +21,8 @@ from tonnage.model.health import HealthPolicy
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-health"
 _TICK_S: Final = 1.0
+_PAUSE_S: Final = 0.1
+"""After each scan and each write: errors may come in floods. They are shown without either."""
 _SAVE_AGAIN_S: Final = 5.0
 
 
@@ -69,6 +71,7 @@ class NodeDevices:
                 await self._dirty.wait()
                 self._dirty.clear()
                 await self._scan()
+                await self._clock.sleep(_PAUSE_S)
 
     def refresh(self) -> None:
         """The policy may be another one now."""
@@ -186,8 +189,7 @@ class DeviceMemory:
         try:
             while True:
                 await self._news.wait()
-                if not await self._save():
-                    await self._clock.sleep(_SAVE_AGAIN_S)
+                await self._clock.sleep(_PAUSE_S if await self._save() else _SAVE_AGAIN_S)
         finally:
             await self._save()  # also what was being saved when it was cancelled
 

@@ -167,7 +167,7 @@ class Helpers:
             raise HardwareError(Problem("the driver does not answer", why=why, remedy=remedy))
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=PIPE, stdout=PIPE, limit=_LONGEST_LINE
+                *self._command, stdin=PIPE, stdout=PIPE, limit=_LONGEST_LINE, start_new_session=True
             )
         except OSError as error:
             raise HardwareError(Problem("no process can be started to read NVML", why=str(error))) from None
