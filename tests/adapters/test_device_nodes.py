@@ -146,6 +146,29 @@ async def test_a_change_of_nodes_is_an_event_once_and_the_backend_s_own_pass(tmp
     assert backend.ended
 
 
+async def test_a_kernel_that_does_not_answer_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tonnage.adapters.device_nodes._DEADLINE_S", 0.05)
+    node(tmp_path / "dev/nvidia0")
+    beside = NodesBeside(Backend(), Ticks(), root=tmp_path)  # type: ignore[arg-type]
+    before = (await beside.scan()).nodes
+    assert before.own == {"/dev/nvidia0"}
+    folder = tmp_path / "proc/driver/nvidia-caps"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "mig-minors")  # who opens it waits for a writer
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await beside.scan()).nodes == before
+        assert (await beside.scan()).nodes == before
+        (folder / "mig-minors").rename(folder / "waited-for")
+        minors(tmp_path, "gpu0/gi1/access 12\n")
+        with (folder / "waited-for").open("wb"):
+            pass
+        while (await beside.scan()).nodes == before:
+            pass
+    await beside.close()
+
+
 async def test_everything_else_is_the_backend_s(tmp_path: Path) -> None:
     backend = Backend()
     beside = NodesBeside(backend, Ticks(), root=tmp_path)  # type: ignore[arg-type]

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.ports import Clock, DeviceBackend
+from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
 from tonnage.model.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample
 
 _MINORS: Final = "proc/driver/nvidia-caps/mig-minors"
+_FOLDERS: Final = ("/dev", CAPABILITY_FOLDER, IMEX_FOLDER)
 _POLL_S: Final = 1.0
+_DEADLINE_S: Final = 5.0
 _MOST: Final = 4096
 _LONGEST: Final = 1 << 20
 
@@ -32,7 +36,8 @@ def read_device_nodes(root: Path, driver_root: Path | None = None) -> DeviceNode
 class NodesBeside:
     """A DeviceBackend over another one: an inventory has the nodes, and a change of them is an event.
 
-    The kernel tells nobody that MIG devices were made, but it numbers their capabilities at once.
+    The kernel tells nobody that MIG devices were made, but it numbers their capabilities at once. A kernel
+    module that does not answer holds up nobody: what was read last counts then.
     """
 
     def __init__(
@@ -42,10 +47,16 @@ class NodesBeside:
         self._clock = clock
         self._root = root
         self._driver_root = driver_root
+        self._thread = DriverThread("device-nodes", deadline_s=_DEADLINE_S)
+        self._known = DeviceNodes()
+        self._stamp = ""
         self._seen: DeviceNodes | None = None
+        """What an inventory has shown, or an event told of."""
 
     async def scan(self) -> Inventory:
-        nodes = await self._read()
+        with suppress(OverdueError):
+            await self._thread.call("read device nodes", self._read)
+        nodes = self._known
         inventory = await self._backend.scan()
         self._seen = nodes
         return replace(inventory, nodes=nodes)
@@ -79,24 +90,47 @@ class NodesBeside:
         return self._backend.stuck_s()
 
     async def close(self) -> None:
+        self._thread.close()
         await self._backend.close()
 
     async def _changed(self) -> None:
-        """Return once the nodes are others than at the last scan, or when a change was told."""
+        """Return once the nodes are others than at the last scan, or than when a change was told."""
         while True:
             await self._clock.sleep(_POLL_S)
-            nodes = await self._read()
-            if self._seen is not None and nodes != self._seen:
-                self._seen = nodes
+            with suppress(OverdueError):
+                await self._thread.call("look at device nodes", self._look)
+            if self._seen is not None and self._known != self._seen:
+                self._seen = self._known
                 return
 
-    async def _read(self) -> DeviceNodes:
-        return await asyncio.to_thread(read_device_nodes, self._root, self._driver_root)
+    def _look(self) -> None:
+        """Read them if a look from outside says that something is new."""
+        roots = (self._root,) if self._driver_root is None else (self._root, self._driver_root)
+        stamp = _stamp(self._root, roots)
+        if stamp != self._stamp:
+            self._read()
+            self._stamp = stamp
+
+    def _read(self) -> None:
+        self._known = read_device_nodes(self._root, self._driver_root)
+
+
+def _stamp(root: Path, roots: Iterable[Path]) -> str:
+    """When the folders of nodes changed, and the numbers of capabilities: they have no times of their own."""
+    folders = (each / folder[1:] for each in roots for folder in _FOLDERS)
+    return repr([*map(_changed_at, folders), _minors(root)])
+
+
+def _changed_at(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _nodes(root: Path) -> Iterator[str]:
     """Character devices of the driver below `root`, as `/dev/…`; a link to one is one."""
-    for folder in ("/dev", CAPABILITY_FOLDER, IMEX_FOLDER):
+    for folder in _FOLDERS:
         names = sorted(_names(root / folder[1:]))
         wanted = (name for name in names if folder != "/dev" or name.startswith("nvidia"))
         yield from (f"{folder}/{name}" for name in wanted if _is_device(root / folder[1:] / name))
@@ -118,12 +152,15 @@ def _is_device(path: Path) -> bool:
         return False
 
 
-def _capabilities(root: Path) -> Mapping[str, int]:
-    """Minor numbers by name, as lines like `gpu0/gi1/access 12` say."""
+def _minors(root: Path) -> str:
     try:
         with (root / _MINORS).open("rb") as file:
-            text = file.read(_LONGEST).decode("ascii", "replace")
+            return file.read(_LONGEST).decode("ascii", "replace")
     except OSError:
-        return {}
-    rows = (line.split() for line in text.splitlines())
+        return ""
+
+
+def _capabilities(root: Path) -> Mapping[str, int]:
+    """Minor numbers by name, as lines like `gpu0/gi1/access 12` say."""
+    rows = (line.split() for line in _minors(root).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal() and len(row[1]) < 10}
