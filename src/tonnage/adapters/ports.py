@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from tonnage.model.devices import Inventory, RawEvent, Sample
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.machine import Machine
 from tonnage.model.names import ResourceName
 from tonnage.model.sharing import Advertisement, Hold, Injection, Refusal
 from tonnage.wire.kinds import Kind
@@ -277,3 +278,22 @@ class Checkpoints(Protocol):
 
 
 Labels = Mapping[str, str]
+
+
+class MachineFacts(Protocol):
+    """What the node's kernel and firmware say of the machine."""
+
+    async def read(self, machine_type_file: str) -> Machine:
+        """The machine now, its product out of that file. What cannot be read is left empty."""
+        ...
+
+
+class LabelSink(Protocol):
+    """Where labels are published for the node."""
+
+    async def show(self, labels: Labels) -> None:
+        """Publish these, and no more what was published before. It may be asked for what is so already.
+
+        Raises ClusterError, HardwareError.
+        """
+        ...

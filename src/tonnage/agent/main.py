@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
-from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi
+from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
 from tonnage.model.errors import ConfigError, Problem, TonnageError
 from tonnage.model.names import ResourceName, is_subdomain
-from tonnage.model.plugin_settings import Override
+from tonnage.model.plugin_settings import FeatureSettings, LabelPlace, Override
 
 if TYPE_CHECKING:
     from tonnage.adapters.http.server import ProbeServer
@@ -42,7 +42,8 @@ class AgentOptions:
     label nor ConfigMap names a configuration. `driver_root` is where the driver's files are visible to this
     process; without it the driver's library is where the system's own search finds it. `metrics_address` is
     `HOST:PORT`, empty for no server. `kubelet_socket` is where to register, empty for nowhere. `overrides`
-    win over the text of every configuration; `lenient` reads it as NVIDIA's plugin does.
+    win over the text of every configuration; `lenient` reads it as NVIDIA's plugin does. `labels` is where
+    the node's labels are published: a `LabelPlace`.
     """
 
     node_name: str
@@ -55,6 +56,7 @@ class AgentOptions:
     kubelet_socket: str = "/var/lib/kubelet/device-plugins/kubelet.sock"
     overrides: tuple[Override, ...] = ()
     lenient: bool = False
+    labels: str = LabelPlace.NONE
 
 
 async def run_agent(
@@ -98,9 +100,11 @@ async def _run(
     """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.holds import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
+    from tonnage.adapters.machine import MachineFiles
     from tonnage.agent.config import NodeConfig, Reading
     from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
+    from tonnage.agent.features import NodeFeatures
     from tonnage.agent.holders import Holders
     from tonnage.agent.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
     from tonnage.agent.probes import Probes
@@ -114,6 +118,7 @@ async def _run(
     def refresh() -> None:  # what it tells is made of the loops that call this
         plugin.refresh()
         conditions.look()
+        features.look()
 
     def configured() -> None:
         devices.refresh()
@@ -135,9 +140,11 @@ async def _run(
             CONFIGURED: lambda: applied(config.current),
         },
     )
+    sink = _label_sink(options, world.api)
+    features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink)
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in (world.events, devices, config, holders, plugin, status, conditions):
+            for loop in (world.events, devices, config, holders, plugin, status, conditions, features):
                 group.create_task(loop.run())
             if listening is not None:
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)
@@ -208,6 +215,9 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
     if options.kubelet_socket and not options.kubelet_socket.startswith("/"):
         what = f"no absolute path: {options.kubelet_socket[:60]!r}"
         yield Problem(what, "--kubelet-socket", remedy="write one that begins with /, or nothing")
+    if options.labels not in tuple(LabelPlace):
+        remedy = f"one of {', '.join(LabelPlace)}"
+        yield Problem(f"nowhere to publish labels: {options.labels[:60]!r}", "--labels", remedy=remedy)
     if options.overrides:
         from tonnage.documents.device_plugin_config import parse_device_plugin_config
 
@@ -215,6 +225,24 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
             parse_device_plugin_config("", source="--config", overrides=options.overrides)
         except ConfigError as error:
             yield from error.problems
+
+
+def _label_sink(
+    options: AgentOptions, api: KubernetesApi | None
+) -> Callable[[FeatureSettings], LabelSink] | None:
+    """Where labels go under a configuration; None for nowhere."""
+    from tonnage.adapters.features_file import FeaturesFile
+    from tonnage.agent.label_sinks import NodeFeatureObject, NodeLabels
+
+    if options.labels == LabelPlace.FILE:
+        return lambda settings: FeaturesFile(options.root / settings.output_file.lstrip("/"))
+    if options.labels == LabelPlace.NONE or api is None:
+        return None
+    if options.labels == LabelPlace.DIRECT:
+        on_node = NodeLabels(api, options.node_name)
+        return lambda _: on_node
+    in_object = NodeFeatureObject(api, options.node_name, options.config_map.partition("/")[0])
+    return lambda _: in_object
 
 
 def _backend(options: AgentOptions, clock: Clock) -> DeviceBackend:

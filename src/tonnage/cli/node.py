@@ -44,6 +44,7 @@ class Told(TypedDict):
     kubelet_socket: str
     overrides: tuple[Override, ...]
     lenient: bool
+    labels: str
 
 
 @click.command(
@@ -109,6 +110,16 @@ class Told(TypedDict):
     show_default=True,
     metavar="FILE",
     help="Where to register; empty: nowhere [env: KUBELET_SOCKET].",
+)
+@click.option(
+    "--labels",
+    cls=EnvironmentOption,
+    envvar="TONNAGE_LABELS",
+    type=click.Choice(["none", "direct", "nfd-file", "nfd-object"]),
+    default="none",
+    show_default=True,
+    help="Publish labels: on the Node, or by node feature discovery, out of a file or a NodeFeature"
+    " [env: TONNAGE_LABELS].",
 )
 @click.option(
     "--metrics-address",
@@ -177,6 +188,7 @@ def told_by(context: click.Context) -> Told:
         kubelet_socket=given["kubelet_socket"],
         overrides=overrides_of(context),
         lenient=given["config_compatibility"] == "nvidia",
+        labels=given["labels"],
     )
 
 

@@ -40,7 +40,8 @@ class MigDevice:
 class Device:
     """One physical device. `product` is the driver's own name; `reason` says why it is not healthy.
 
-    `mig_enabled` is None for a device that cannot be divided.
+    `mig_enabled` is None for a device that cannot be divided. `clique` is `<cluster's uuid>.<id>` of those
+    that its NVLink fabric joins it with, once the fabric is complete.
     """
 
     uuid: str
@@ -55,6 +56,7 @@ class Device:
     reason: str = ""
     mig_enabled: bool | None = None
     migs: tuple[MigDevice, ...] = ()
+    clique: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,15 @@ class CdiSettings:
     disabled_hooks: tuple[str, ...] = ()
 
 
+class LabelPlace(StrEnum):
+    """Where a node's labels are published: on its Node, or by node feature discovery (FILE, OBJECT)."""
+
+    NONE = "none"
+    DIRECT = "direct"
+    FILE = "nfd-file"
+    OBJECT = "nfd-object"
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureSettings:
     """How the node's labels are kept. `interval_s` None: worked out once and never again."""

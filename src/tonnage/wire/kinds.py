@@ -67,3 +67,4 @@ CUSTOM_RESOURCE = Kind(
 )
 NODE_GPU_STATUS = Kind("tonnage.dev", "v1alpha1", "NodeGPUStatus", "nodegpustatuses", False, o.NodeGPUStatus)
 SERVICE = Kind("", "v1", "Service", "services", True, o.Service)
+NODE_FEATURE = Kind("nfd.k8s-sigs.io", "v1alpha1", "NodeFeature", "nodefeatures", True, o.NodeFeature)

@@ -366,3 +366,9 @@ class NodeGPUStatus(Object):
 class Service(Object):
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
+
+
+class NodeFeature(Object):
+    """nfd.k8s-sigs.io/v1alpha1: what somebody else tells node feature discovery about a node."""
+
+    spec: dict[str, Any] = {}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from tonnage.model.devices import Device, MigDevice, Sample
 
@@ -45,7 +47,21 @@ def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple
         numa_node=_numa_node(root, bus_id),
         mig_enabled=bool(mode[0]) if mode is not None else None,
         migs=migs,
+        clique=optional(nvml, lambda: _clique(nvml, handle)) or "",
     ), tuple(f"device {index}: {problem}" for problem in problems)
+
+
+def _clique(nvml: ModuleType, handle: Any) -> str:
+    """The clique of a complete fabric, else empty. Drivers before 545 know the older call alone."""
+    info = nvml.c_nvmlGpuFabricInfo_v2_t()
+    try:
+        nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+    except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_ArgumentVersionMismatch):
+        info = nvml.c_nvmlGpuFabricInfo_t()
+        nvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
+    cluster = UUID(bytes=bytes(info.clusterUuid))
+    complete = info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED and info.status == nvml.NVML_SUCCESS
+    return f"{cluster}.{info.cliqueId}" if complete and cluster.int else ""
 
 
 def _numa_node(root: Path, bus_id: str) -> int | None:

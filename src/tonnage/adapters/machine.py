@@ -1,0 +1,99 @@
+"""The machine out of sysfs, procfs and the system's release file, all below a root."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tonnage.model.machine import Cpu, Machine, PciDevice
+
+_LONGEST: Final = 1 << 16
+_MOST_DEVICES: Final = 4096
+_MOST_VARIABLES: Final = 64
+_CONFIG_BYTES: Final = 256
+_NVIDIA: Final = "10de"
+_OS_RELEASE: Final = ("etc/os-release", "usr/lib/os-release")
+_VARIABLE: Final = re.compile(r"([A-Z][A-Z0-9_]{0,63})=(.*)")
+
+
+class MachineFiles:
+    """Reads the files anew each time: few are read, and seldom."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def read(self, machine_type_file: str) -> Machine:
+        """The machine now, its product out of that file. What cannot be read is left empty."""
+        return await asyncio.to_thread(self._read, machine_type_file)
+
+    def _read(self, machine_type_file: str) -> Machine:
+        return Machine(
+            product=_text(self._root / machine_type_file.lstrip("/")).strip(),
+            kernel=_text(self._root / "proc/sys/kernel/osrelease").strip(),
+            os_release=self._os_release(),
+            cpu=_cpu(_text(self._root / "proc/cpuinfo")),
+            pci=self._pci(),
+        )
+
+    def _os_release(self) -> dict[str, str]:
+        text = next((text for name in _OS_RELEASE if (text := _text(self._root / name))), "")
+        return dict(list(_variables(text))[:_MOST_VARIABLES])
+
+    def _pci(self) -> tuple[PciDevice, ...] | None:
+        try:
+            folders = sorted((self._root / "sys/bus/pci/devices").iterdir())
+        except OSError:
+            return None
+        return tuple(_pci_device(folder) for folder in folders[:_MOST_DEVICES])
+
+
+def _pci_device(folder: Path) -> PciDevice:
+    def number(name: str) -> str:
+        return _text(folder / name).strip().lower().removeprefix("0x")
+
+    vendor = number("vendor")
+    config = _bytes(folder / "config", _CONFIG_BYTES) if vendor == _NVIDIA else b""
+    return PciDevice(folder.name, number("class"), vendor, number("device"), config)
+
+
+def _cpu(text: str) -> Cpu | None:
+    """The first processor of /proc/cpuinfo."""
+    lines = (line.partition(":") for line in text.split("\n\n", 1)[0].splitlines())
+    said = {name.strip(): value.strip() for name, _, value in lines}
+    vendor = said.get("vendor_id") or said.get("CPU implementer") or ""
+    if not vendor:
+        return None
+    return Cpu(vendor, _number(said.get("cpu family", "")), _number(said.get("model", "")))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _variables(text: str) -> Iterator[tuple[str, str]]:
+    """The assignments of os-release, without a shell's quotes; a line that is none is left out."""
+    for line in text.splitlines():
+        found = _VARIABLE.fullmatch(line.strip())
+        if found is None:
+            continue
+        try:
+            words = shlex.split(found[2])
+        except ValueError:
+            continue
+        yield found[1], " ".join(words)
+
+
+def _text(file: Path) -> str:
+    return _bytes(file, _LONGEST).decode("utf-8", "replace")
+
+
+def _bytes(file: Path, most: int) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(most)
+    except OSError:
+        return b""
