@@ -8,7 +8,9 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,15 @@ import pytest
 import yaml
 
 from support.helm import NAMESPACE, Helm, Manifest
+from support.nodefeatures import node_feature_crd
+from tonnage.decide.node.labels import gpu_labels
+from tonnage.decide.node.machine_labels import machine_labels
+from tonnage.decide.node.share import share
+from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.machine import Cpu, Machine, PciDevice
+from tonnage.model.plugin_settings import MigStrategy
+from tonnage.model.sharing import PluginConfig
+from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE_FEATURE
 
 pytestmark = pytest.mark.kubernetes
 
@@ -23,6 +34,12 @@ PATIENCE_S = 60.0
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:tonnage-agent"
 NODE_OF_THE_TOKEN = "Impersonate-Extra-authentication.kubernetes.io%2Fnode-name"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+CLUSTER_KINDS = (
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+)
 STATUS = {"capacity": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}
 
 
@@ -79,13 +96,7 @@ def server(genuine_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -
     """With two nodes, the chart's cluster roles and its policies, once they count."""
     server = Server(genuine_kubeconfig)
     helm = Helm(4, tmp_path_factory.mktemp("helm"))
-    kinds = (
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "ClusterRole",
-        "ClusterRoleBinding",
-    )
-    made = [(_path(found), found) for found in helm.rendered() if found["kind"] in kinds]
+    made = [(_path(found), found) for found in helm.rendered() if found["kind"] in CLUSTER_KINDS]
     for name in ("mine", "other"):
         node = {"metadata": {"name": name}, "status": STATUS}
         made.append(("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **node}))
@@ -135,3 +146,114 @@ def test_no_condition_of_others_is_taken_away(server: Server) -> None:
     only = conditions("GPUsHealthy")
     refusal = server.as_agent("mine", only, kind=MERGE)  # a merge replaces the list
     assert "may write its own conditions of a node and nothing else" in refusal
+
+
+LABELLING = f"system:serviceaccount:{NAMESPACE}:labelling"
+OWNED = "tonnage.dev/labels"
+
+
+@pytest.fixture(scope="module")
+def labelling(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """What the patch of a node's labels is refused with, for an agent that may write some."""
+    values = "fullnameOverride: labelling\nserviceAccount: {name: labelling}\nfeatures: {publish: direct}"
+    helm = Helm(4, tmp_path_factory.mktemp("helm"))
+    rendered = helm.rendered(values)
+    made = [(_path(found), found) for found in rendered if found["kind"] in CLUSTER_KINDS]
+    for path, found in made:
+        assert server.send("POST", path, found) == ""
+
+    def patch(*, of: str = "mine", kind: str = MERGE, **metadata: Manifest) -> str:
+        who = {"Impersonate-User": LABELLING, NODE_OF_THE_TOKEN: "mine"}
+        return server.send("PATCH", f"/api/v1/nodes/{of}", {"metadata": metadata}, kind, **who)
+
+    until = time.monotonic() + PATIENCE_S
+    while not patch(labels={"a": str(time.monotonic())}):  # what stands already is no change to refuse
+        assert time.monotonic() < until
+    assert server.send("PATCH", "/api/v1/nodes/mine", {"metadata": {"labels": {"a": "b"}}}, MERGE) == ""
+    yield patch
+    for path, found in made:
+        server.send("DELETE", f"{path}/{found['metadata']['name']}")
+
+
+def test_the_labels_that_it_publishes(labelling: Callable[..., str]) -> None:
+    mig = MigDevice("MIG-0", 0, "1g.5gb", 1, 0, 4864)
+    device = Device("GPU-0", 0, "NVIDIA A100", 40960, "8.0", mig_enabled=True, migs=(mig,), clique="a.1")
+    config = PluginConfig(mig_strategy=MigStrategy.MIXED)
+    vgpu = bytes(0x34) + b"\x40" + bytes(11) + b"\x09\0\x20VF\0\x16" + b"460.16".ljust(10, b"\0") + b"r460"
+    machine = Machine(
+        "R750",
+        "6.8.0-51",
+        {"ID": "ubuntu", "VERSION_ID": "24.04"},
+        Cpu("GenuineIntel", 6, 143),
+        (PciDevice("0000:17:00.0", "030200", "10de", "20b0", vgpu.ljust(256, b"\0")),),
+    )
+    inventory = Inventory((device,), "550.163.01", "12.4")
+    plan = share(inventory, config)
+    started = datetime(2026, 1, 1, tzinfo=UTC)
+    mixed = gpu_labels(inventory, config, plan, machine, started=started)
+    config = replace(config, mig_strategy=MigStrategy.SINGLE)
+    labels = mixed | gpu_labels(inventory, config, share(inventory, config), machine)
+    labels |= machine_labels(machine)
+    assert "nvidia.com/vgpu.host-driver-branch" in labels
+    assert labelling(labels=labels, annotations={OWNED: ",".join(labels)}) == ""
+    assert labelling(labels=dict.fromkeys(labels), annotations={OWNED: None}) == "", "and takes them away"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"nvidia.com/device-plugin.config": "mine"}},
+        {"labels": {"nvidia.com/mig.config": "all-1g.5gb"}},
+        {"labels": {"nvidia.com/gpu.deploy.driver": "false"}},
+        {"labels": {"node-role.kubernetes.io/control-plane": ""}},
+        {"labels": {"a": None}},
+        {"labels": {"a": "c"}},
+        {"labels": {"not.nvidia.com/gpu.count": "1"}},
+        {"annotations": {"a": "b"}},
+        {"finalizers": ["a.b/c"]},
+    ],
+    ids=lambda metadata: str(metadata)[:60],
+)
+def test_no_other_label_and_annotation(labelling: Callable[..., str], metadata: dict[str, Any]) -> None:
+    assert "its own conditions and labels of a node and nothing else" in labelling(**metadata)
+
+
+def test_no_label_of_another_node(labelling: Callable[..., str]) -> None:
+    assert "of that node alone" in labelling(of="other", labels={"nvidia.com/gpu.count": "1"})
+
+
+def test_the_node_feature_of_its_own_node_alone(
+    server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    values = (
+        "fullnameOverride: featuring\nserviceAccount: {name: featuring}\nfeatures: {publish: nodefeature}"
+    )
+    rendered = Helm(4, tmp_path_factory.mktemp("helm")).rendered(values)
+    kinds = (*CLUSTER_KINDS, "Role", "RoleBinding")
+    crd: Manifest = {"apiVersion": CUSTOM_RESOURCE.api_version, "kind": CUSTOM_RESOURCE.kind}
+    assert server.send("POST", CUSTOM_RESOURCE.path(), {**crd, **node_feature_crd()}) == ""
+    namespace: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    server.send("POST", "/api/v1/namespaces", namespace)
+    for found in rendered:
+        if found["kind"] in kinds and found["metadata"].get("namespace") in (None, NAMESPACE):
+            path = _path(found)
+            if found["kind"] in ("Role", "RoleBinding"):
+                group, plural = path.rsplit("/", 1)
+                path = f"{group}/namespaces/{NAMESPACE}/{plural}"
+            assert server.send("POST", path, found) == ""
+
+    def create(of: str, said: str | None = None) -> str:
+        name = f"nvidia-features-for-{of}"
+        labels = {"nfd.node.kubernetes.io/node-name": said or of}
+        body: Manifest = {"apiVersion": NODE_FEATURE.api_version, "kind": NODE_FEATURE.kind}
+        body |= {"metadata": {"name": name, "labels": labels}, "spec": {"labels": {}}}
+        account = f"system:serviceaccount:{NAMESPACE}:featuring"
+        who = {"Impersonate-User": account, NODE_OF_THE_TOKEN: "mine"}
+        return server.send("POST", NODE_FEATURE.path(NAMESPACE), body, **who)
+
+    until, number = time.monotonic() + PATIENCE_S, 0
+    while "of that node alone" not in create(f"other-{number}"):
+        number += 1
+        assert time.monotonic() < until
+    assert "of that node alone" in create("mine", said="other"), "the label decides whose labels they become"
+    assert create("mine") == ""

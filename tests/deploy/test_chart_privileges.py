@@ -62,7 +62,26 @@ def test_mig_devices_are_shown_to_who_may_administer_alone(helm4: Helm, strategy
 
 
 KUBELET = "/var/lib/kubelet"
+FEATURES_D = "/etc/kubernetes/node-feature-discovery/features.d"
 MOUNTS = {
+    "labels on the node, which tell of the host's system": (
+        "features: {publish: direct}",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+            "/etc/os-release": ("/etc/os-release", "File", {"readOnly": True}),
+        },
+    ),
+    "labels in a file": (
+        "features: {publish: file}",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+            FEATURES_D: (FEATURES_D, "DirectoryOrCreate", {}),
+        },
+    ),
     "by default": (
         "",
         {

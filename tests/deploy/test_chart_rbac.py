@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from support.helm import CHART, NAMESPACE, Helm
+from support.nodefeatures import node_feature_crd
 from support.rights import Right, granted, needed
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
@@ -21,7 +22,16 @@ from tonnage.agent.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.platform import CONFIG_MAP_NAME, platform_objects
-from tonnage.wire.kinds import CONFIG_MAP, DAEMON_SET, EVENT, NODE, NODE_GPU_STATUS, Kind
+from tonnage.wire.kinds import (
+    CONFIG_MAP,
+    CUSTOM_RESOURCE,
+    DAEMON_SET,
+    EVENT,
+    NODE,
+    NODE_FEATURE,
+    NODE_GPU_STATUS,
+    Kind,
+)
 
 NODE_NAME = "gpu-0"
 PATIENCE_S = 30.0
@@ -48,19 +58,29 @@ class Witness:
         return call
 
 
-@pytest.fixture
-async def witness() -> AsyncIterator[Witness]:
-    """An agent on a cluster with Tonnage's objects, through everything that makes it call."""
+PUBLISH = {"none": "none", "direct": "direct", "nodefeature": "nfd-object", "file": "nfd-file"}
+"""What `features.publish` makes of `--labels`."""
+
+
+@pytest.fixture(params=["none"])
+async def witness(request: pytest.FixtureRequest) -> AsyncIterator[Witness]:
+    """An agent on a cluster with Tonnage's objects, through everything that makes it call.
+
+    The parameter is where it publishes labels, in the chart's words.
+    """
     clock = SystemClock()
     api = ApiServer(clock).local()
     for kind, namespace, body in platform_objects({"default": "version: v1"}, Path("/none")):
         if kind is not DAEMON_SET:
             await api.create(kind, body, namespace=namespace)
+    await api.create(CUSTOM_RESOURCE, node_feature_crd())
     await api.create(NODE, {"metadata": {"name": NODE_NAME}})
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     (folder / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: T4}\n")
     witness = Witness(api)
-    options = AgentOptions(NODE_NAME, f"scenario:{folder / 'hardware.yaml'}", folder)
+    options = AgentOptions(
+        NODE_NAME, f"scenario:{folder / 'hardware.yaml'}", folder, labels=PUBLISH[request.param]
+    )
     agent = asyncio.create_task(run_agent(options, api=witness, clock=clock))
     try:
         for text in ("a: 1", "version: v1") * 2:  # what is said again is counted on its Event
@@ -70,6 +90,9 @@ async def witness() -> AsyncIterator[Witness]:
             await _until(agent, lambda before=before: _grew(api, before))  # type: ignore[misc]
         await _until(agent, lambda: _published(api))
         await _until(agent, lambda: _conditioned(api))
+        await _until(agent, lambda: _labelled(api, folder, "Tesla-T4", request.param))
+        (folder / "hardware.yaml").write_text("devices:\n- {uuid: GPU-1, model: L40S}\n")
+        await _until(agent, lambda: _labelled(api, folder, "NVIDIA-L40S", request.param))
         yield witness
     finally:
         agent.cancel()
@@ -80,6 +103,18 @@ async def witness() -> AsyncIterator[Witness]:
 async def _conditioned(api: KubernetesApi) -> bool:
     node = await api.get(NODE, NODE_NAME)
     return {HEALTHY, CONFIGURED} <= {condition.type for condition in node.status.conditions}
+
+
+async def _labelled(api: KubernetesApi, folder: Path, product: str, publish: str) -> bool:
+    """Whether the product is published there, if it is to be."""
+    key = "nvidia.com/gpu.product"
+    if publish == "direct":
+        return (await api.get(NODE, NODE_NAME)).metadata.labels.get(key) == product
+    if publish == "nodefeature":
+        found = (await api.list(NODE_FEATURE, namespace=NAMESPACE)).items
+        return [feature.spec["labels"][key] for feature in found] == [product]
+    file = folder / "etc/kubernetes/node-feature-discovery/features.d/gfd"
+    return publish == "none" or (file.exists() and f"{key}={product}\n" in file.read_text())
 
 
 async def _told(api: KubernetesApi) -> int:
@@ -103,9 +138,16 @@ async def _until(agent: asyncio.Task[None], holds: Callable[[], Awaitable[bool]]
                 agent.result()
 
 
-async def test_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness) -> None:
-    rights = granted(helm4.rendered())
-    assert needed((right for right, _ in witness.asked), rights) == rights
+@pytest.mark.parametrize(("witness", "publish"), [(p, p) for p in PUBLISH], indirect=["witness"])
+async def test_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness, publish: str) -> None:
+    rendered = helm4.rendered(f"features: {{publish: {publish}}}")
+    rights = granted(rendered)
+    asked = {
+        right._replace(verb="update") if right.verb == "replace" else right for right, _ in witness.asked
+    }
+    assert needed(asked, rights) == rights
+    told = [argument for argument in rendered.container["args"] if argument.startswith("--labels")]
+    assert told == [f"--labels={PUBLISH[publish]}"] * (publish != "none")
 
 
 async def test_the_agent_asks_for_its_own_node_alone(witness: Witness) -> None:

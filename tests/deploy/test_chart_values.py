@@ -24,6 +24,7 @@ REFUSED = {
     "no image": ("image: null", "", "missing property 'image'"),
     "a label that is no text": ("nodeSelector: {gpu: true}", "/nodeSelector/gpu", "want string"),
     "an unknown way to the driver": ("access: root", "/access", "'runtime', 'privileged'"),
+    "an unknown place for labels": ("features: {publish: nfd}", "/features/publish", "'nodefeature'"),
     "a driver root that is no path": ("nvidiaDriverRoot: run/nvidia", "/nvidiaDriverRoot", "pattern"),
     "a configuration that is no text": ("config: {map: {a: {version: v1}}}", "/config/map/a", "want string"),
     "a configuration that no label can name": ("config: {map: {a b: ''}}", "a b", "pattern"),

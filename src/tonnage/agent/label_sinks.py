@@ -73,7 +73,7 @@ class NodeFeatureObject:
             "spec": spec,
         }
         try:
-            found = await self._api.get(NODE_FEATURE, name, self._namespace)
+            found = await self._api.get(NODE_FEATURE, name, namespace=self._namespace)
         except ApiError as error:
             if error.code != 404:
                 raise

@@ -41,6 +41,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ .Values.config.name | default "device-plugin-config" }}
 {{- end }}
 
+{{/* What --labels takes for features.publish; empty for none. */}}
+{{- define "tonnage.labelPlace" -}}
+{{- get (dict "direct" "direct" "nodefeature" "nfd-object" "file" "nfd-file") .Values.features.publish -}}
+{{- end }}
+
 {{/* The key of config.map that nodes without the label run; empty when there is none. */}}
 {{- define "tonnage.defaultConfig" -}}
 {{- $map := .Values.config.map -}}

@@ -1,0 +1,292 @@
+"""Labels are published, kept so, and go with the hardware: never with the driver or the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from support.nodefeatures import node_feature_crd
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.features_file import FeaturesFile
+from tonnage.adapters.ports import KubernetesApi, LabelSink
+from tonnage.agent.config import Choice, ConfigInForce, NodeConfig
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.events import NodeEvents
+from tonnage.agent.features import NodeFeatures
+from tonnage.agent.label_sinks import OWNED, NodeFeatureObject, NodeLabels
+from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.world import World
+from tonnage.model.devices import Device, Inventory
+from tonnage.model.errors import ApiError, ClusterError, ConfigError
+from tonnage.model.json import JsonObject
+from tonnage.model.machine import Machine, PciDevice
+from tonnage.model.plugin_settings import FeatureSettings
+from tonnage.model.sharing import PluginConfig
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE, NODE_FEATURE
+
+PATIENCE_S = 20.0
+T4 = Inventory((Device("GPU-0", 0, "Tesla T4", 15360, "7.5"),))
+A100 = Inventory((Device("GPU-1", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0"),))
+PRODUCT, PRESENT = "nvidia.com/gpu.product", "nvidia.com/gpu.present"
+BUS = (PciDevice("0000:17:00.0", "030200", "10de", "1eb8"),)
+
+
+class Told:
+    """What the other loops know, for NodeFeatures to follow."""
+
+    def __init__(self, settings: FeatureSettings | None = None) -> None:
+        self.inventory: Inventory | None = T4
+        self.error = ""
+        self.machine = Machine(kernel="6.1.0", pci=BUS)
+        self.current: ConfigInForce | None = None
+        self.settle(settings or FeatureSettings(timestamp=False))
+
+    def settle(self, settings: FeatureSettings) -> None:
+        self.current = ConfigInForce(PluginConfig(features=settings), Choice("", "built-in"))
+
+    async def read(self, _file: str) -> Machine:
+        return self.machine
+
+
+class Shown:
+    """A sink that keeps what it is given; `refusals` are raised first."""
+
+    def __init__(self, *refusals: ClusterError) -> None:
+        self.refusals = list(refusals)
+        self.history: list[Mapping[str, str]] = []
+        self.asked = asyncio.Event()
+
+    async def show(self, labels: Mapping[str, str]) -> None:
+        self.asked.set()
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.history.append(dict(labels))
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                self.asked.clear()
+                await self.asked.wait()
+
+
+@asynccontextmanager
+async def publishing(
+    told: Told, sink_for: Callable[[FeatureSettings], LabelSink], clock: Any, folder: Path
+) -> AsyncIterator[NodeFeatures]:
+    events = NodeEvents("node-1", None, clock)
+    world = World("node-1", None, clock, FolderCheckpoints(folder), events, AgentMetrics(clock))
+    loop = NodeFeatures(world, told, cast("NodeDevices", told), cast("NodeConfig", told), sink_for)
+    task = asyncio.create_task(loop.run())
+    loop.look()
+    try:
+        yield loop
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_changes_is_published_anew(clock: Any, tmp_path: Path) -> None:
+    told, sink = Told(), Shown()
+    async with publishing(told, lambda _: sink, clock, tmp_path) as loop:
+        await sink.until(lambda: sink.history)
+        told.inventory = A100
+        loop.look()
+        await sink.until(lambda: sink.history[-1][PRODUCT] == "NVIDIA-A100-SXM4-40GB")
+    assert "feature.node.kubernetes.io/kernel-version.full" not in sink.history[-1], "feature discovery's own"
+
+
+async def test_nothing_is_said_before_devices_and_configuration_are_known(clock: Any, tmp_path: Path) -> None:
+    told, sink = Told(), Shown()
+    told.inventory, known = None, told.inventory
+    async with publishing(told, lambda _: sink, clock, tmp_path) as loop:
+        await clock.sleep(5)
+        assert sink.history == []
+        told.inventory = known
+        loop.look()
+        await sink.until(lambda: sink.history)
+
+
+async def test_labels_are_shown_again_at_the_configured_interval(clock: Any, tmp_path: Path) -> None:
+    told, sink = Told(FeatureSettings(interval_s=2.0)), Shown()
+    async with publishing(told, lambda _: sink, clock, tmp_path):
+        await sink.until(lambda: len(sink.history) == 3)
+    stamps = {labels["nvidia.com/gfd.timestamp"] for labels in sink.history}
+    assert len(stamps) == 1, "of the start, not of the turn"
+
+
+@pytest.mark.parametrize("settings", [FeatureSettings(oneshot=True), FeatureSettings(interval_s=None)])
+async def test_once_is_once_until_the_configuration_is_another(
+    settings: FeatureSettings, clock: Any, tmp_path: Path
+) -> None:
+    told, sink = Told(settings), Shown()
+    async with publishing(told, lambda _: sink, clock, tmp_path) as loop:
+        await sink.until(lambda: sink.history)
+        told.inventory = A100
+        loop.look()
+        await clock.sleep(5)
+        assert len(sink.history) == 1
+        told.settle(FeatureSettings(timestamp=False))
+        loop.look()
+        await sink.until(lambda: len(sink.history) == 2)
+
+
+async def test_what_is_refused_is_tried_again(clock: Any, tmp_path: Path) -> None:
+    told, sink = Told(), Shown(ClusterError(), ApiError(409, "Conflict", "changed"))
+    async with publishing(told, lambda _: sink, clock, tmp_path):
+        await sink.until(lambda: sink.history)
+
+
+async def test_a_driver_that_is_away_takes_no_label_with_it(clock: Any, tmp_path: Path) -> None:
+    told, sink = Told(FeatureSettings(timestamp=False, interval_s=1.0)), Shown()
+    async with publishing(told, lambda _: sink, clock, tmp_path) as loop:
+        await sink.until(lambda: sink.history)
+        told.inventory, told.error = Inventory(), "NVML: no driver"
+        loop.look()
+        await clock.sleep(6)
+        assert all(PRODUCT in labels for labels in sink.history)
+        told.machine = Machine(pci=())
+        await sink.until(lambda: not sink.history[-1])
+
+
+@pytest.fixture
+async def api() -> KubernetesApi:
+    api = ApiServer(SystemClock()).local()
+    metadata: JsonObject = {"name": "node-1", "labels": {PRESENT: "true", "a": "b"}}
+    await api.create(NODE, {"metadata": metadata})
+    return api
+
+
+async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: KubernetesApi) -> None:
+    sink = NodeLabels(api, "node-1")
+    await sink.show({PRESENT: "true", PRODUCT: "T4", "nvidia.com/gpu.count": "1"})
+    meta = (await api.get(NODE, "node-1")).metadata
+    assert meta.labels.items() >= {"a": "b", PRODUCT: "T4", "nvidia.com/gpu.count": "1"}.items()
+    assert meta.annotations[OWNED] == f"nvidia.com/gpu.count,{PRODUCT}"
+    await sink.show({PRESENT: "true", PRODUCT: "A100"})
+    meta = (await api.get(NODE, "node-1")).metadata
+    assert (meta.labels[PRODUCT], "nvidia.com/gpu.count" in meta.labels) == ("A100", False)
+    await NodeLabels(api, "node-1").show({})
+    meta = (await api.get(NODE, "node-1")).metadata
+    assert {key for key in meta.labels if "kubernetes.io" not in key} == {PRESENT, "a"}, (
+        "what it did not write"
+    )
+    assert OWNED not in meta.annotations
+
+
+async def test_what_somebody_else_wrote_into_its_labels_is_put_right(api: KubernetesApi) -> None:
+    sink = NodeLabels(api, "node-1")
+    await sink.show({PRODUCT: "T4"})
+    await api.patch(NODE, "node-1", {"metadata": {"labels": {PRODUCT: "wrong", "b": "c"}}})
+    await sink.show({PRODUCT: "T4"})
+    labels = (await api.get(NODE, "node-1")).metadata.labels
+    assert (labels[PRODUCT], labels["b"]) == ("T4", "c")
+
+
+async def test_what_is_so_already_is_not_written(api: KubernetesApi) -> None:
+    sink = NodeLabels(api, "node-1")
+    await sink.show({PRODUCT: "T4"})
+    before = (await api.get(NODE, "node-1")).metadata.resource_version
+    await sink.show({PRODUCT: "T4"})
+    assert (await api.get(NODE, "node-1")).metadata.resource_version == before
+
+
+async def test_a_node_that_is_not_there_is_an_error(api: KubernetesApi) -> None:
+    with pytest.raises(ApiError, match="node-2"):
+        await NodeLabels(api, "node-2").show({PRODUCT: "T4"})
+
+
+async def test_a_node_feature_is_made_changed_and_emptied(api: KubernetesApi) -> None:
+    sink = NodeFeatureObject(api, "node-1", "default")
+    await api.create(CUSTOM_RESOURCE, node_feature_crd())
+    await sink.show({})
+    assert not (await api.list(NODE_FEATURE)).items, "without anything to say there is none"
+    for labels in ({PRODUCT: "T4", PRESENT: "true"}, {PRODUCT: "A100"}, {PRODUCT: "A100"}, {}):
+        await sink.show(labels)
+        found = await api.get(NODE_FEATURE, "nvidia-features-for-node-1", "default")
+        assert found.spec.get("labels", {}) == labels
+        assert found.metadata.labels == {"nfd.node.kubernetes.io/node-name": "node-1"}
+
+
+async def test_without_node_feature_discovery_there_is_an_error_to_tell(api: KubernetesApi) -> None:
+    with pytest.raises(ClusterError):
+        await NodeFeatureObject(api, "node-1", "default").show({PRODUCT: "T4"})
+
+
+async def test_a_file_is_replaced_and_removed_and_is_gone_from_its_former_place(
+    clock: Any, tmp_path: Path
+) -> None:
+    told = Told(FeatureSettings(timestamp=False, output_file="/features.d/gfd"))
+    files = lambda settings: FeaturesFile(tmp_path / settings.output_file.lstrip("/"))  # noqa: E731
+    first, second = tmp_path / "features.d/gfd", tmp_path / "features.d/other"
+    async with publishing(told, files, clock, tmp_path) as loop:
+        await _until(first.exists, clock)
+        text = first.read_text()
+        assert f"{PRODUCT}=Tesla-T4\n" in text
+        assert text.splitlines() == sorted(text.splitlines())
+        assert first.stat().st_mode & 0o777 == 0o644
+        told.settle(FeatureSettings(timestamp=False, output_file="/features.d/other"))
+        loop.look()
+        await _until(lambda: second.exists() and not first.exists(), clock)
+    assert second.exists(), "the agent's end takes no label away"
+    told.inventory = Inventory()
+    async with publishing(told, files, clock, tmp_path):
+        await _until(lambda: not second.exists(), clock)
+    assert list(second.parent.iterdir()) == []
+
+
+async def _until(holds: Callable[[], bool], clock: Any) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():
+            await clock.sleep(0.2)
+
+
+async def test_the_whole_agent_labels_its_node(api: KubernetesApi) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    hardware = folder / "hardware.yaml"
+    hardware.write_text("devices:\n- {uuid: GPU-0, model: T4}\n- {uuid: GPU-1, model: T4}\n")
+    (folder / "proc/sys/kernel").mkdir(parents=True)
+    (folder / "proc/sys/kernel/osrelease").write_text("6.8.0-51-generic\n")
+    options = AgentOptions("node-1", f"scenario:{hardware}", folder, labels="direct")
+    agent = asyncio.create_task(run_agent(options, api=api, clock=SystemClock()))
+
+    async def labelled(count: str | None) -> bool:
+        return (await api.get(NODE, "node-1")).metadata.labels.get("nvidia.com/gpu.count") == count
+
+    try:
+        await _until_or_ended(agent, lambda: labelled("2"))
+        labels = (await api.get(NODE, "node-1")).metadata.labels
+        assert labels[PRODUCT] == "Tesla-T4"
+        assert labels["feature.node.kubernetes.io/kernel-version.major"] == "6"
+        hardware.write_text("devices: []\n")
+        await _until_or_ended(agent, lambda: labelled(None))
+        labels = (await api.get(NODE, "node-1")).metadata.labels
+        assert labels["feature.node.kubernetes.io/kernel-version.major"] == "6"
+        assert labels[PRESENT] == "true", "it brought the agent here, and was not the agent's"
+    finally:
+        agent.cancel()
+        await asyncio.gather(agent, return_exceptions=True)
+        shutil.rmtree(folder)
+
+
+async def _until_or_ended(agent: asyncio.Task[None], holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await holds():
+            await asyncio.wait((agent,), timeout=0.05)
+            if agent.done():
+                agent.result()
+
+
+async def test_an_unknown_place_is_refused(tmp_path: Path) -> None:
+    options = AgentOptions("node-1", "scenario:x", tmp_path, labels="nowhere")
+    with pytest.raises(ConfigError, match="one of none, direct, nfd-file, nfd-object"):
+        await run_agent(options, api=None, clock=SystemClock())
