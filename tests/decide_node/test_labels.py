@@ -165,7 +165,7 @@ H100_NODE = {
         ),
     ],
 )
-def test_eight_h100(shared: tuple[str, str, int], kind: str, changed: dict[str, str]) -> None:
+def test_eight_h100(shared: tuple[str, str, int] | tuple[()], kind: str, changed: dict[str, str]) -> None:
     found = labels_of(gpus(H100, 8), shared=[shared] if shared else (), kind=SharingKind(kind))
     assert nvidias(found) == H100_NODE | changed
 
