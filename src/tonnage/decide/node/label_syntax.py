@@ -46,7 +46,7 @@ def joined(main: str, *endings: str) -> str:
     >>> joined("NVIDIA-A100", "MIG", "", "1g.5gb", "SHARED")
     'NVIDIA-A100-MIG-1g.5gb-SHARED'
     >>> joined("A" * 60, "SHARED")[-16:]
-    '27332bac6-SHARED'
+    '-c5fb235b-SHARED'
     """
     head, *ending = [text for text in map(sanitised, (main, *endings)) if text] or ["unknown"]
     tail = "".join(f"-{text}" for text in ending)
