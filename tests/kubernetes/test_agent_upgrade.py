@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 import time
@@ -15,7 +16,8 @@ import pytest
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME, until
 from support.installed_agent import GPU, InstalledAgent, gpu_pod
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.binaries import chosen_minor
+from tonnage.cli.kubectl import nearest_kubectl
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures("tidy")]
 
@@ -41,7 +43,7 @@ def recorded(cluster: GenuineCluster) -> Iterator[Record]:
     """What the API server says of the node's GPUs in the meantime."""
     record = Record()
     path = "{.status.allocatable.nvidia\\.com/gpu}{'\\n'}"
-    command = [str(kubectl_binary("1.35")), "--kubeconfig", str(cluster.kubeconfig)]
+    command = [str(nearest_kubectl(chosen_minor(os.environ))), "--kubeconfig", str(cluster.kubeconfig)]
     command += ["get", "node", NODE_NAME, "--watch", "-o", f"jsonpath={path}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
 

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tonnage.cli.binaries import CONTROL_PLANE
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.binaries import CONTROL_PLANE, chosen_minor
+from tonnage.cli.kubectl import nearest_kubectl
 from tonnage.cli.state import StateFolder
 
 pytestmark = pytest.mark.kubernetes
@@ -88,7 +88,11 @@ def test_up_and_down(bench: Bench) -> None:
     bench.up()
     assert sorted(bench.processes()) == sorted(CONTROL_PLANE)
     assert {entry.stat().st_mode & 0o077 for entry in bench.state.rglob("*")} == {0}, "secrets, all of it"
-    kubectl = [str(kubectl_binary("1.35")), "--kubeconfig", str(bench.state / "kubeconfig")]
+    kubectl = [
+        str(nearest_kubectl(chosen_minor(os.environ))),
+        "--kubeconfig",
+        str(bench.state / "kubeconfig"),
+    ]
     nodes = json.loads(subprocess.check_output([*kubectl, "get", "nodes", "-o", "json"]))["items"]
     version = json.loads(subprocess.check_output([*kubectl, "version", "-o", "json"]))["serverVersion"]
     assert {node["status"]["nodeInfo"]["kubeletVersion"] for node in nodes} == {version["gitVersion"]}

@@ -51,6 +51,25 @@ def kubectl_binary(version: str | None = None, *, environment: Mapping[str, str]
     raise ConfigError(Problem(f"{wanted} is not installed", remedy=_REMEDY))
 
 
+def nearest_kubectl(minor: str, *, environment: Mapping[str, str] = os.environ) -> Path:
+    """The packaged kubectl nearest to a server's minor version, such as "1.36"; the older of two as near.
+
+    kubectl is supported one minor version from its server, either way.
+
+    Raises:
+        ConfigError: no package is installed.
+    """
+    wanted = _number(minor)
+    found = sorted(_packages(), key=lambda package: (abs(_number(package[1]) - wanted), _number(package[1])))
+    if not found:
+        raise ConfigError(Problem("no kubectl is installed as a package", remedy=_REMEDY))
+    return _unpacked(*found[0], cache_folder(environment))
+
+
+def _number(minor: str) -> int:
+    return int(minor.partition(".")[2])
+
+
 def _named(environment: Mapping[str, str]) -> str | None:
     named = environment.get("TONNAGE_KUBECTL")
     if named and shutil.which(named) is None:
