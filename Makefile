@@ -6,7 +6,7 @@ UV_VERSION := 0.13.9
 WORKERS ?= auto
 BIN := .venv/bin
 
-.PHONY: help setup run test test-kubernetes kubernetes-binaries image lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-kubernetes preflight kubernetes-binaries image lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -33,8 +33,11 @@ test: .venv/ready ## Run every test that needs no GPU and no real cluster
 
 # Without root there is no genuine node, so nothing is built for one.
 test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
-test-kubernetes: kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
+test-kubernetes: preflight kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
 	@$(BIN)/python scripts/test_kubernetes.py -q
+
+preflight: .venv/ready
+	@$(BIN)/python scripts/test_kubernetes.py --preflight
 
 kubernetes-binaries: .venv/ready ## Build Kubernetes, containerd, runc into the cache, once (PROGRAMS=node)
 	@$(BIN)/python -m scripts.build_kubernetes $(PROGRAMS)

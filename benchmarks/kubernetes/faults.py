@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 
 from support import bad_days
 from support.bad_days import Scene
 from support.genuine_cluster import genuine_cluster
 from support.images import busybox_archive
+from support.leftovers import own_folder
 
 _FAULTS: Final[Mapping[str, Callable[[Scene], float]]] = {
     "agent killed": bad_days.agent_killed,
@@ -28,8 +27,7 @@ _FAULTS: Final[Mapping[str, Callable[[Scene], float]]] = {
 def measure(rounds: int) -> dict[str, list[float]]:
     """Seconds from when all parts run again; all faults on one cluster, in the same order each round."""
     figures: dict[str, list[float]] = {f"re-advertised, {fault}, s": [] for fault in _FAULTS}
-    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as name:
-        folder = Path(name)
+    with own_folder() as folder:
         busybox_archive(folder)
         with (
             genuine_cluster(folder, images=[folder / "busybox.tar"]) as cluster,

@@ -7,7 +7,6 @@ default.
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from support.bad_days import DEVICES
 from support.genuine_cluster import GenuineCluster, genuine_cluster
 from support.genuine_node import until
 from support.images import busybox_archive
+from support.leftovers import own_folder
 from support.load import GPU
 
 
@@ -24,8 +24,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
     """Seconds until the API server says so."""
     out: list[float] = []
     back: list[float] = []
-    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as name:
-        folder = Path(name)
+    with own_folder() as folder:
         busybox_archive(folder)
         with genuine_cluster(folder, images=[folder / "busybox.tar"]) as cluster:
             agent = AgentProcess(

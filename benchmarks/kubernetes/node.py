@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from support.genuine_cluster import GenuineCluster, genuine_cluster
 from support.genuine_node import until
 from support.images import agent_archive, busybox_archive
 from support.installed_agent import gpu_pod, installed_agent
+from support.leftovers import own_folder
 from tonnage import __version__
 
 PODS: Final = 20
@@ -38,8 +38,7 @@ def measure(_rounds: int) -> dict[str, list[float]]:
 @contextmanager
 def node_with_agent() -> Iterator[GenuineCluster]:
     """Two GPUs, the agent from the checkout's image and chart."""
-    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as name:
-        folder = Path(name)
+    with own_folder() as folder:
         busybox_archive(folder)
         agent_archive(folder)
         images = [folder / "busybox.tar", folder / "agent-checkout.tar"]

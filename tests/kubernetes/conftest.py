@@ -13,17 +13,17 @@ from support.genuine_cluster import GenuineCluster, genuine_cluster
 from support.genuine_node import until
 from support.images import agent_archive, busybox_archive
 from support.installed_agent import ACCOUNT, GPU, InstalledAgent, installed_agent
+from support.leftovers import own_folder
 from tonnage import __version__
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[GenuineCluster]:
     """Leave it as you found it: no pods of yours, all processes running."""
-    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
-        busybox_archive(Path(folder))
-        audit = AuditLog(Path(folder)).flags(ACCOUNT)
-        images = [Path(folder, "busybox.tar")]
-        with genuine_cluster(Path(folder), images=images, api_flags=audit) as cluster:
+    with own_folder() as folder:
+        busybox_archive(folder)
+        audit = AuditLog(folder).flags(ACCOUNT)
+        with genuine_cluster(folder, images=[folder / "busybox.tar"], api_flags=audit) as cluster:
             yield cluster
 
 

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from support.genuine_node import NODE_NAME, GenuineNode, until
+from support.leftovers import cgroup_of
 from support.node_root import make_node_root
 from support.own_network import NODE_ADDRESS, is_own_network
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
@@ -26,9 +27,8 @@ from tonnage.twin.pki import Authority
 
 _API_PORT: Final = 443
 """So the Service `kubernetes` needs no translation."""
-_SYSCTLS: Final = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
-"""What a kubelet sets, for the whole machine. It also raises limits of root's keys; these stay, because
-containers of another cluster beside this one would not start under the old ones."""
+_LIMIT_S: Final = 300.0
+"""For a command: more than any that waits for something takes."""
 
 
 class GenuineCluster:
@@ -47,6 +47,7 @@ class GenuineCluster:
             capture_output=True,
             text=True,
             check=False,
+            timeout=_LIMIT_S,
         )
         assert not check or ended.returncode == 0, ended.stderr
         return ended.stdout
@@ -71,6 +72,7 @@ class GenuineCluster:
             capture_output=True,
             text=True,
             check=False,
+            timeout=_LIMIT_S,
         )
 
     def phase(self, pod: str, namespace: str = "default") -> str:
@@ -94,9 +96,9 @@ class GenuineCluster:
 def genuine_cluster(
     folder: Path, *, images: Sequence[Path] = (), api_flags: Sequence[str] = ()
 ) -> Iterator[GenuineCluster]:
-    """Everything, ready for pods; no process, mount or setting of it is left afterwards.
+    """Everything, ready for pods; no process, mount or group of it is left afterwards.
 
-    `folder` has a short path of its own; `api_flags` come last, so they win.
+    `folder` is one of `own_folder`; `api_flags` come last, so they win.
     """
     assert is_own_network(), "run `make test-kubernetes`, or scripts/test_kubernetes.py"
     binaries = find_binaries(os.environ, programs=(*CONTROL_PLANE, *NODE))
@@ -106,7 +108,7 @@ def genuine_cluster(
     tokens = write_credentials(files, authority, plane.url, nodes=[NODE_NAME])
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(kubeconfig_text(Endpoint(plane.url, authority.certificate_pem, tokens["admin"])))
-    cgroup = f"tonnage-{folder.name}"
+    cgroup = cgroup_of(folder)
     root = make_node_root(
         folder / "root",
         programs={name: binaries.path(name) for name in NODE},
@@ -114,8 +116,8 @@ def genuine_cluster(
         cgroup=cgroup,
     )
     node = GenuineNode(folder, root, cgroup)
-    settings = {path: path.read_text() for path in (Path("/proc/sys", name) for name in _SYSCTLS)}
-    try:
+    with ExitStack() as stack:
+        stack.callback(lambda: asyncio.run(plane.stop()))
         asyncio.run(
             plane.serve(
                 "--bind-address=0.0.0.0",  # the pods' way is the address of the Service
@@ -125,17 +127,13 @@ def genuine_cluster(
             )
         )
         plane.run_loops()
+        stack.callback(node.crash)
         node.boot()
         for image in images:
             node.import_image(image)
         cluster = GenuineCluster(plane, node, kubeconfig)
         until(cluster.is_ready)
         yield cluster
-    finally:
-        node.crash()
-        asyncio.run(plane.stop())
-        for path, value in settings.items():
-            path.write_text(value)
 
 
 def _secrets(files: ControlPlaneFolder, authority: Authority) -> Mapping[str, bytes]:

@@ -114,6 +114,7 @@ class GenuineNode:
             capture_output=True,
             env=_ENVIRONMENT,
             check=check,
+            timeout=2 * PATIENCE_S,
         )
 
     def ctr(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.image.archive import ImageConfig, pack_layer, write_archive
-from scripts.image.build import Wish, build_image
+from scripts.image.build import Wish, build_image, fetch_for_build
 from scripts.image.debian import Apt, require_debian, unpack
 from support.own_network import is_own_network
 from tonnage.cli.places import cache_folder
@@ -22,9 +22,14 @@ FAKETIME: Final = ("libfaketime", "libfaketimeMT.so.1")
 
 
 def prepare_images() -> None:
-    """Fetch all that the images need, while there is a network: the suite's own has no way out."""
+    """Fetch all that the images need, while there is a network: the suite's own has no way out.
+
+    Tests make the agent's image of other versions and without kept layers, too: what a layer was made from
+    may have left uv's cache since.
+    """
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
         busybox_archive(Path(folder))
+        fetch_for_build(Wish(Path(folder, "none.tar"), cache_folder(os.environ) / "images"), print)
         agent_archive(Path(folder))
     kept_file(*FAKETIME)
 

@@ -17,8 +17,8 @@ from support.own_network import NODE_ADDRESS, POD_RANGE
 PROGRAMS: Final = Path("/opt/node/bin")
 CONTAINERD_SOCKET: Final = Path("/run/containerd/containerd.sock")
 _FOLDERS: Final = """
-    dev/pts dev/shm dev/mqueue etc/cdi etc/cni/net.d etc/kubernetes host mnt opt/node/bin proc root run sys
-    tmp var/lib/kubelet var/lib/tonnage var/log var/tmp
+    dev/pts dev/shm dev/mqueue etc/cdi etc/cni/net.d etc/kubernetes etc/sysctl host mnt opt/node/bin proc root
+    run sys tmp var/lib/kubelet var/lib/tonnage var/log var/tmp
 """
 _DEVICES: Final = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
                    "kmsg": (1, 11), "tty": (5, 0), "fuse": (10, 229)}  # fmt: skip
@@ -29,16 +29,28 @@ _LINKS: Final = {
     "stdout": "fd/1",
     "stderr": "fd/2",
 }
+_SYSCTLS: Final[Mapping[str, str]] = {
+    "vm.overcommit_memory": "1",
+    "kernel.panic": "10",
+    "kernel.panic_on_oops": "1",
+    "kernel.keys.root_maxkeys": "1000000",
+    "kernel.keys.root_maxbytes": "25000000",
+}
+"""What a kubelet sets for the whole machine; files of the node's own stand over the kernel's."""
 _BOOT: Final = """\
 set -eu
 cd "$1"
 mount --bind . .
 cd "$1"
 for name in usr bin sbin lib lib64; do
-    if [ -d "$name" ] && ! [ -L "$name" ]; then mount --rbind -o ro "/$name" "$name"; fi
+    if [ -d "$name" ] && ! [ -L "$name" ]; then mount --bind -o ro "/$name" "$name"; fi
 done
 mount --rbind /sys sys
 mount -t proc proc proc
+for name in etc/sysctl/*; do
+    file=proc/sys/$(basename "$name" | tr . /)
+    if [ -e "$file" ]; then mount --bind "$name" "$file"; fi
+done
 mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
 mount -t tmpfs tmpfs dev/shm
 mount -t mqueue mqueue dev/mqueue
@@ -152,6 +164,8 @@ def make_node_root(
         root.at("dev").joinpath(name).symlink_to(target)
     for name in ("passwd", "group"):
         shutil.copyfile(f"/etc/{name}", root.at("etc") / name)
+    for name, value in _SYSCTLS.items():
+        root.at("etc/sysctl").joinpath(name).write_text(f"{value}\n")
     root.at("etc/hosts").write_text("127.0.0.1 localhost\n")
     root.at("tmp").chmod(0o1777)
     for name, content in secrets.items():

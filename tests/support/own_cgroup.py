@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -13,14 +14,18 @@ _TOP: Final = Path("/sys/fs/cgroup")
 def make_cgroup(name: str) -> None:
     """In every hierarchy that the machine has: one (version 2) or one for each controller."""
     for top in _hierarchies():
+        _hand_down(top)
         own = top / name
         own.mkdir(exist_ok=True)
-        for file in (
-            "cpuset.cpus",
-            "cpuset.mems",
-        ):  # empty in a new group of version 1: nothing could run there
+        # Empty in a new group of version 1: nothing could run there.
+        for file in ("cpuset.cpus", "cpuset.mems"):
             if (own / file).exists() and (top / file).exists():
                 (own / file).write_text((top / file).read_text())
+
+
+def groups(pattern: str) -> set[str]:
+    """The names of all groups of that pattern."""
+    return {found.name for top in _hierarchies() for found in top.glob(pattern)}
 
 
 def remove_cgroup(name: str) -> bool:
@@ -33,6 +38,16 @@ def remove_cgroup(name: str) -> bool:
             except OSError:
                 left = True
     return not left
+
+
+def _hand_down(top: Path) -> None:
+    """In version 2 a group has the controllers that the one above hands down; systemd would do so."""
+    if (top / "cgroup.controllers").exists():
+        handed = (top / "cgroup.subtree_control").read_text().split()
+        for controller in (top / "cgroup.controllers").read_text().split():
+            if controller not in handed:
+                with suppress(OSError):  # one that cannot be handed down; kubelet names those that it misses
+                    (top / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def _hierarchies() -> Iterator[Path]:
