@@ -1,8 +1,8 @@
 """Run the tests on genuine Kubernetes programs; arguments go to pytest.
 
-As root everything, in a network of its own; what is left there when pytest has ended, or was made to, is ended
-too. Without root the tests on a genuine node are left out, and said to be; in CI (`CI` is set) that is a failure.
-`--preflight` only looks whether this machine can do it: the programs take long to build.
+As root everything, in a network of its own; what is left there when pytest has ended, or was made to, is
+ended too. Without root the tests on a genuine node are left out, and said to be; in CI (`CI` is set) that is
+a failure. `--preflight` only looks whether this machine can do it: the programs take long to build.
 """
 
 from __future__ import annotations
