@@ -11,11 +11,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from tonnage.model.cdi import DriverFiles
 from tonnage.model.devices import Inventory, RawEvent, Sample
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.machine import Machine
 from tonnage.model.names import ResourceName
-from tonnage.model.sharing import Advertisement, Hold, Injection, Refusal
+from tonnage.model.sharing import Advertisement, Hold, Injection, PluginConfig, Refusal
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -274,6 +275,30 @@ class Checkpoints(Protocol):
 
     async def save(self, name: str, payload: bytes) -> None:
         """Replace the payload; on disk when this returns. Raises HardwareError: disk full, permission."""
+        ...
+
+
+class CdiFiles(Protocol):
+    """The driver's files, and the CDI specs that runtimes read."""
+
+    def stamp(self) -> str:
+        """Identifies what specs are made of and the specs themselves: another text after most changes."""
+        ...
+
+    async def driver_files(self, version: str, config: PluginConfig) -> DriverFiles:
+        """What there is of the driver now; whatever cannot be read is not there."""
+        ...
+
+    async def read(self, name: str) -> bytes | None:
+        """A file of the folder, None if there is none. Raises HardwareError when it cannot be read."""
+        ...
+
+    async def write(self, name: str, content: bytes) -> None:
+        """Replace a file of the folder whole. Raises HardwareError: disk full, permission, not mounted."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """The file is no more, if it was. Raises HardwareError."""
         ...
 
 

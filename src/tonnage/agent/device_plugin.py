@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.ports import PluginSockets
+from tonnage.agent.cdi import NodeCdi
 from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
@@ -23,7 +24,15 @@ from tonnage.decide.node.share import share
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.names import ResourceName
-from tonnage.model.sharing import Advertisement, Allocation, Hold, Injection, NodePlan, Refusal
+from tonnage.model.sharing import (
+    Advertisement,
+    Allocation,
+    Hold,
+    Injection,
+    NodePlan,
+    PlannedResource,
+    Refusal,
+)
 
 _LOG: Final = logging.getLogger(__name__)
 _TICK_S: Final = 0.2
@@ -71,6 +80,7 @@ class DevicePlugin:
         holders: Holders,
         *,
         on_offer: Callable[[Offer], None],
+        cdi: NodeCdi | None = None,
     ) -> None:
         self._node = world.node
         self._clock = world.clock
@@ -80,6 +90,7 @@ class DevicePlugin:
         self._config = config
         self._holders = holders
         self._on_offer = on_offer
+        self._cdi = cdi
         self._topologies = Topologies(world.node)
         self._wake = asyncio.Event()
         self._stale = True
@@ -116,17 +127,27 @@ class DevicePlugin:
             offered = self.offer and self.offer.plan.resource(resource)
             if self.offer is None or not offered:
                 return Refusal("not-offered", f"{resource} is not offered by this node any more")
-            config, plan = self.offer.config.config, self.offer.plan
-            given: list[Allocation] = []
-            for ids in requests:
-                decided = allocate(offered, ids, self._holders.holds, plan.whole_of)
-                if isinstance(decided, Refusal):
-                    _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(decided))
-                    return decided
-                given.append(decided)
+            given, refusal = self._decide(self.offer, offered, requests)
+            answers = tuple(inject(one, self.offer.config.config, self.offer.plan.access) for one in given)
+            if refusal is None and self._cdi is not None:
+                refusal = await self._cdi.lacking(answers)
+            if refusal is not None:
+                _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(refusal))
+                return refusal
             await self._holders.take(given)
             self.refresh()
-        return tuple(inject(one, config, plan.access) for one in given)
+        return answers
+
+    def _decide(
+        self, offer: Offer, offered: PlannedResource, requests: Sequence[Sequence[str]]
+    ) -> tuple[list[Allocation], Refusal | None]:
+        given: list[Allocation] = []
+        for ids in requests:
+            decided = allocate(offered, ids, self._holders.holds, offer.plan.whole_of)
+            if isinstance(decided, Refusal):
+                return given, decided
+            given.append(decided)
+        return given, None
 
     async def counted_answer(
         self, resource: ResourceName, requests: Sequence[Sequence[str]]

@@ -72,7 +72,7 @@ async def run_agent(
         HardwareError: another agent runs on this node, or the state folder cannot be used.
     """
     address = _check(options)
-    backend = _backend(options, clock)
+    backend = backend_of(options.devices, options.root, options.driver_root, clock)
     async with alone_on(options.root / "var/lib/tonnage/agent.lock", clock):
         with listen(address) if address else nullcontext() as listening:
             world = _world(options, api, clock, metrics)
@@ -98,9 +98,11 @@ async def _run(
     options: AgentOptions, backend: DeviceBackend, world: World, listening: socket.socket | None
 ) -> None:
     """Wire and run the loops; whatever ends them, let go of sockets, driver and connections."""
+    from tonnage.adapters.cdi_files import FolderCdi
     from tonnage.adapters.kubelet.holds import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
     from tonnage.adapters.machine import MachineFiles
+    from tonnage.agent.cdi import NodeCdi
     from tonnage.agent.config import NodeConfig, Reading
     from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
@@ -117,6 +119,7 @@ async def _run(
 
     def refresh() -> None:  # what it tells is made of the loops that call this
         plugin.refresh()
+        cdi.refresh()
         conditions.look()
         features.look()
 
@@ -132,7 +135,8 @@ async def _run(
     config = NodeConfig(world, reading, on_change=configured)
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
-    plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
+    cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
+    plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show, cdi=cdi)
     conditions = NodeConditions(
         world,
         {
@@ -144,7 +148,7 @@ async def _run(
     features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink)
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in (world.events, devices, config, holders, plugin, status, conditions, features):
+            for loop in (world.events, devices, config, holders, plugin, cdi, status, conditions, features):
                 group.create_task(loop.run())
             if listening is not None:
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)
@@ -245,16 +249,17 @@ def _label_sink(
     return lambda _: in_object
 
 
-def _backend(options: AgentOptions, clock: Clock) -> DeviceBackend:
-    if options.devices == "nvml":
+def backend_of(devices: str, root: Path, driver_root: Path | None, clock: Clock) -> DeviceBackend:
+    """The devices that `nvml` or `scenario:FILE` means; the paths are those of AgentOptions."""
+    if devices == "nvml":
         from tonnage.adapters.device_nodes import NodesBeside
         from tonnage.adapters.vendors.nvml import NvmlBackend
 
-        nvml = NvmlBackend(clock, root=options.root, driver_root=options.driver_root)
-        return NodesBeside(nvml, clock, root=options.root, driver_root=options.driver_root)
+        nvml = NvmlBackend(clock, root=root, driver_root=driver_root)
+        return NodesBeside(nvml, clock, root=root, driver_root=driver_root)
     from tonnage.adapters.vendors.scenario import ScenarioBackend
 
-    return ScenarioBackend(Path(options.devices.removeprefix("scenario:")), clock)
+    return ScenarioBackend(Path(devices.removeprefix("scenario:")), clock)
 
 
 def _boot_of(root: Path) -> str:

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "status": ("tonnage.cli.status", "Show the fleet: a row for each node and device."),
     "explain": ("tonnage.cli.explain", "Say why a pod is where it is, or would be."),
     "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
+    "cdi": ("tonnage.cli.cdi", "Make CDI specs for container runtimes, and check them."),
     "version": ("tonnage.cli.version", "Print the version of this program and of the cluster."),
     "completion": ("tonnage.cli.completion", "Print the completion script for a shell."),
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 LIBRARY: Final = "libnvidia-ml.so.1"
-_FOLDERS: Final = (
+LIBRARY_FOLDERS: Final = (
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
     "usr/lib/aarch64-linux-gnu",
@@ -83,7 +83,7 @@ class DriverLibrary:
 def found(root: Path) -> Iterator[Path]:
     """The real files of the library under `root`, in the order in which to try them."""
     seen: set[Path] = set()
-    for folder in _FOLDERS:
+    for folder in LIBRARY_FOLDERS:
         file = resolved_inside(root, f"{folder}/{LIBRARY}")
         if file is not None and file not in seen:
             seen.add(file)
@@ -129,6 +129,15 @@ def resolved_inside(root: Path, path: str) -> Path | None:
 
     Symbolic links are followed as that process would: absolute ones start at `root`, and `..` ends there.
     """
+    place = place_inside(root, path)
+    try:
+        return place if place is not None and stat.S_ISREG(place.lstat().st_mode) else None
+    except OSError:
+        return None
+
+
+def place_inside(root: Path, path: str) -> Path | None:
+    """As `resolved_inside`, of whatever kind it is, and whether or not the last part exists."""
     todo, done, links = path.split("/")[::-1], list[str](), 0
     while todo:
         part = todo.pop()
@@ -151,8 +160,4 @@ def resolved_inside(root: Path, path: str) -> Path | None:
         if target.startswith("/"):
             done.clear()
         todo += target.split("/")[::-1]
-    file = root.joinpath(*done)
-    try:
-        return file if stat.S_ISREG(file.lstat().st_mode) else None
-    except OSError:
-        return None
+    return root.joinpath(*done)

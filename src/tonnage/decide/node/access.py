@@ -44,10 +44,13 @@ def obstacle(unit: Unit, config: PluginConfig, inventory: Inventory, access: Acc
         for number in config.imex.channels:
             if number not in access.channels:
                 return f"requested IMEX channel channel{number} does not exist"
-    if unit.mig is None or not config.pass_device_specs or only_cdi(config):
+    if unit.mig is None:
+        return ""
+    plain = config.pass_device_specs and not only_cdi(config)
+    if not plain and not (CDI.intersection(config.device_list) and inventory.nodes.own):
         return ""
     known = _known(unit.device, unit.mig, inventory.nodes)
-    missing = [name for name in _capabilities(unit.device, unit.mig) if name not in known]
+    missing = [name for name in capabilities_of(unit.device, unit.mig) if name not in known]
     if not missing:
         return ""
     place = missing[0].replace("/", "/mig/", 1)
@@ -66,14 +69,14 @@ def _device_paths(device: Device) -> list[str]:
     return [] if device.minor is None else [f"/dev/nvidia{device.minor}"]
 
 
-def _capabilities(device: Device, mig: MigDevice) -> tuple[str, ...]:
+def capabilities_of(device: Device, mig: MigDevice) -> tuple[str, ...]:
     """Names of what a container may do with a MIG device; Source: NVIDIA's `mig-minors`."""
     instance = f"gpu{device.minor}/gi{mig.gpu_instance}"
     return f"{instance}/access", f"{instance}/ci{mig.compute_instance}/access"
 
 
 def _known(device: Device, mig: MigDevice, nodes: DeviceNodes) -> tuple[str, ...]:
-    return tuple(name for name in _capabilities(device, mig) if name in nodes.capabilities)
+    return tuple(name for name in capabilities_of(device, mig) if name in nodes.capabilities)
 
 
 def _specs(paths: Sequence[str], config: PluginConfig) -> tuple[DeviceSpec, ...]:

@@ -1,0 +1,98 @@
+"""The folder where container runtimes look for CDI specs, and what specs are made of."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from tonnage.adapters.checkpoints import file_problem, write_atomic
+from tonnage.adapters.driver_files import PROGRAM_FOLDERS, find_driver_files, is_program
+from tonnage.adapters.vendors.driver_root import LIBRARY_FOLDERS
+from tonnage.model.cdi import DriverFiles
+from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.names import CDI_VENDOR
+from tonnage.model.plugin_settings import CdiSettings
+from tonnage.model.sharing import PluginConfig
+
+SPEC_FOLDER: Final = "var/run/cdi"
+MAX_BYTES: Final = 8 << 20
+_MOST_SPECS: Final = 100
+_OTHER_HOOK: Final = "/usr/bin/nvidia-cdi-hook"
+
+
+class FolderCdi:
+    """CdiFiles of a node. `root` stands before its paths, `driver_root` before the driver's if mounted.
+
+    A spec is written beside its final name: containerd overlooks a file that comes from another folder.
+    """
+
+    def __init__(self, root: Path, driver_root: Path | None = None) -> None:
+        self._root = root
+        self._driver_root = driver_root
+        self._specs = root / SPEC_FOLDER
+
+    def stamp(self) -> str:
+        return ";".join(f"{found.st_ino}.{found.st_mtime_ns}.{found.st_size}" for found in self._found())
+
+    async def driver_files(self, version: str, config: PluginConfig) -> DriverFiles:
+        files = await asyncio.to_thread(
+            find_driver_files, self._root, self._driver_root or self._root, version
+        )
+        return replace(files, hook=await asyncio.to_thread(self._hook, config))
+
+    async def read(self, name: str) -> bytes | None:
+        return await asyncio.to_thread(read_spec, self._specs / name)
+
+    async def write(self, name: str, content: bytes) -> None:
+        await asyncio.to_thread(write_atomic, self._specs / name, content, mode=0o644)
+
+    async def remove(self, name: str) -> None:
+        try:
+            await asyncio.to_thread((self._specs / name).unlink, missing_ok=True)
+        except OSError as error:
+            raise HardwareError(file_problem("cannot be removed", self._specs / name, error)) from None
+
+    def _hook(self, config: PluginConfig) -> str:
+        """The hooks' program on the host. One that a person named counts where the host is out of sight."""
+        named = config.cdi.hook_path
+        own = named != CdiSettings().hook_path
+        visible = self._root if self._driver_root is None else self._driver_root
+        if self._driver_root is not None and config.driver_root != "/":
+            return named if own else ""
+        candidates = (named,) if own else (_OTHER_HOOK, named)
+        return next((path for path in candidates if is_program(visible, path)), "")
+
+    def _found(self) -> Iterator[os.stat_result]:
+        root = self._driver_root or self._root
+        folders = [root / name for name in (*LIBRARY_FOLDERS, *PROGRAM_FOLDERS)]
+        devices = [self._root / name for name in ("dev/dri", "dev/infiniband")]
+        for path in (*folders, *devices, *islice(self._specs.glob(f"{CDI_VENDOR}-*.json"), _MOST_SPECS)):
+            try:
+                yield path.stat()
+            except OSError:
+                continue
+
+
+def read_spec(file: Path) -> bytes | None:
+    """The bytes of a spec, None if there is none.
+
+    Raises:
+        HardwareError: it cannot be read, or no spec is as large.
+    """
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe of that name must not make us wait
+        with os.fdopen(handle, "rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise HardwareError(file_problem("cannot be read", file, error)) from None
+    if len(content) > MAX_BYTES:
+        raise HardwareError(Problem(f"{file.name} is no CDI spec", str(file), os.strerror(errno.EFBIG)))
+    return content

@@ -1,0 +1,180 @@
+"""The driver's libraries, programs and data below its root, without ever leaving that root.
+
+Source of the lists: NVIDIA/nvidia-container-toolkit v1.20.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from tonnage.adapters.vendors.driver_root import LIBRARY, LIBRARY_FOLDERS, place_inside, resolved_inside
+from tonnage.model.cdi import DriverFile, DriverFiles
+from tonnage.model.plugin_settings import ExtraDevice
+
+PROGRAM_FOLDERS: Final = ("usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/bin", "bin")
+_CUDA: Final = "libcuda.so.1"
+_PROGRAMS: Final = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+    "nvidia-imex",
+    "nvidia-imex-ctl",
+)
+_OTHER_LIBRARIES: Final = (
+    "libnvidia-nvvm70.so.*",
+    "libnvidia-egl-gbm.so.*.*",
+    "libnvidia-egl-wayland.so.*.*",
+    "libnvidia-egl-wayland2.so.*.*",
+    "libnvidia-egl-xcb.so.*.*",
+    "libnvidia-egl-xlib.so.*.*",
+)
+_DATA: Final = (
+    "usr/share/glvnd/egl_vendor.d/10_nvidia.json",
+    "usr/share/egl/egl_external_platform.d/10_nvidia_wayland.json",
+    "usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json",
+    "usr/share/nvidia/nvoptix.bin",
+    "etc/OpenCL/vendors/nvidia.icd",
+    "etc/vulkan/icd.d/nvidia_icd.json",
+    "etc/vulkan/implicit_layer.d/nvidia_layers.json",
+)
+_SOCKETS: Final = ("run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket")
+_EXTRAS: Final = {
+    ExtraDevice.GDRCOPY: ("dev/gdrdrv",),
+    ExtraDevice.GDS: ("dev/nvidia-fs*",),
+    ExtraDevice.MOFED: ("dev/infiniband/uverbs*", "dev/infiniband/rdma_cm"),
+}
+_MOST: Final = 20_000
+
+
+def find_driver_files(root: Path, driver_root: Path, version: str) -> DriverFiles:
+    """What there is; `root` stands before the node's /dev and /sys, `driver_root` before the driver's files.
+
+    Without a version it is the one in the name of the driver's own library.
+    """
+    own = _first(driver_root, _CUDA) or _first(driver_root, LIBRARY)
+    cuda = _first(driver_root, _CUDA)
+    problems = [] if cuda else [f"no {_CUDA} under {driver_root}: containers go without CUDA's library"]
+    version = version or (own.name.partition(".so.")[2] if own else "")
+    libraries = tuple(_libraries(driver_root, own.parent, version)) if own else ()
+    return DriverFiles(
+        libraries,
+        tuple(_programs(driver_root)),
+        tuple(_data(driver_root, version)),
+        tuple(_sockets(driver_root)),
+        "/" + str(cuda.parent.relative_to(driver_root)) if cuda else "",
+        {address: nodes for address, nodes in _render(root) if nodes},
+        {extra: found for extra, paths in _EXTRAS.items() if (found := tuple(_devices(root, paths)))},
+        problems=tuple(problems),
+    )
+
+
+def is_program(root: Path, path: str) -> bool:
+    """Whether a file that can be run lies there."""
+    file = resolved_inside(root, path)
+    return file is not None and os.access(file, os.X_OK)
+
+
+def _first(root: Path, name: str) -> Path | None:
+    found = (resolved_inside(root, f"{folder}/{name}") for folder in LIBRARY_FOLDERS)
+    return next((file for file in found if file is not None), None)
+
+
+def _libraries(root: Path, folder: Path, version: str) -> Iterator[DriverFile]:
+    """Libraries of that version in one folder and its vdpau/, with the links that lead to them."""
+    links, files = dict[str, str](), list[str]()
+    for name in _names(folder):
+        if ".so" not in name:
+            continue
+        try:
+            links[name] = (folder / name).readlink().name
+        except OSError:
+            if any(fnmatchcase(name, pattern) for pattern in _OTHER_LIBRARIES) or name.endswith(
+                f".so.{version}"
+            ):
+                files.append(name)
+    leading = dict[str, list[str]]()
+    for name in links:
+        end, steps = name, 0
+        while end in links and steps < len(links):
+            end, steps = links[end], steps + 1
+        leading.setdefault(end, []).append(name)
+    for name in files:
+        if resolved_inside(folder, name) is not None:
+            path = _below(root, folder / name)
+            names = sorted(_below(root, folder / link) for link in leading.get(name, ()))
+            yield DriverFile(path, path, tuple(names))
+    if folder.name != "vdpau":
+        inner = place_inside(root, _below(root, folder / "vdpau"))
+        if inner is not None:
+            yield from _libraries(root, inner, version) if inner.name == "vdpau" else ()
+
+
+def _programs(root: Path) -> Iterator[DriverFile]:
+    for name in _PROGRAMS:
+        found = (resolved_inside(root, f"{folder}/{name}") for folder in PROGRAM_FOLDERS)
+        real = next((file for file in found if file is not None), None)
+        if real is not None:
+            yield DriverFile(f"/usr/bin/{name}", _below(root, real))
+
+
+def _data(root: Path, version: str) -> Iterator[DriverFile]:
+    firmware = f"lib/firmware/nvidia/{version}"
+    place = place_inside(root, firmware) if version else None
+    names = sorted(name for name in _names(place) if fnmatchcase(name, "gsp*.bin")) if place else []
+    for path in (*_DATA, *(f"{firmware}/{name}" for name in names)):
+        real = resolved_inside(root, path)
+        if real is not None:
+            yield DriverFile(f"/{path}", _below(root, real))
+
+
+def _sockets(root: Path) -> Iterator[DriverFile]:
+    for path in _SOCKETS:
+        place = place_inside(root, path)
+        if place is not None and _kind(place, stat.S_ISSOCK):
+            yield DriverFile(f"/{path}", _below(root, place))
+
+
+def _render(root: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The graphics nodes of NVIDIA's devices by PCI address."""
+    devices = root / "sys/bus/pci/devices"
+    for address in sorted(_names(devices)):
+        names = sorted(_names(devices / address / "drm"))
+        there = [name for name in names if _kind(root / "dev/dri" / name, stat.S_ISCHR)]
+        yield (
+            address.lower(),
+            tuple(f"/dev/dri/{name}" for name in there if name.startswith(("card", "renderD"))),
+        )
+
+
+def _devices(root: Path, patterns: tuple[str, ...]) -> Iterator[str]:
+    for pattern in patterns:
+        folder, _, wanted = pattern.rpartition("/")
+        for name in sorted(_names(root / folder)):
+            if fnmatchcase(name, wanted) and _kind(root / folder / name, stat.S_ISCHR):
+                yield f"/{folder}/{name}"
+
+
+def _kind(path: Path, is_kind: Callable[[int], bool]) -> bool:
+    try:
+        return is_kind(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry, _ in zip(entries, range(_MOST), strict=False))
+    except OSError:
+        return []
+
+
+def _below(root: Path, path: Path) -> str:
+    return f"/{path.relative_to(root)}"

@@ -1,0 +1,162 @@
+"""The CDI specs of the kinds that the agent names: there before it names them, and never stale."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from tonnage.adapters.ports import CdiFiles
+from tonnage.agent.config import NodeConfig
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.world import World
+from tonnage.decide.node.cdi import cdi_specs, spec_bytes, spec_file, wants_cdi
+from tonnage.model.cdi import CdiSpec
+from tonnage.model.devices import Inventory
+from tonnage.model.errors import HardwareError
+from tonnage.model.names import CDI_GPU_KIND, CDI_IMEX_KIND, CDI_VENDOR, cdi_device
+from tonnage.model.plugin_settings import ExtraDevice
+from tonnage.model.sharing import Injection, PluginConfig, Refusal
+
+_LOG: Final = logging.getLogger(__name__)
+_TICK_S: Final = 1.0
+_MOST_NAMED: Final = 5
+_KINDS: Final = (CDI_GPU_KIND, CDI_IMEX_KIND, *(f"{CDI_VENDOR}/{extra.value}" for extra in ExtraDevice))
+
+
+class NodeCdi:
+    """Writes the specs when a CDI strategy is configured, and keeps fresh those that were written before.
+
+    The latter are for containers that start again: kubelet repeats the answer that their pod got. When the
+    driver goes, so do the specs. Without CDI, and without a spec of ours, nothing is read or written.
+    """
+
+    def __init__(self, world: World, files: CdiFiles, devices: NodeDevices, config: NodeConfig) -> None:
+        self._node = world.node
+        self._clock = world.clock
+        self._events = world.events
+        self._files = files
+        self._devices = devices
+        self._config = config
+        self._wake = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._names = frozenset[str]()
+        self._made: tuple[Inventory, PluginConfig, bool] | None = None
+        self._stamp = ""
+        self._said: tuple[str, ...] = ()
+        self.problems: tuple[str, ...] = ()
+        """What is not in the specs, and why; empty when all is."""
+
+    def refresh(self) -> None:
+        """Devices or configuration changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Follow devices, configuration and the driver's files until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tick())
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._update()
+
+    async def lacking(self, injections: Iterable[Injection]) -> Refusal | None:
+        """Why what containers would be told points at nothing; kubelet or a person may ask again.
+
+        Specs are brought up to date first, so that a device is named only once it can be found.
+        """
+        wanted = {name for one in injections for name in _named(one)}
+        if not wanted:
+            return None
+        if not wanted <= self._names or not self._fresh():
+            await self._update()
+        missing = sorted(wanted - self._names)
+        if not missing:
+            return None
+        named = ", ".join(missing[:_MOST_NAMED])
+        why = "; ".join(self.problems[:_MOST_NAMED]) or "the driver says nothing of it now"
+        return Refusal("no-cdi-spec", f"no CDI spec has {named} yet: {why}")
+
+    async def _tick(self) -> None:
+        """Nobody tells of a driver's files that are replaced, or of a spec that somebody removes."""
+        while True:
+            await self._clock.sleep(_TICK_S)
+            self._wake.set()
+
+    def _basis(self) -> tuple[Inventory, PluginConfig, bool] | None:
+        inventory, config = self._devices.inventory, self._config.current
+        if inventory is None or config is None:
+            return None
+        return inventory, config.config, not self._devices.error
+
+    def _fresh(self) -> bool:
+        basis = self._basis()
+        return basis is not None and self._made is not None and _same(basis, self._made)
+
+    async def _update(self) -> None:
+        async with self._writing:
+            basis = self._basis()
+            if basis is None:
+                return
+            stamp = self._files.stamp()
+            if stamp == self._stamp and self._fresh():
+                return
+            try:
+                self._names, problems = await self._write(*basis)
+            except HardwareError as error:
+                self._names, self._made, problems = frozenset(), None, (str(error),)
+            else:
+                # The stamp from before counts: what changed meanwhile is a change. So is our own writing: the
+                # next look finds nothing to write, and then it is quiet.
+                self._made, self._stamp = basis, stamp
+            self.problems = problems
+            self._report(problems)
+
+    async def _write(
+        self, inventory: Inventory, config: PluginConfig, readable: bool
+    ) -> tuple[frozenset[str], tuple[str, ...]]:
+        """(qualified names that specs have, what is left out and why)."""
+        before = {kind: await self._files.read(spec_file(kind)) for kind in _KINDS}
+        specs: dict[str, CdiSpec] = {}
+        problems: list[str] = []
+        if readable and (wants_cdi(config) or any(before.values())):
+            files = await self._files.driver_files(inventory.driver_version, config)
+            specs = {spec.kind: spec for spec in cdi_specs(inventory, files, config)}
+            problems += [
+                problem.what + f": {problem.why}" for spec in specs.values() for problem in spec.left_out
+            ]
+            problems += files.problems
+        elif not readable:
+            problems.append(self._devices.error)
+        names: set[str] = set()
+        for kind, content in before.items():
+            spec = specs.get(kind)
+            if spec is None or spec.document is None:
+                if content is not None:
+                    await self._files.remove(spec_file(kind))
+                    _LOG.warning("CDI spec removed: node=%s kind=%s", self._node, kind)
+                continue
+            fresh = spec_bytes(spec.document)
+            if fresh != content:
+                await self._files.write(spec_file(kind), fresh)
+                _LOG.info("CDI spec written: node=%s kind=%s devices=%d", self._node, kind, len(spec.names))
+            names |= {cdi_device(name, kind) for name in spec.names}
+        return frozenset(names), tuple(problems)
+
+    def _report(self, problems: tuple[str, ...]) -> None:
+        for problem in problems:
+            if problem not in self._said:
+                _LOG.warning("not in the CDI spec: node=%s why=%s", self._node, problem)
+                self._events.post("Warning", "CdiSpecIncomplete", problem)
+        self._said = problems
+
+
+def _same(one: tuple[Inventory, PluginConfig, bool], other: tuple[Inventory, PluginConfig, bool]) -> bool:
+    return one[0] is other[0] and one[1] is other[1] and one[2] == other[2]
+
+
+def _named(injection: Injection) -> Iterable[str]:
+    yield from injection.cdi_devices
+    for value in injection.annotations.values():
+        yield from value.split(",")

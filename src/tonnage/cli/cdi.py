@@ -1,0 +1,222 @@
+"""`tonnage cdi`: CDI specs of this machine's devices, and whether a runtime takes a spec."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+import click
+
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import emit, printable
+
+if TYPE_CHECKING:
+    from tonnage.model.cdi import CdiOptions, CdiSpec
+    from tonnage.model.errors import Problem
+    from tonnage.model.json import JsonObject, JsonValue
+
+_NVIDIA_KIND: Final = "nvidia.com/gpu"
+_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+
+
+class Asked(TypedDict):
+    """What devices, and whose driver."""
+
+    devices: str
+    driver_root: Path
+    driver_root_ctr_path: Path | None
+    kind: str
+    hook: str | None
+
+
+@click.group(help="Make CDI specs for container runtimes, and check them.")
+def command() -> None:
+    pass
+
+
+@command.command(
+    "generate",
+    help="Print or write the CDI spec of this machine's devices. Exit status 1 when one is left out.",
+    epilog=examples(
+        "tonnage cdi generate --output /var/run/cdi/nvidia.com-gpu.yaml",
+        "tonnage cdi generate --driver-root /run/nvidia/driver --format json",
+        "tonnage cdi generate --devices scenario:node.yaml",
+    ),
+)
+@click.option(
+    "--devices",
+    default="nvml",
+    show_default=True,
+    metavar="nvml|scenario:FILE",
+    help="Where devices come from.",
+)
+@click.option(
+    "--driver-root",
+    type=_FOLDER,
+    default=Path("/"),
+    show_default=True,
+    help="The host's folder in which the driver is installed.",
+)
+@click.option(
+    "--driver-root-ctr-path",
+    type=_FOLDER,
+    help="Where this program sees that folder [default: there].",
+)
+@click.option("--kind", default=_NVIDIA_KIND, show_default=True, help="VENDOR/CLASS of the spec.")
+@click.option("--nvidia-cdi-hook-path", "hook", metavar="PATH", help="The hooks' program on the host.")
+@click.option(
+    "--disable-hook", "disabled", multiple=True, metavar="NAME", help="Do without this hook, or all."
+)
+@click.option(
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it there (mode 0644), whole or not at all, instead of printing it.",
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["yaml", "json"]),
+    help="[default: by the ending of --output, else yaml]",
+)
+@common_options()
+def generate(
+    common: Common,
+    target: Path | None,
+    style: str | None,
+    disabled: tuple[str, ...],
+    **asked: Unpack[Asked],
+) -> int:
+    from tonnage.decide.node.cdi import spec_bytes
+    from tonnage.model.cdi import CdiOptions
+
+    root = str(asked["driver_root"])
+    spec, remarks = asyncio.run(_made(asked, CdiOptions(asked["kind"], root, root, disabled)))
+    for remark in remarks:
+        click.echo(f"warning: {printable(remark)}", err=True)
+    document = _checked(spec)
+    style = style or ("json" if target is not None and target.suffix == ".json" else "yaml")
+    if target is None:
+        emit(document, style)
+    else:
+        from tonnage.adapters.checkpoints import write_atomic
+
+        write_atomic(target, spec_bytes(document) if style == "json" else _yaml(document), mode=0o644)
+    return 1 if spec.left_out else 0
+
+
+@command.command(
+    "validate",
+    help="Say why a container runtime refuses a spec. Exit status 1 when one does, 2 when it cannot be read.",
+    epilog=examples("tonnage cdi validate /etc/cdi/*.yaml /var/run/cdi/*"),
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@common_options(output=("text", "json", "yaml"))
+def validate(common: Common, files: tuple[Path, ...]) -> int:
+    from tonnage.cli.failure import render_problem
+
+    found = {str(file): _problems_of(file) for file in files}
+    if common.output != "text":
+        answer: list[JsonValue] = [
+            {
+                "file": name,
+                "valid": not problems,
+                "problems": [
+                    {
+                        "what": problem.what,
+                        "where": problem.where,
+                        "why": problem.why,
+                        "remedy": problem.remedy,
+                    }
+                    for problem in problems
+                ],
+            }
+            for name, problems in found.items()
+        ]
+        emit(answer, common.output)
+    else:
+        for name, problems in found.items():
+            if not problems:
+                click.echo(f"{printable(name)}: valid")
+            for problem in problems:
+                click.echo(render_problem(problem), err=True)
+    return 1 if any(found.values()) else 0
+
+
+async def _made(asked: Asked, options: CdiOptions) -> tuple[CdiSpec, tuple[str, ...]]:
+    """The spec, and what to say of it. Raises HardwareError, ConfigError: the devices cannot be read."""
+    from tonnage.adapters.cdi_files import FolderCdi
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.agent.main import backend_of
+    from tonnage.decide.node.cdi import gpu_spec
+    from tonnage.model.plugin_settings import CdiSettings
+    from tonnage.model.sharing import PluginConfig
+
+    seen = asked["driver_root_ctr_path"] or asked["driver_root"]
+    root = None if seen == Path("/") else seen
+    backend = backend_of(asked["devices"], Path("/"), root, SystemClock())
+    try:
+        inventory = await backend.scan()
+    finally:
+        await backend.close()
+    cdi = CdiSettings(hook_path=asked["hook"]) if asked["hook"] else CdiSettings()
+    config = PluginConfig(driver_root=options.driver_root, cdi=cdi)
+    files = await FolderCdi(Path("/"), root).driver_files(inventory.driver_version, config)
+    return gpu_spec(inventory, files, options), (*inventory.problems, *files.problems)
+
+
+def _checked(spec: CdiSpec) -> JsonObject:
+    """The document, which a runtime takes; devices that are left out are told."""
+    from tonnage.cli.failure import render_problem
+    from tonnage.decide.node.cdi import spec_bytes
+    from tonnage.decide.node.cdi_rules import spec_problems
+    from tonnage.model.errors import ConfigError, HardwareError, Problem
+
+    for problem in spec.left_out:
+        click.echo(render_problem(problem), err=True)
+    if spec.document is None:
+        raise HardwareError(Problem("no device can be named in a CDI spec", remedy="tonnage node --help"))
+    wrong = spec_problems(spec.document)
+    if wrong:
+        raise ConfigError(*wrong)
+    fresh: JsonObject = json.loads(
+        spec_bytes(spec.document)
+    )  # nothing twice, which YAML would show as an alias
+    return fresh
+
+
+def _problems_of(file: Path) -> tuple[Problem, ...]:
+    """Why a runtime refuses the file; each `where` begins with its name. Raises ConfigError: not readable."""
+    from dataclasses import replace
+
+    import yaml
+
+    from tonnage.adapters.cdi_files import read_spec
+    from tonnage.decide.node.cdi_rules import spec_problems
+    from tonnage.model.errors import ConfigError, HardwareError, Problem
+
+    try:
+        content = read_spec(file)
+    except HardwareError as error:
+        raise ConfigError(*error.problems) from None
+    if content is None:
+        raise ConfigError(Problem("no such file", str(file)))
+    if file.suffix not in (".json", ".yaml"):
+        why = "runtimes read no other files"
+        return (Problem("the name of a CDI spec ends in .json or .yaml", str(file), why),)
+    try:
+        document = json.loads(content) if file.suffix == ".json" else yaml.safe_load(content)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        return (Problem("failed to parse CDI Spec", str(file), str(error)[:500]),)
+    if document is None:
+        return (Problem("failed to parse CDI Spec, no Spec data", str(file)),)
+    return tuple(replace(problem, where=f"{file}:{problem.where}") for problem in spec_problems(document))
+
+
+def _yaml(document: JsonValue) -> bytes:
+    import yaml
+
+    return b"---\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()

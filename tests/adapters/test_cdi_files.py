@@ -1,0 +1,177 @@
+"""The driver's files below a root, and the folder of CDI specs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from support.driver_root import LIBRARIES, install_driver, make_driver_root
+from support.nvml.state import DriverState, FakeGpu
+from tonnage.adapters.cdi_files import MAX_BYTES, FolderCdi, read_spec
+from tonnage.adapters.driver_files import find_driver_files
+from tonnage.model.cdi import DriverFile
+from tonnage.model.errors import HardwareError
+from tonnage.model.plugin_settings import CdiSettings
+from tonnage.model.sharing import PluginConfig
+
+STATE = DriverState((FakeGpu(0, "A100-40"),))
+VERSION = STATE.driver_version
+FOLDER = f"/{LIBRARIES}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A driver with CUDA's library, a program in another place, data and a socket."""
+    made = make_driver_root(tmp_path / "driver", STATE)
+    libraries = made / LIBRARIES
+    (libraries / f"libcuda.so.{VERSION}").write_text("cuda")
+    (libraries / "libcuda.so.1").symlink_to(f"libcuda.so.{VERSION}")
+    (libraries / "libcuda.so").symlink_to("libcuda.so.1")
+    (libraries / "libother.so.7").write_text("not the driver's")
+    (libraries / "libold.so.1.2.3").write_text("of another version")
+    (libraries / "vdpau").mkdir()
+    (libraries / f"vdpau/libvdpau_nvidia.so.{VERSION}").write_text("vdpau")
+    (made / "usr/bin").mkdir(parents=True)
+    (made / "opt/nv").mkdir(parents=True)
+    (made / "opt/nv/smi").write_text("#!")
+    (made / "usr/bin/nvidia-smi").symlink_to("/opt/nv/smi")
+    (made / f"lib/firmware/nvidia/{VERSION}").mkdir(parents=True)
+    (made / f"lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin").write_text("gsp")
+    return made
+
+
+def test_everything_of_the_driver_is_found_with_the_links_that_lead_to_it(root: Path) -> None:
+    files = find_driver_files(root, root, VERSION)
+    cuda = f"{FOLDER}/libcuda.so.{VERSION}"
+    ml = f"{FOLDER}/libnvidia-ml.so.{VERSION}"
+    vdpau = f"{FOLDER}/vdpau/libvdpau_nvidia.so.{VERSION}"
+    assert files.libraries == (
+        DriverFile(cuda, cuda, (f"{FOLDER}/libcuda.so", f"{FOLDER}/libcuda.so.1")),
+        DriverFile(ml, ml, (f"{FOLDER}/libnvidia-ml.so.1",)),
+        DriverFile(vdpau, vdpau),
+    )
+    assert files.cuda_folder == FOLDER
+    assert files.programs == (DriverFile("/usr/bin/nvidia-smi", "/opt/nv/smi"),)
+    firmware = f"/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin"
+    assert files.data == (DriverFile(firmware, firmware),)
+    assert files.problems == ()
+    assert find_driver_files(root, root, "") == files, "the library's own name has the version"
+
+
+def test_nothing_outside_the_root_is_found(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    libraries = root / LIBRARIES
+    (libraries / f"libnvidia-evil.so.{VERSION}").symlink_to("../../../../secret")
+    (libraries / f"liba.so.{VERSION}").symlink_to(f"libb.so.{VERSION}")
+    (libraries / f"libb.so.{VERSION}").symlink_to(f"liba.so.{VERSION}")
+    (root / "usr/bin/nvidia-debugdump").symlink_to(tmp_path / "secret")
+    files = find_driver_files(root, root, VERSION)
+    assert not [file for file in files.libraries if "evil" in file.path or "/liba" in file.path]
+    assert [file.path for file in files.programs] == ["/usr/bin/nvidia-smi"]
+
+
+def test_a_root_without_a_driver_has_nothing_and_says_so(tmp_path: Path) -> None:
+    files = find_driver_files(tmp_path, tmp_path, "")
+    assert (files.libraries, files.programs) == ((), ())
+    assert "no libcuda.so.1" in files.problems[0]
+
+
+def test_sockets_and_graphics_nodes_are_found(root: Path) -> None:
+    (root / "run/nvidia-persistenced").mkdir(parents=True)
+    here = Path.cwd()
+    os.chdir(root / "run/nvidia-persistenced")  # a socket's path holds 107 bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind("socket")
+    finally:
+        os.chdir(here)
+    (address,) = (entry.name for entry in (root / "sys/bus/pci/devices").iterdir())
+    (root / f"sys/bus/pci/devices/{address}/drm/card1").mkdir(parents=True)
+    (root / "dev/dri").mkdir()
+    try:
+        os.mknod(root / "dev/dri/card1", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("needs the right to make device nodes")
+    files = find_driver_files(root, root, VERSION)
+    assert [file.path for file in files.sockets] == ["/run/nvidia-persistenced/socket"]
+    assert files.render == {address: ("/dev/dri/card1",)}
+
+
+@pytest.mark.parametrize(
+    ("programs", "config", "found"),
+    [
+        ((), PluginConfig(), ""),
+        (("nvidia-ctk",), PluginConfig(), "/usr/bin/nvidia-ctk"),
+        (("nvidia-ctk", "nvidia-cdi-hook"), PluginConfig(), "/usr/bin/nvidia-cdi-hook"),
+        (
+            ("nvidia-ctk", "other"),
+            PluginConfig(cdi=CdiSettings(hook_path="/usr/bin/other")),
+            "/usr/bin/other",
+        ),
+        ((), PluginConfig(cdi=CdiSettings(hook_path="/usr/bin/other")), ""),
+        (("nvidia-ctk",), PluginConfig(driver_root="/run/nvidia/driver"), ""),
+        (
+            (),
+            PluginConfig(driver_root="/run/nvidia/driver", cdi=CdiSettings(hook_path="/out/of/sight")),
+            "/out/of/sight",
+        ),
+    ],
+    ids=[
+        "none is there",
+        "the older one",
+        "the newer one first",
+        "the one that is named",
+        "one that is named and not there",
+        "the host is out of sight",
+        "named, and the host is out of sight",
+    ],
+)
+async def test_the_hooks_program(
+    root: Path, programs: tuple[str, ...], config: PluginConfig, found: str
+) -> None:
+    for name in programs:
+        (root / "usr/bin" / name).write_text("#!")
+        (root / "usr/bin" / name).chmod(0o755)
+    files = await FolderCdi(root, root).driver_files(VERSION, config)
+    assert files.hook == found
+
+
+async def test_specs_are_written_whole_readable_by_all_and_removed(tmp_path: Path) -> None:
+    cdi = FolderCdi(tmp_path)
+    assert await cdi.read("a.json") is None
+    await cdi.write("a.json", b"{}")
+    file = tmp_path / "var/run/cdi/a.json"
+    assert [path.name for path in file.parent.iterdir()] == ["a.json"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert await cdi.read("a.json") == b"{}"
+    await cdi.remove("a.json")
+    await cdi.remove("a.json")
+    assert await cdi.read("a.json") is None
+
+
+async def test_what_is_no_spec_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "big.json").write_bytes(b" " * (MAX_BYTES + 1))
+    with pytest.raises(HardwareError, match="File too large"):
+        read_spec(tmp_path / "big.json")
+    with pytest.raises(HardwareError, match="Is a directory"):
+        read_spec(tmp_path)
+    (tmp_path / "var").write_text("in the way")
+    with pytest.raises(HardwareError):
+        await FolderCdi(tmp_path).write("a.json", b"{}")
+
+
+async def test_the_stamp_follows_the_drivers_files_and_the_specs(root: Path, tmp_path: Path) -> None:
+    cdi, name = FolderCdi(tmp_path, root), "k8s.device-plugin.nvidia.com-gpu.json"
+    stamps = [cdi.stamp()]
+    await cdi.write(name, b"{}")
+    stamps.append(cdi.stamp())
+    assert cdi.stamp() == stamps[-1]
+    install_driver(root, "999.1")
+    stamps.append(cdi.stamp())
+    await cdi.remove(name)
+    stamps.append(cdi.stamp())
+    assert len(set(stamps)) == len(stamps)

@@ -1,0 +1,195 @@
+"""The loop that keeps the agent's CDI specs: there before a device is named, and never stale."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tonnage.adapters.cdi_files import FolderCdi
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.agent.cdi import NodeCdi
+from tonnage.agent.config import NodeConfig
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.events import NodeEvents
+from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.world import World
+from tonnage.model.device_nodes import DeviceNodes
+from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.names import CDI_GPU_KIND
+from tonnage.model.plugin_settings import MigStrategy
+from tonnage.model.sharing import DeviceListStrategy, Injection, PluginConfig
+
+SPEC = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+ONE = Inventory((Device("GPU-0", 0, "x", 1, minor=0),), "1.1", nodes=DeviceNodes(frozenset({"/dev/nvidia0"})))
+PART = MigDevice("MIG-1", 0, "1g.10gb", gpu_instance=1, compute_instance=0, memory_mib=1)
+DIVIDED = replace(
+    ONE,
+    devices=(replace(ONE.devices[0], mig_enabled=True, migs=(PART,)),),
+    nodes=DeviceNodes(
+        frozenset({"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4"}),
+        capabilities={"gpu0/gi1/access": 3, "gpu0/gi1/ci0/access": 4},
+    ),
+)
+CDI = PluginConfig(device_list=(DeviceListStrategy.CDI_CRI,), mig_strategy=MigStrategy.MIXED)
+
+
+class Node:
+    """A node whose devices and configuration the test sets."""
+
+    def __init__(self, root: Path, world: World) -> None:
+        self.root = root
+        self.devices = SimpleNamespace(inventory=None, error="")
+        self.config = SimpleNamespace(current=None)
+        files = FolderCdi(root)
+        self.cdi = NodeCdi(world, files, cast(NodeDevices, self.devices), cast(NodeConfig, self.config))
+
+    def set(self, inventory: Inventory, config: PluginConfig = CDI) -> None:
+        """Without a word to the loop."""
+        self.devices.inventory = inventory
+        self.config.current = SimpleNamespace(config=config)
+
+    def driver(self, version: str) -> None:
+        """The driver's files are those of that version."""
+        folder = self.root / LIBRARIES
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.iterdir():
+            file.unlink()
+        (folder / f"libcuda.so.{version}").write_text("")
+        (folder / "libcuda.so.1").symlink_to(f"libcuda.so.{version}")
+
+    @property
+    def names(self) -> set[str]:
+        """Of the devices in the spec's file; empty when there is none."""
+        file = self.root / SPEC
+        return {device["name"] for device in self.spec["devices"]} if file.exists() else set()
+
+    @property
+    def spec(self) -> Any:
+        return json.loads((self.root / SPEC).read_text())
+
+    async def until(self, done: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not done():
+                await asyncio.sleep(0.01)
+
+    async def refusal(self, *names: str) -> str:
+        answer = Injection(cdi_devices=tuple(f"{CDI_GPU_KIND}={name}" for name in names))
+        refused = await self.cdi.lacking([answer])
+        return refused.message if refused else ""
+
+
+@asynccontextmanager
+async def running(tmp_path: Path, fast_clock: Any) -> AsyncIterator[Node]:
+    events = NodeEvents("n", None, fast_clock)
+    checkpoints = FolderCheckpoints(tmp_path / "state")
+    node = Node(tmp_path, World("n", None, fast_clock, checkpoints, events, AgentMetrics(fast_clock)))
+    node.driver("1.1")
+    task = asyncio.create_task(node.cdi.run())
+    yield node
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_device_is_in_the_spec_before_it_is_named(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(ONE)
+        assert await node.refusal("GPU-0", "0") == ""
+        assert node.names == {"GPU-0", "0", "gpu0", "all"}
+
+
+async def test_a_device_that_no_spec_has_is_refused_with_the_reason(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(replace(ONE, devices=(*ONE.devices, Device("GPU-1", 1, "x", 1, minor=1))))
+        assert await node.refusal("GPU-0") == ""
+        refused = await node.refusal("GPU-0", "GPU-1")
+        assert f"no CDI spec has {CDI_GPU_KIND}=GPU-1 yet" in refused
+        assert "GPU-1 is left out of the CDI spec: /dev/nvidia1 is not there" in refused
+
+
+async def test_a_folder_that_cannot_be_written_refuses_until_it_can(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        (tmp_path / "var").write_text("in the way")
+        node.set(ONE)
+        assert "k8s.device-plugin.nvidia.com-gpu.json" in await node.refusal("GPU-0")
+        (tmp_path / "var").unlink()
+        assert await node.refusal("GPU-0") == ""
+
+
+async def test_annotations_count_as_names(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(ONE)
+        value = f"{CDI_GPU_KIND}=GPU-0,{CDI_GPU_KIND}=GPU-7"
+        refused = await node.cdi.lacking([Injection(annotations={"cdi.k8s.io/a": value})])
+        assert refused is not None
+        assert refused.message.startswith(f"no CDI spec has {CDI_GPU_KIND}=GPU-7 yet")
+
+
+async def test_a_changed_layout_is_in_the_spec_at_once(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(ONE)
+        node.cdi.refresh()
+        await node.until(lambda: "GPU-0" in node.names)
+        node.set(DIVIDED)
+        node.cdi.refresh()
+        await node.until(lambda: node.names == {"MIG-1", "0:0", "mig0:0", "all"})
+
+
+async def test_a_replaced_driver_and_a_removed_spec_are_noticed_unasked(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(ONE)
+        await node.until(lambda: "GPU-0" in node.names)
+        assert "libcuda.so.1.1" in str(node.spec["containerEdits"]["mounts"])
+        node.driver("2.2")
+        node.set(replace(ONE, driver_version="2.2"))
+        await node.until(lambda: "libcuda.so.2.2" in str(node.spec["containerEdits"]["mounts"]))
+        (tmp_path / SPEC).unlink()
+        await node.until(lambda: "GPU-0" in node.names)
+        (tmp_path / SPEC).write_text("{}")
+        await node.until(lambda: "devices" in node.spec)
+
+
+async def test_the_spec_goes_with_the_driver_and_comes_back(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(ONE)
+        await node.until(lambda: "GPU-0" in node.names)
+        node.devices.error = "NVML: driver not loaded"
+        await node.until(lambda: not (tmp_path / SPEC).exists())
+        assert "driver not loaded" in await node.refusal("GPU-0")
+        node.devices.error = ""
+        assert await node.refusal("GPU-0") == ""
+
+
+async def test_without_a_cdi_strategy_nothing_is_written(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(ONE, PluginConfig())
+        assert await node.refusal() == ""
+        assert "no CDI spec has" in await node.refusal("GPU-0"), "it has looked"
+        assert not (tmp_path / "var").exists()
+
+
+async def test_a_spec_of_ours_stays_fresh_for_containers_that_start_again(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(ONE)
+        await node.until(lambda: "GPU-0" in node.names)
+        node.set(DIVIDED, replace(CDI, device_list=(DeviceListStrategy.ENVVAR,)))
+        await node.until(lambda: "MIG-1" in node.names)
+
+
+async def test_what_does_not_change_is_not_written_again(tmp_path: Path, clock: Any) -> None:
+    async with running(tmp_path, clock) as node:
+        node.set(ONE)
+        await node.until(lambda: "GPU-0" in node.names)
+        before = (tmp_path / SPEC).stat().st_ino
+        node.set(replace(ONE, problems=("news",)))
+        assert await node.refusal("GPU-0") == ""
+        assert (tmp_path / SPEC).stat().st_ino == before
