@@ -53,7 +53,8 @@ def document(
 ) -> dict[str, Any]:
     made = gpu_spec(inventory, files, options or CdiOptions()).document
     assert made is not None
-    return json.loads(spec_bytes(made))
+    again: dict[str, Any] = json.loads(spec_bytes(made))
+    return again
 
 
 def nodes(spec: dict[str, Any], name: str) -> list[str]:

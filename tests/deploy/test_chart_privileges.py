@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from support.helm import Helm, Manifest
 from tonnage.twin.platform import AGENT, AGENT_IMAGE, CONFIG_MAP_NAME, SYSTEM_NAMESPACE, agent_daemon_set
@@ -111,6 +112,20 @@ MOUNTS = {
             ),
         },
     ),
+    "CDI specs, which the agent writes": (
+        "{nvidiaDriverRoot: /run/nvidia/driver, deviceListStrategy: [envvar, cdi-cri]}",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+            "/var/run/cdi": ("/var/run/cdi", "DirectoryOrCreate", {}),
+            "/driver-root": (
+                "/run/nvidia/driver",
+                "Directory",
+                {"readOnly": True, "mountPropagation": "HostToContainer"},
+            ),
+        },
+    ),
     "the host's driver, with every file system below": (
         "nvidiaDriverRoot: /",
         {
@@ -127,6 +142,23 @@ MOUNTS = {
 def test_folders_of_the_host(helm4: Helm, case: str) -> None:
     values, expected = MOUNTS[case]
     assert _mounts(helm4.rendered(values).pod) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ("cdi: {enabled: true}", True),
+        ("deviceListStrategy: cdi-annotations", True),
+        ("config: {map: {a: 'flags: {plugin: {deviceListStrategy: cdi-cri}}'}}", True),
+        ("cdi: {enabled: false}", False),
+        ("{cdi: null, deviceListStrategy: volume-mounts}", False),
+    ],
+)
+def test_the_folder_of_cdi_specs_is_there_where_a_strategy_needs_it(
+    helm4: Helm, values: str, written: bool
+) -> None:
+    given = {"nvidiaDriverRoot": "/", **yaml.safe_load(values)}
+    assert ("/var/run/cdi" in _mounts(helm4.rendered(yaml.safe_dump(given)).pod)) == written
 
 
 def test_the_token_is_mounted_by_the_pod_and_by_nobody_else(helm4: Helm) -> None:

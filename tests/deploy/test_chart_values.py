@@ -63,6 +63,7 @@ FITS_NOT = {
     ),
     "two defaults": ("config: {map: {default: one, b: two}, default: b}", "rename it"),
     "nobody brings the driver's library": ("access: privileged", "nvidiaDriverRoot: with access privileged"),
+    "CDI specs of a driver nobody shows": ("cdi: {enabled: true}", "nvidiaDriverRoot: CDI specs name"),
     "no account at all": ("serviceAccount: {create: false}", "serviceAccount.name"),
 }
 

@@ -1,7 +1,5 @@
-"""What a container gets with its GPUs, seen from inside: real kubelet, real containerd, real runc.
-
-CDI specs are the test's, as long as the agent writes none.
-"""
+"""What a container gets with its GPUs, seen from inside: real kubelet, real containerd, real runc, CDI specs
+that the agent wrote."""
 
 from __future__ import annotations
 
@@ -15,14 +13,14 @@ import pytest
 from support.driver_root import LIBRARIES
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import until
-from support.installed_agent import CONTROL, DRIVER_ROOT, GPU, MAJOR, InstalledAgent, gpu_pod
+from support.installed_agent import CONTROL, GPU, MAJOR, InstalledAgent, gpu_pod, installed_agent
 from support.nvml.library import SONAME
-from tonnage.model.names import CDI_GPU_KIND
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures("tidy")]
 
 FOLDER: Final = "/var/run/nvidia-container-devices"
-LIBRARY: Final = f"/usr/lib/{SONAME}"
+LIBRARY: Final = f"/{LIBRARIES}/{SONAME}"
+SPEC: Final = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 NO_DRIVER: Final = "No such device or address"
 DENIED: Final = "Operation not permitted"
 _LOOK: Final = f"""
@@ -85,44 +83,18 @@ def start(cluster: GenuineCluster, *pods: Mapping[str, Any]) -> None:
         cluster.kubectl("wait", f"pod/{pod['metadata']['name']}", "--for=condition=Ready", "--timeout=60s")
 
 
-def write_specs(cluster: GenuineCluster, agent: InstalledAgent) -> None:
-    """Say to the runtime what a GPU is: its node, one for all, a variable and the driver's library.
-
-    Written beside its final name: containerd overlooks a file that is moved here from another folder.
-    """
-    edits = {
-        "deviceNodes": [{"path": "/dev/nvidiactl"}],
-        "env": ["DRIVER=made"],
-        "mounts": [
-            {
-                "hostPath": f"{DRIVER_ROOT}/{LIBRARIES}/{SONAME}",
-                "containerPath": LIBRARY,
-                "options": ["ro", "nosuid", "nodev", "bind"],
-            }
-        ],
-    }
-    devices = [
-        {
-            "name": gpu.identity,
-            "containerEdits": {
-                "deviceNodes": [{"path": f"/dev/nvidia{gpu.minor_number}"}],
-                "env": [f"GPU_{gpu.slot}=given"],
-            },
-        }
-        for gpu in agent.driver.state.gpus
-    ]
-    spec = {"cdiVersion": "0.5.0", "kind": CDI_GPU_KIND, "devices": devices, "containerEdits": edits}
-    made = cluster.node.root.at("/etc/cdi/.gpu.json.new")
-    made.write_text(json.dumps(spec))
-    made.replace(made.with_name("gpu.json"))
+@pytest.fixture(scope="module")
+def agent(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAgent]:
+    """With two GPUs, and leave to write CDI specs."""
+    with installed_agent(cluster, agent_version, values={"cdi": {"enabled": True}}) as agent:
+        yield agent
+        cluster.node.root.at(SPEC).unlink(missing_ok=True)
 
 
-@pytest.fixture
-def specs(cluster: GenuineCluster, agent: InstalledAgent) -> Iterator[None]:
-    """The runtime knows the GPUs; afterwards no more."""
-    write_specs(cluster, agent)
-    yield
-    cluster.node.root.at("/etc/cdi/gpu.json").unlink()
+def own_of(agent: InstalledAgent, seen: Seen) -> int:
+    """Which GPU the container has, by its node."""
+    (own,) = (slot for slot in range(len(agent.uuids)) if f"/dev/nvidia{slot}" in seen.nodes)
+    return own
 
 
 def test_by_default_a_container_is_told_its_gpu_and_given_nothing(
@@ -165,7 +137,6 @@ def test_device_specs_give_each_container_just_its_own_gpu(
     assert (none.nodes, set(none.opened.values())) == ({}, {DENIED})
 
 
-@pytest.mark.usefixtures("specs")
 @pytest.mark.parametrize(
     "names", [["cdi-cri"], ["cdi-annotations"], ["cdi-cri", "cdi-annotations", "envvar"]]
 )
@@ -178,12 +149,13 @@ def test_cdi_gives_each_container_just_its_own_gpu(  # RUN-4
     given = set()
     for pod in ("one", "other"):
         seen = look(cluster, pod)
-        (own,) = (slot for slot in (0, 1) if f"GPU_{slot}" in seen.environment)
+        own = own_of(agent, seen)
         given.add(own)
-        assert seen.nodes == {f"/dev/nvidia{own}": (MAJOR, own), "/dev/nvidiactl": (MAJOR, 255)}
+        common = {f"/dev/{name}": number for name, number in CONTROL.items()}
+        assert seen.nodes == {f"/dev/nvidia{own}": (MAJOR, own), **common}
         assert seen.opened == {own: NO_DRIVER, 1 - own: DENIED}
-        assert (seen.environment["DRIVER"], seen.library) == ("made", library)
-        assert seen.visible == (agent.uuids[own] if "envvar" in names else "")
+        assert (seen.environment["LD_LIBRARY_PATH"], seen.library) == (f"/{LIBRARIES}", library)
+        assert seen.visible == "void", "NVIDIA's runtime has nothing to add"
         assert "Read-only file system" in cluster.kubectl(
             "exec", pod, "--", "sh", "-c", f"(: >>{LIBRARY}) 2>&1 || :"
         )
@@ -192,57 +164,61 @@ def test_cdi_gives_each_container_just_its_own_gpu(  # RUN-4
     assert (none.nodes, set(none.opened.values())) == ({}, {DENIED})
 
 
-@pytest.mark.usefixtures("specs")
 def test_the_containers_of_a_pod_have_each_their_own(cluster: GenuineCluster, agent: InstalledAgent) -> None:
     """The first container may have what the init container had, which is over then."""
     assert agent.configure(strategy("cdi-cri", "envvar")) == ""
     pod = gpu_pod("many", 1, 1, 0)
-    first = {**pod["spec"]["containers"][0], "name": "first", "command": ["env"]}
+    first = {**pod["spec"]["containers"][0], "name": "first", "command": ["sh", "-c", "ls /dev/nvidia?"]}
     pod["spec"]["initContainers"] = [first]
     start(cluster, pod)
     one, other, none = (look(cluster, "many", name) for name in ("main", "main-1", "main-2"))
-    assert {one.visible, other.visible} == set(agent.uuids)
-    assert {min(seen.nodes) for seen in (one, other)} == {"/dev/nvidia0", "/dev/nvidia1"}
+    assert {own_of(agent, seen) for seen in (one, other)} == {0, 1}
     assert (none.visible, none.nodes) == ("", {})
-    assert f"NVIDIA_VISIBLE_DEVICES={one.visible}\n" in cluster.kubectl("logs", "many", "-c", "first")
+    assert f"/dev/nvidia{own_of(agent, one)}\n" in cluster.kubectl("logs", "many", "-c", "first")
 
 
-@pytest.mark.usefixtures("specs")
 def test_a_container_gets_all_gpus_that_it_asks_for(cluster: GenuineCluster, agent: InstalledAgent) -> None:
     assert agent.configure(strategy("cdi-annotations")) == ""
     start(cluster, gpu_pod("both", 2))
     seen = look(cluster, "both")
-    assert set(seen.nodes) == {"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"}
+    assert set(seen.nodes) == {"/dev/nvidia0", "/dev/nvidia1", *(f"/dev/{name}" for name in CONTROL)}
     assert seen.opened == {0: NO_DRIVER, 1: NO_DRIVER}
     cluster.apply(gpu_pod("late"))
     until(lambda: "Insufficient nvidia.com/gpu" in cluster.kubectl("describe", "pod", "late"))
 
 
-def test_a_name_that_no_spec_has_stops_the_container(cluster: GenuineCluster, agent: InstalledAgent) -> None:
-    """RUN-1. containerd's words; the container starts once the spec is there, without another pod."""
+def test_a_spec_that_was_removed_is_there_again_before_its_gpu_is_named(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    """RUN-1 cannot happen: no answer points at nothing. The driver's upgrade is in the spec unasked, too."""
     assert agent.configure(strategy("cdi-cri")) == ""
-    cluster.apply(gpu_pod("early", 2))
-
-    def waiting() -> Any:
-        statuses = cluster.get("pod", "early")["status"].get("containerStatuses", [{}])
-        return statuses[0].get("state", {}).get("waiting", {})
-
-    until(lambda: waiting().get("reason") == "CreateContainerError")
-    message = str(waiting()["message"])
-    text = "failed to create containerd container: CDI device injection failed: unresolvable CDI devices "
-    assert message.startswith(text)
-    assert sorted(message.removeprefix(text).split(", ")) == sorted(
-        f"{CDI_GPU_KIND}={uuid}" for uuid in agent.uuids
-    )
-    explained = json.loads(cluster.tonnage("explain", "pod", "early", "-o", "json").stdout)
-    assert (explained["verdict"], explained["layer"]) == ("NOT_NOW", "runtime")
-    assert message in explained["message"]
-    write_specs(cluster, agent)
+    spec = cluster.node.root.at(SPEC)
+    until(spec.exists)
+    spec.unlink()
+    start(cluster, gpu_pod("early", 2))
+    assert len(look(cluster, "early").nodes) == 2 + len(CONTROL)
+    before, version = agent.driver.state, "999.1.1"
+    agent.driver.upgrade(version)
     try:
-        cluster.kubectl("wait", "pod/early", "--for=condition=Ready", "--timeout=60s")
-        assert len(look(cluster, "early").nodes) == 3
+        until(lambda: f"{SONAME.removesuffix('1')}{version}" in spec.read_text())
     finally:
-        cluster.node.root.at("/etc/cdi/gpu.json").unlink()
+        agent.driver.upgrade(before.driver_version)
+    until(lambda: version not in spec.read_text())
+
+
+def test_a_node_that_is_gone_costs_its_own_gpu_alone(cluster: GenuineCluster, agent: InstalledAgent) -> None:
+    """A device that no spec can have is refused at admission, with the reason; the other one works."""
+    assert agent.configure(strategy("cdi-cri")) == ""
+    gone = [folder / "nvidia1" for folder in (cluster.node.root.at("/dev"), agent.driver.root / "dev")]
+    hidden = [node.rename(node.with_name("hidden1")) for node in gone]
+    try:
+        until(lambda: agent.uuids[1] not in cluster.node.root.at(SPEC).read_text())
+        cluster.apply(gpu_pod("both", 2))
+        until(lambda: "/dev/nvidia1 is not there" in str(cluster.get("pod", "both")["status"].get("message")))
+    finally:
+        for node in hidden:
+            node.rename(node.with_name("nvidia1"))
+    until(lambda: agent.uuids[1] in cluster.node.root.at(SPEC).read_text())
 
 
 def test_what_cannot_be_honoured_is_refused_and_changes_nothing(

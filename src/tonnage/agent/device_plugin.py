@@ -80,7 +80,6 @@ class DevicePlugin:
         holders: Holders,
         *,
         on_offer: Callable[[Offer], None],
-        cdi: NodeCdi | None = None,
     ) -> None:
         self._node = world.node
         self._clock = world.clock
@@ -90,7 +89,6 @@ class DevicePlugin:
         self._config = config
         self._holders = holders
         self._on_offer = on_offer
-        self._cdi = cdi
         self._topologies = Topologies(world.node)
         self._wake = asyncio.Event()
         self._stale = True
@@ -98,6 +96,8 @@ class DevicePlugin:
         self._trouble: dict[ResourceName, _Trouble] = {}
         self._answering = asyncio.Lock()
         self.offer: Offer | None = None
+        self.cdi: NodeCdi | None = None
+        """Asked before CDI devices are named; None: their specs are somebody else's matter."""
 
     def refresh(self) -> None:
         """Devices, configuration or holders changed."""
@@ -129,8 +129,8 @@ class DevicePlugin:
                 return Refusal("not-offered", f"{resource} is not offered by this node any more")
             given, refusal = self._decide(self.offer, offered, requests)
             answers = tuple(inject(one, self.offer.config.config, self.offer.plan.access) for one in given)
-            if refusal is None and self._cdi is not None:
-                refusal = await self._cdi.lacking(answers)
+            if refusal is None and self.cdi is not None:
+                refusal = await self.cdi.lacking(answers)
             if refusal is not None:
                 _LOG.warning("allocation refused: node=%s code=%s why=%s", self._node, *_words(refusal))
                 return refusal

@@ -136,7 +136,8 @@ async def _run(
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
     cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
-    plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show, cdi=cdi)
+    plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
+    plugin.cdi = cdi
     conditions = NodeConditions(
         world,
         {

@@ -72,6 +72,7 @@ default
   (list "gds-enabled" .Values.gdsEnabled)
   (list "mofed-enabled" .Values.mofedEnabled)
   (list "imex-channel-ids" (hasKey $imex "channelIDs" | ternary (join "," $imex.channelIDs) nil))
+  (list "nvidia-cdi-hook-path" (get (.Values.cdi | default dict) "nvidiaHookPath" | default nil))
   (list "imex-required" (hasKey $imex "required" | ternary $imex.required nil))
 -}}
 {{- if not (kindIs "invalid" (last .)) }}
@@ -83,4 +84,10 @@ default
 {{- /* Whether MIG devices are asked for; empty when not. */ -}}
 {{- define "tonnage.divides" -}}
 {{- if has .Values.migStrategy (list "single" "mixed") }}yes{{ end -}}
+{{- end }}
+
+{{- /* Whether CDI specs are to be written; empty when not. */ -}}
+{{- define "tonnage.cdi" -}}
+{{- $texts := append (values (.Values.config.map | default dict)) (toString .Values.deviceListStrategy) | join "\n" -}}
+{{- if or (dig "enabled" false (.Values.cdi | default dict)) (regexMatch "cdi-(annotations|cri)" $texts) }}yes{{ end -}}
 {{- end }}

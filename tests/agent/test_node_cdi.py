@@ -52,7 +52,7 @@ class Node:
         files = FolderCdi(root)
         self.cdi = NodeCdi(world, files, cast(NodeDevices, self.devices), cast(NodeConfig, self.config))
 
-    def set(self, inventory: Inventory, config: PluginConfig = CDI) -> None:
+    def become(self, inventory: Inventory, config: PluginConfig = CDI) -> None:
         """Without a word to the loop."""
         self.devices.inventory = inventory
         self.config.current = SimpleNamespace(config=config)
@@ -78,7 +78,7 @@ class Node:
 
     async def until(self, done: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
-            while not done():
+            while not done():  # noqa: ASYNC110 - what is looked at is a file
                 await asyncio.sleep(0.01)
 
     async def refusal(self, *names: str) -> str:
@@ -102,14 +102,14 @@ async def running(tmp_path: Path, fast_clock: Any) -> AsyncIterator[Node]:
 
 async def test_a_device_is_in_the_spec_before_it_is_named(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(ONE)
+        node.become(ONE)
         assert await node.refusal("GPU-0", "0") == ""
         assert node.names == {"GPU-0", "0", "gpu0", "all"}
 
 
 async def test_a_device_that_no_spec_has_is_refused_with_the_reason(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(replace(ONE, devices=(*ONE.devices, Device("GPU-1", 1, "x", 1, minor=1))))
+        node.become(replace(ONE, devices=(*ONE.devices, Device("GPU-1", 1, "x", 1, minor=1))))
         assert await node.refusal("GPU-0") == ""
         refused = await node.refusal("GPU-0", "GPU-1")
         assert f"no CDI spec has {CDI_GPU_KIND}=GPU-1 yet" in refused
@@ -119,7 +119,7 @@ async def test_a_device_that_no_spec_has_is_refused_with_the_reason(tmp_path: Pa
 async def test_a_folder_that_cannot_be_written_refuses_until_it_can(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
         (tmp_path / "var").write_text("in the way")
-        node.set(ONE)
+        node.become(ONE)
         assert "k8s.device-plugin.nvidia.com-gpu.json" in await node.refusal("GPU-0")
         (tmp_path / "var").unlink()
         assert await node.refusal("GPU-0") == ""
@@ -127,7 +127,7 @@ async def test_a_folder_that_cannot_be_written_refuses_until_it_can(tmp_path: Pa
 
 async def test_annotations_count_as_names(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(ONE)
+        node.become(ONE)
         value = f"{CDI_GPU_KIND}=GPU-0,{CDI_GPU_KIND}=GPU-7"
         refused = await node.cdi.lacking([Injection(annotations={"cdi.k8s.io/a": value})])
         assert refused is not None
@@ -136,21 +136,21 @@ async def test_annotations_count_as_names(tmp_path: Path, clock: Any) -> None:
 
 async def test_a_changed_layout_is_in_the_spec_at_once(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(ONE)
+        node.become(ONE)
         node.cdi.refresh()
         await node.until(lambda: "GPU-0" in node.names)
-        node.set(DIVIDED)
+        node.become(DIVIDED)
         node.cdi.refresh()
         await node.until(lambda: node.names == {"MIG-1", "0:0", "mig0:0", "all"})
 
 
 async def test_a_replaced_driver_and_a_removed_spec_are_noticed_unasked(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(ONE)
+        node.become(ONE)
         await node.until(lambda: "GPU-0" in node.names)
         assert "libcuda.so.1.1" in str(node.spec["containerEdits"]["mounts"])
         node.driver("2.2")
-        node.set(replace(ONE, driver_version="2.2"))
+        node.become(replace(ONE, driver_version="2.2"))
         await node.until(lambda: "libcuda.so.2.2" in str(node.spec["containerEdits"]["mounts"]))
         (tmp_path / SPEC).unlink()
         await node.until(lambda: "GPU-0" in node.names)
@@ -160,7 +160,7 @@ async def test_a_replaced_driver_and_a_removed_spec_are_noticed_unasked(tmp_path
 
 async def test_the_spec_goes_with_the_driver_and_comes_back(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(ONE)
+        node.become(ONE)
         await node.until(lambda: "GPU-0" in node.names)
         node.devices.error = "NVML: driver not loaded"
         await node.until(lambda: not (tmp_path / SPEC).exists())
@@ -171,7 +171,7 @@ async def test_the_spec_goes_with_the_driver_and_comes_back(tmp_path: Path, cloc
 
 async def test_without_a_cdi_strategy_nothing_is_written(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(ONE, PluginConfig())
+        node.become(ONE, PluginConfig())
         assert await node.refusal() == ""
         assert "no CDI spec has" in await node.refusal("GPU-0"), "it has looked"
         assert not (tmp_path / "var").exists()
@@ -179,17 +179,17 @@ async def test_without_a_cdi_strategy_nothing_is_written(tmp_path: Path, clock: 
 
 async def test_a_spec_of_ours_stays_fresh_for_containers_that_start_again(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(ONE)
+        node.become(ONE)
         await node.until(lambda: "GPU-0" in node.names)
-        node.set(DIVIDED, replace(CDI, device_list=(DeviceListStrategy.ENVVAR,)))
+        node.become(DIVIDED, replace(CDI, device_list=(DeviceListStrategy.ENVVAR,)))
         await node.until(lambda: "MIG-1" in node.names)
 
 
 async def test_what_does_not_change_is_not_written_again(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
-        node.set(ONE)
+        node.become(ONE)
         await node.until(lambda: "GPU-0" in node.names)
         before = (tmp_path / SPEC).stat().st_ino
-        node.set(replace(ONE, problems=("news",)))
+        node.become(replace(ONE, problems=("news",)))
         assert await node.refusal("GPU-0") == ""
         assert (tmp_path / SPEC).stat().st_ino == before

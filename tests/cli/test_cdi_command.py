@@ -1,0 +1,117 @@
+"""`tonnage cdi`: specs by hand, and whether a runtime takes one."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.driver_root import LIBRARIES, make_driver_root
+from support.nvml.state import DriverState, FakeGpu
+from tonnage.cli.main import run
+
+TWO = "devices:\n- {uuid: GPU-0, model: T4}\n- {uuid: GPU-1, model: T4}\n"
+GOOD = {
+    "cdiVersion": "0.5.0",
+    "kind": "nvidia.com/gpu",
+    "devices": [{"name": "0", "containerEdits": {"env": ["A=b"]}}],
+}
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> str:
+    """Two pretended GPUs, as an option's value."""
+    (tmp_path / "node.yaml").write_text(TWO)
+    return f"scenario:{tmp_path}/node.yaml"
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Path:
+    return make_driver_root(tmp_path / "driver", DriverState((FakeGpu(0, "A100-40"),)))
+
+
+def test_a_spec_is_printed_without_aliases(
+    devices: str, driver: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cdi", "generate", "--devices", devices, "--driver-root", str(driver)], "tonnage") == 0
+    said = capsys.readouterr()
+    spec = yaml.safe_load(said.out)
+    assert [device["name"] for device in spec["devices"]] == [
+        "0",
+        "1",
+        "GPU-0",
+        "GPU-1",
+        "all",
+        "gpu0",
+        "gpu1",
+    ]
+    assert "&id" not in said.out
+    assert said.err.startswith("warning: no libcuda.so.1 under")
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+def test_a_spec_is_written_for_all_to_read_and_is_valid(
+    name: str, devices: str, driver: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    words = ["--devices", devices, "--output", str(file), "--kind", "acme.com/gpu"]
+    roots = ["--driver-root", "/run/nvidia/driver", "--driver-root-ctr-path", str(driver)]
+    assert run(["cdi", "generate", *words, *roots], "tonnage") == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    spec = yaml.safe_load(file.read_text())
+    assert spec["kind"] == "acme.com/gpu"
+    mounts = spec["containerEdits"]["mounts"]
+    assert {mount["hostPath"].rpartition("/")[0] for mount in mounts} == {f"/run/nvidia/driver/{LIBRARIES}"}
+    assert (file.read_bytes()[:1] == b"{") == (name == "a.json")
+    assert run(["cdi", "validate", str(file)], "tonnage") == 0
+    assert capsys.readouterr().out == f"{file}: valid\n"
+
+
+def test_a_kind_that_no_runtime_takes_is_refused(
+    devices: str, driver: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--devices", devices, "--driver-root", str(driver), "--kind", "gpu"]
+    assert run(["cdi", "generate", *words], "tonnage") == 2
+    assert 'invalid vendor/class "gpu" in Spec' in capsys.readouterr().err
+
+
+def test_a_device_that_is_left_out_is_told_by_the_status(
+    tmp_path: Path, driver: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "node.yaml").write_text(TWO.replace("GPU-1", "GPU-1_"))
+    words = ["--devices", f"scenario:{tmp_path}/node.yaml", "--driver-root", str(driver)]
+    assert run(["cdi", "generate", *words], "tonnage") == 1
+    said = capsys.readouterr()
+    assert "GPU-1_ is left out of the CDI spec" in said.err
+    assert "GPU-0" in said.out
+
+
+def test_every_problem_of_every_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad, broken = (tmp_path / name for name in ("good.json", "bad.json", "broken.yaml"))
+    good.write_text(json.dumps(GOOD))
+    bad.write_text(json.dumps({**GOOD, "cdiVersion": "0.3.0", "kind": "nvidia.com/?u"}))
+    broken.write_text("{")
+    assert run(["cdi", "validate", *map(str, (good, bad, broken))], "tonnage") == 1
+    said = capsys.readouterr()
+    assert said.out == f"{good}: valid\n"
+    assert f"where: {bad}:cdiVersion" in said.err
+    assert f"where: {bad}:kind" in said.err
+    assert "failed to parse CDI Spec" in said.err
+    assert run(["cdi", "validate", "-o", "json", str(good), str(bad)], "tonnage") == 1
+    answers = json.loads(capsys.readouterr().out)
+    assert [answer["valid"] for answer in answers] == [True, False]
+    assert [problem["where"] for problem in answers[1]["problems"]] == [f"{bad}:cdiVersion", f"{bad}:kind"]
+
+
+def test_a_file_that_runtimes_overlook_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "spec.yml").write_text(json.dumps(GOOD))
+    assert run(["cdi", "validate", str(tmp_path / "spec.yml")], "tonnage") == 1
+    assert "ends in .json or .yaml" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cdi", "validate", str(tmp_path / "no.json")], "tonnage") == 2
+    assert "no such file" in capsys.readouterr().err
