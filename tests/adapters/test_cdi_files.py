@@ -166,12 +166,12 @@ async def test_what_is_no_spec_is_refused(tmp_path: Path) -> None:
 
 async def test_the_stamp_follows_the_drivers_files_and_the_specs(root: Path, tmp_path: Path) -> None:
     cdi, name = FolderCdi(tmp_path, root), "k8s.device-plugin.nvidia.com-gpu.json"
-    stamps = [cdi.stamp()]
+    stamps = [await cdi.stamp()]
     await cdi.write(name, b"{}")
-    stamps.append(cdi.stamp())
-    assert cdi.stamp() == stamps[-1]
+    stamps.append(await cdi.stamp())
+    assert await cdi.stamp() == stamps[-1]
     install_driver(root, "999.1")
-    stamps.append(cdi.stamp())
+    stamps.append(await cdi.stamp())
     await cdi.remove(name)
-    stamps.append(cdi.stamp())
+    stamps.append(await cdi.stamp())
     assert len(set(stamps)) == len(stamps)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures(
 
 FOLDER: Final = "/var/run/nvidia-container-devices"
 LIBRARY: Final = f"/{LIBRARIES}/{SONAME}"
-SPEC: Final = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+SPEC: Final = "run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 NO_DRIVER: Final = "No such device or address"
 DENIED: Final = "Operation not permitted"
 _LOOK: Final = f"""
@@ -88,7 +89,12 @@ def agent(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAgen
     """With two GPUs, and leave to write CDI specs."""
     with installed_agent(cluster, agent_version, values={"cdi": {"enabled": True}}) as agent:
         yield agent
-        cluster.node.root.at(SPEC).unlink(missing_ok=True)
+        spec_of(cluster).unlink(missing_ok=True)
+
+
+def spec_of(cluster: GenuineCluster) -> Path:
+    """The agent's spec; the node's /run is seen by its own processes alone."""
+    return Path(f"/proc/{cluster.node.pid('kubelet')}/root", SPEC)
 
 
 def own_of(agent: InstalledAgent, seen: Seen) -> int:
@@ -192,7 +198,7 @@ def test_a_spec_that_was_removed_is_there_again_before_its_gpu_is_named(
 ) -> None:
     """RUN-1 cannot happen: no answer points at nothing. The driver's upgrade is in the spec unasked, too."""
     assert agent.configure(strategy("cdi-cri")) == ""
-    spec = cluster.node.root.at(SPEC)
+    spec = spec_of(cluster)
     until(spec.exists)
     spec.unlink()
     start(cluster, gpu_pod("early", 2))
@@ -212,13 +218,13 @@ def test_a_node_that_is_gone_costs_its_own_gpu_alone(cluster: GenuineCluster, ag
     gone = [folder / "nvidia1" for folder in (cluster.node.root.at("/dev"), agent.driver.root / "dev")]
     hidden = [node.rename(node.with_name("hidden1")) for node in gone]
     try:
-        until(lambda: agent.uuids[1] not in cluster.node.root.at(SPEC).read_text())
+        until(lambda: agent.uuids[1] not in spec_of(cluster).read_text())
         cluster.apply(gpu_pod("both", 2))
         until(lambda: "/dev/nvidia1 is not there" in str(cluster.get("pod", "both")["status"].get("message")))
     finally:
         for node in hidden:
             node.rename(node.with_name("nvidia1"))
-    until(lambda: agent.uuids[1] in cluster.node.root.at(SPEC).read_text())
+    until(lambda: agent.uuids[1] in spec_of(cluster).read_text())
 
 
 def test_what_cannot_be_honoured_is_refused_and_changes_nothing(

@@ -37,8 +37,9 @@ class FolderCdi:
         self._driver_root = driver_root
         self._specs = root / SPEC_FOLDER
 
-    def stamp(self) -> str:
-        return ";".join(f"{found.st_ino}.{found.st_mtime_ns}.{found.st_size}" for found in self._found())
+    async def stamp(self) -> str:
+        found = await asyncio.to_thread(lambda: list(self._found()))  # a file system may hang
+        return ";".join(f"{each.st_ino}.{each.st_mtime_ns}.{each.st_size}" for each in found)
 
     async def driver_files(self, version: str, config: PluginConfig) -> DriverFiles:
         files = await asyncio.to_thread(

@@ -281,7 +281,7 @@ class Checkpoints(Protocol):
 class CdiFiles(Protocol):
     """The driver's files, and the CDI specs that runtimes read."""
 
-    def stamp(self) -> str:
+    async def stamp(self) -> str:
         """Identifies what specs are made of and the specs themselves: another text after most changes."""
         ...
 

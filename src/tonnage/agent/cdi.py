@@ -99,7 +99,9 @@ class NodeCdi:
             basis = self._basis()
             if basis is None:
                 return
-            stamp = self._files.stamp()
+            if self._fresh() and not self._names and not wants_cdi(basis[1]):
+                return
+            stamp = await self._files.stamp()
             if stamp == self._stamp and self._fresh():
                 return
             try:
