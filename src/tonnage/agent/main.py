@@ -21,7 +21,10 @@ from tonnage.model.plugin_settings import FeatureSettings, LabelPlace, Override
 
 if TYPE_CHECKING:
     from tonnage.adapters.http.server import ProbeServer
+    from tonnage.agent.config import NodeConfig
+    from tonnage.agent.devices import NodeDevices
     from tonnage.agent.metrics import AgentMetrics
+    from tonnage.agent.node_condition import NodeConditions
     from tonnage.agent.probes import Probes
     from tonnage.agent.world import World
     from tonnage.model.health import HealthPolicy
@@ -108,7 +111,6 @@ async def _run(
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.features import NodeFeatures
     from tonnage.agent.holders import Holders
-    from tonnage.agent.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
     from tonnage.agent.probes import Probes
     from tonnage.agent.status import StatusPublisher
 
@@ -138,13 +140,7 @@ async def _run(
     cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
     plugin.cdi = cdi
-    conditions = NodeConditions(
-        world,
-        {
-            HEALTHY: lambda: health_of(devices.inventory, devices.error),
-            CONFIGURED: lambda: applied(config.current),
-        },
-    )
+    conditions = _conditions(world, devices, config)
     sink = _label_sink(options, world.api)
     features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink)
     try:
@@ -158,6 +154,18 @@ async def _run(
         await sockets.close()
         await kubelet_holds.close()
         await backend.close()
+
+
+def _conditions(world: World, devices: NodeDevices, config: NodeConfig) -> NodeConditions:
+    from tonnage.agent.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
+
+    return NodeConditions(
+        world,
+        {
+            HEALTHY: lambda: health_of(devices.inventory, devices.error),
+            CONFIGURED: lambda: applied(config.current),
+        },
+    )
 
 
 async def _answer(
