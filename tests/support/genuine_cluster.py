@@ -18,9 +18,9 @@ from support.leftovers import cgroup_of
 from support.node_root import make_node_root
 from support.own_network import NODE_ADDRESS, is_own_network
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
-from tonnage.cli.binaries import CONTROL_PLANE, NODE, find_binaries
+from tonnage.cli.binaries import CONTROL_PLANE, NODE, chosen_minor, find_binaries
 from tonnage.cli.genuine import write_credentials
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.kubectl import nearest_kubectl
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 from tonnage.twin.pki import Authority
@@ -41,8 +41,9 @@ class GenuineCluster:
 
     def kubectl(self, *arguments: str, standard_input: str = "", check: bool = True) -> str:
         """Its standard output; AssertionError with what it said when it fails and `check`."""
+        program = str(nearest_kubectl(chosen_minor(os.environ)))
         ended = subprocess.run(
-            [str(kubectl_binary("1.35")), "--kubeconfig", str(self.kubeconfig), *arguments],
+            [program, "--kubeconfig", str(self.kubeconfig), *arguments],
             input=standard_input,
             capture_output=True,
             text=True,
