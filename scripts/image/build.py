@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Final
 
 from scripts.image.archive import LAYER_TIME, ImageConfig, write_archive
 from scripts.image.base import chosen_base, make_base
+from scripts.image.checkout import Git
 from scripts.image.debian import Apt, require_debian
 from scripts.image.inside import USER_ID
 from scripts.image.store import Assembly, LayerStore
@@ -71,22 +71,41 @@ def build_image(wish: Wish, tell: Callable[[str], None], environment: Mapping[st
         raise ConfigError(
             Problem(f"no version: {version[:40]!r}", "--version", remedy="such as 0.2.0 or 0.2.0rc1")
         )
-    require_debian()
-    wish.cache.mkdir(parents=True, exist_ok=True)
-    with (wish.cache / "lock").open("w") as lock, _open_modes():
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in wish.cache.glob(".build-*"):  # by a build that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=wish.cache) as work:
-            assembly = _assembled(wish, version, Path(work), tell)
-            digest = write_archive(
-                wish.output,
-                name=name,
-                layers=assembly.layers,
-                config=_configuration(wish, version, environment),
-            )
+    with _workplace(wish.cache) as work:
+        assembly = _assembled(wish, version, work, tell)
+        digest = write_archive(
+            wish.output,
+            name=name,
+            layers=assembly.layers,
+            config=_configuration(wish, version, environment, Git(wish.repository, tell)),
+        )
     sizes = tuple(layer.size for layer in assembly.layers)
     return Built(name, digest, wish.output.stat().st_size, sizes)
+
+
+def fetch_for_build(wish: Wish, tell: Callable[[str], None]) -> None:
+    """Fetch what a build with `anew` and `offline` of these sources takes, whatever layers are kept.
+
+    Raises:
+        ConfigError: with what to do.
+    """
+    with _workplace(wish.cache) as work:
+        wheels, _ = _fetched(wish, tell)
+        source = staged_source(wish.repository, work / "source", version_of(wish.repository))
+        wheels.fetch(wheels.requirements(), source, work)
+
+
+@contextmanager
+def _workplace(cache: Path) -> Iterator[Path]:
+    """A folder for one build; a second build waits."""
+    require_debian()
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock, _open_modes():
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in cache.glob(".build-*"):  # by a build that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=cache) as work:
+            yield Path(work)
 
 
 @contextmanager
@@ -101,15 +120,8 @@ def _open_modes() -> Iterator[None]:
 
 def _assembled(wish: Wish, version: str, work: Path, tell: Callable[[str], None]) -> Assembly:
     recipe = wish.repository / "deploy" / "image"
-    left_out = Patterns.of(lines_of(recipe / "left-out.txt"))
-    tell("  looking for Debian's packages ...")
-    apt = Apt(wish.cache / "apt")
-    with apt.locked():  # others use the same lists
-        if not wish.offline and (warning := apt.refresh()):
-            tell(f"  apt-get update: {warning}")
-        base = chosen_base(apt, recipe)
-        files = apt.fetch(base.packages)
-    wheels = Wheels(wish.repository, base, left_out, wish.offline)
+    wheels, files = _fetched(wish, tell)
+    base, left_out = wheels.base, wheels.left_out
     requirements = wheels.requirements()
     source = staged_source(wish.repository, work / "source", version)
 
@@ -128,6 +140,20 @@ def _assembled(wish: Wish, version: str, work: Path, tell: Callable[[str], None]
     return assembly
 
 
+def _fetched(wish: Wish, tell: Callable[[str], None]) -> tuple[Wheels, tuple[Path, ...]]:
+    """How wheels are installed, and the files of Debian's packages, all of them on the disk."""
+    recipe = wish.repository / "deploy" / "image"
+    tell("  looking for Debian's packages ...")
+    apt = Apt(wish.cache / "apt")
+    with apt.locked():  # others use the same lists
+        if not wish.offline and (warning := apt.refresh()):
+            tell(f"  apt-get update: {warning}")
+        base = chosen_base(apt, recipe)
+        files = apt.fetch(base.packages)
+    left_out = Patterns.of(lines_of(recipe / "left-out.txt"))
+    return Wheels(wish.repository, base, left_out, wish.offline), files
+
+
 def full_name(reference: str) -> str:
     """A reference with its registry, as containerd completes it.
 
@@ -144,25 +170,16 @@ def full_name(reference: str) -> str:
     return f"docker.io/{reference}" if slash else f"docker.io/library/{reference}"
 
 
-def _configuration(wish: Wish, version: str, environment: Mapping[str, str]) -> ImageConfig:
+def _configuration(wish: Wish, version: str, environment: Mapping[str, str], git: Git) -> ImageConfig:
     ours = {
         "org.opencontainers.image.title": "tonnage",
         "org.opencontainers.image.description": "GPU platform for Kubernetes: node agent and command line",
         "org.opencontainers.image.version": version,
         "org.opencontainers.image.licenses": "Apache-2.0",
     }
-    if revision := _git(wish.repository, "rev-parse", "HEAD"):
-        changed = _git(
-            wish.repository,
-            "status",
-            "--porcelain",
-            "--",
-            "src",
-            "labs",
-            "deploy/image",
-            "uv.lock",
-            "pyproject.toml",
-        )
+    if revision := git.says("rev-parse", "HEAD"):
+        sources = ("src", "labs", "deploy/image", "uv.lock", "pyproject.toml")
+        changed = git.says("status", "--porcelain", "--", *sources)
         ours["org.opencontainers.image.revision"] = revision + ("-dirty" if changed else "")
     return ImageConfig(
         entrypoint=("tonnage",),
@@ -174,32 +191,18 @@ def _configuration(wish: Wish, version: str, environment: Mapping[str, str]) -> 
             "PYTHONUNBUFFERED": "1",
         },
         labels={**ours, **wish.labels},
-        created=_created(wish.repository, environment),
+        created=_created(git, environment),
     )
 
 
-def _created(repository: Path, environment: Mapping[str, str]) -> int:
+def _created(git: Git, environment: Mapping[str, str]) -> int:
     """The time that the image names: SOURCE_DATE_EPOCH, else the last commit's, else the layers'.
 
     Source: reproducible-builds.org/specs/source-date-epoch.
     """
-    said = environment.get("SOURCE_DATE_EPOCH", "") or _git(repository, "log", "-1", "--format=%ct")
+    said = environment.get("SOURCE_DATE_EPOCH", "") or git.says("log", "-1", "--format=%ct")
     if said and not (said.isascii() and said.isdigit() and len(said) <= 11):
         raise ConfigError(
             Problem(f"no time: {said[:40]!r}", "$SOURCE_DATE_EPOCH", remedy="seconds since 1970")
         )
     return int(said) if said else LAYER_TIME
-
-
-def _git(repository: Path, *arguments: str) -> str:
-    """What git says; nothing where there is no checkout or no git."""
-    try:
-        return subprocess.run(
-            ["git", "--no-optional-locks", *arguments],
-            cwd=repository,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""

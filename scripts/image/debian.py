@@ -25,6 +25,9 @@ from tonnage.model.errors import ConfigError, Problem
 
 _URI: Final = re.compile(r"^'[^']+' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<digest>[0-9a-f]{64})$")
 
+_LOCKS: Final = ("state/lists/lock", "cache/archives/lock")
+"""What apt-get itself locks, with the locks of POSIX."""
+
 
 @dataclass(frozen=True, slots=True)
 class Package:
@@ -49,9 +52,12 @@ class Apt:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time; a second one waits."""
+        """One process at a time; a second one waits, also for an apt-get whose caller was killed."""
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            for name in _LOCKS:
+                with (self._folder / name).open("w") as theirs:
+                    fcntl.lockf(theirs, fcntl.LOCK_EX)  # apt-get would not wait for these, but fail
             yield
 
     def refresh(self) -> str:

@@ -42,6 +42,13 @@ class Wheels:
         """What uv.lock pins for users, with hashes."""
         return self._uv("export", "--frozen", "--no-dev", "--no-emit-project", "--no-header")
 
+    def fetch(self, requirements: str, source: Path, work: Path) -> None:
+        """Bring into uv's cache all that the functions below take, so that they need no network."""
+        listed = work / "requirements.txt"
+        listed.write_text(requirements, encoding="utf-8")
+        self._install(work / "fetched", "--require-hashes", "-r", str(listed))
+        self._build(source)
+
     def make_dependencies(self, requirements: str, work: Path) -> Callable[[Path], None]:
         """A function that installs the locked dependencies into a root."""
         listed = work / "requirements.txt"
@@ -57,14 +64,18 @@ class Wheels:
         """A function that installs Tonnage and the image's own files into a root, and tries them."""
 
         def make(root: Path) -> None:
-            self._uv("build", "--quiet", "--wheel", "--out-dir", str(source.parent / "dist"), str(source))
-            (wheel,) = (source.parent / "dist").glob("*.whl")
-            self._install(root, str(wheel))
+            self._install(root, str(self._build(source)))
             compile_bytecode(root, f"/{self.folder}/tonnage")
             shutil.copytree(recipe / "root", root, symlinks=True, dirs_exist_ok=True)
             try_image(root)
 
         return make
+
+    def _build(self, source: Path) -> Path:
+        folder = source.parent / "dist"
+        self._uv("build", "--quiet", "--wheel", "--out-dir", str(folder), str(source))
+        (wheel,) = folder.glob("*.whl")
+        return wheel
 
     def _install(self, root: Path, *wanted: str) -> None:
         platform_name = f"{platform.machine()}-manylinux_2_{min(self.base.libc_minor, NEWEST_PLATFORM)}"

@@ -234,6 +234,28 @@ def test_a_package_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: 
         unpack(tmp_path / "x.deb", tmp_path / "root", place)
 
 
+def test_apt_waits_for_one_whose_caller_was_killed(apt: Apt, tmp_path: Path) -> None:
+    """apt-get itself would fail at once; the one here ends when it is told to, as the last thing it does."""
+    lock, ended = tmp_path / "apt/state/lists/lock", tmp_path / "ended"
+    left = f"""
+import fcntl, pathlib, sys
+with open({str(lock)!r}, "w") as lock:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+    pathlib.Path({str(ended)!r}).touch()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", left], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        holder.stdin.close()
+        with apt.locked():
+            assert ended.exists()
+
+
 def test_every_pattern_says_something() -> None:
     for name in ("packages.txt", "left-out.txt"):
         lines = lines_of(RECIPE / name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -61,3 +64,16 @@ def test_the_overlay_changes_image_runtime_and_sharing() -> None:
     parsed = {name: parse_device_plugin_config(text, source=name) for name, text in config["data"].items()}
     assert parsed["default"].shared == ()
     assert [type(shared) for shared in parsed["shared"].shared] == [SharedResource]
+
+
+def test_the_pages_own_commands_make_an_overlay_that_builds(tmp_path: Path) -> None:
+    """The `cp` of docs/how-to/install.md as written; of its `kubectl apply -k` what needs no cluster."""
+    root = BASE.parents[2]
+    page = (root / "docs/how-to/install.md").read_text(encoding="utf-8")
+    (copy,) = re.findall(r"^\$ (cp -r deploy/kustomize/\S+ \S+)$", page, re.MULTILINE)
+    (folder,) = re.findall(r"^\$ kubectl apply -k (\S+)$", page, re.MULTILINE)
+    (deleted,) = re.findall(r"^\$ kubectl delete -k (\S+)$", page, re.MULTILINE)
+    shutil.copytree(BASE.parent, tmp_path / "deploy/kustomize")
+    subprocess.run(shlex.split(copy), cwd=tmp_path, check=True)
+    assert folder == deleted
+    assert by_name(kustomized(tmp_path / folder).objects) == by_name(kustomized(EXAMPLE).objects)
