@@ -19,8 +19,8 @@ import pytest
 
 from support.genuine_node import until
 from tonnage.adapters.child_process import ChildProcess
-from tonnage.cli.binaries import CONTROL_PLANE
-from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.binaries import CONTROL_PLANE, chosen_minor
+from tonnage.cli.kubectl import nearest_kubectl
 from tonnage.model.errors import ClusterError
 
 pytestmark = pytest.mark.kubernetes
@@ -61,7 +61,12 @@ class Up:
 
     def kubectl(self, *arguments: str, standard_input: str = "") -> str:
         """Its standard output; raises CalledProcessError when it fails."""
-        command = [str(kubectl_binary("1.35")), "--kubeconfig", str(self.state / "kubeconfig"), *arguments]
+        command = [
+            str(nearest_kubectl(chosen_minor(os.environ))),
+            "--kubeconfig",
+            str(self.state / "kubeconfig"),
+            *arguments,
+        ]
         return subprocess.run(
             command, input=standard_input, capture_output=True, text=True, check=True
         ).stdout
