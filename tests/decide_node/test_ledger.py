@@ -146,6 +146,9 @@ OTHER = Hold(GPU, ("b",), "ml", "train", "main")
         pytest.param(
             Evidence((), 2, True, kubelet="kubelet-2", pods=LISTED), None, True, id="kubelet lists it"
         ),
+        pytest.param(
+            Evidence((), 2, True, kubelet="kubelet-2"), ALIVE, True, id="kubelet is late to read them"
+        ),
         pytest.param(Evidence((), 2, kubelet="kubelet-2"), ALIVE, True, id="kubelet has not read its pods"),
         pytest.param(Evidence((), 2, kubelet="kubelet-2"), None, True, id="nobody knows which pods live"),
         pytest.param(
@@ -158,7 +161,7 @@ OTHER = Hold(GPU, ("b",), "ml", "train", "main")
             id="another of that name",
         ),
         pytest.param(
-            Evidence((), 2, True, kubelet="kubelet-2"), ALIVE, False, id="kubelet says that it is over"
+            Evidence((), 2, True, kubelet="kubelet-2"), None, False, id="kubelet says that it is over"
         ),
         pytest.param(
             Evidence((), 2, True, kubelet="kubelet-1", pods=LISTED), ALIVE, False, id="the same kubelet"
@@ -188,6 +191,12 @@ def test_a_new_kubelet_that_does_not_know_a_holder_has_forgotten_it(
 def test_what_was_forgotten_stays_so_while_nobody_can_say_which_kubelet_answers() -> None:
     forgotten = replace(KNOWN, forgotten=True)
     assert settle((forgotten,), Evidence((), 2), now=1e9) == (forgotten,)
+
+
+def test_what_was_forgotten_is_so_no_longer_once_its_pod_is_over_though_kubelet_says_nothing() -> None:
+    forgotten = replace(KNOWN, forgotten=True)
+    ledger = settle((forgotten,), Evidence((), 2, kubelet="kubelet-2"), now=1, living=Living())
+    assert ledger == (KNOWN,)
 
 
 def test_a_kubelet_that_remembers_is_the_one_to_know_from_then_on() -> None:
@@ -297,9 +306,17 @@ class Node(RuleBasedStateMachine):
         self.lost.discard(pod)
         self.down.discard(pod)
 
-    @rule(answers=st.booleans(), delayed=st.booleans(), readable=st.booleans(), over=st.booleans())
-    def ask_kubelet(self, answers: bool, delayed: bool, readable: bool, over: bool = True) -> None:
-        """`over`: whether it is known already which pods of the checkpoint ended."""
+    @rule(
+        answers=st.booleans(),
+        delayed=st.booleans(),
+        readable=st.booleans(),
+        over=st.booleans(),
+        late=st.booleans(),
+    )
+    def ask_kubelet(
+        self, answers: bool, delayed: bool, readable: bool, over: bool = True, late: bool = False
+    ) -> None:
+        """`over`: whether it is known which pods live; `late`: kubelet takes very long to read them."""
         order = self.order
         self.order += 1
         known = {pod: hold for pod, hold in self.running.items() if pod not in self.lost}
@@ -313,7 +330,7 @@ class Node(RuleBasedStateMachine):
             shown if answers else None,
             reserved if readable else None,
             order=order,
-            settled=self.shown,
+            settled=self.shown or (late and over),
         )
         pods = frozenset(("ns", str(pod)) for pod in self.running)
         self.evidence = replace(

@@ -123,8 +123,8 @@ def _about(pod: str, accounts: Accounts, *, is_forgotten: bool) -> Iterator[str]
             yield f"{pod}: kubelet lists {sorted(listed)}, its checkpoint has {sorted(checkpoint)}"
     elif (checkpoint | listed) - published:
         yield f"{pod}: kubelet has {sorted((checkpoint | listed) - published)}, NodeGPUStatus has not"
-    if not asked.running:
-        return
+    if not asked.running or (is_forgotten and asked.hidden):
+        return  # kubelet asks once more for init containers that are over, if it forgot what they had
     if (counts := Counter(resource for resource, _ in published)) != Counter(asked.devices):
         yield f"{pod}: asks for {dict(asked.devices)} and has {dict(counts)}"
     visible = sorted(uuid for devices in accounts.containers.get(pod, ()) for uuid in devices)

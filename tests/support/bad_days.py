@@ -301,7 +301,7 @@ def past_forgotten(scene: Scene) -> float:
     version = newest_version(scene.cluster)
     time.sleep(2.0)  # the load goes on and writes
     compact_etcd(scene.cluster)
-    end_api_server(scene.cluster)
+    end_api_server(scene.cluster, at_once=True)
     start_api_server(scene.cluster)
     answer = scene.cluster.kubectl(
         "get", "--raw", f"/api/v1/pods?watch=1&timeoutSeconds=1&resourceVersion={version}", check=False

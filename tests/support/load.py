@@ -92,7 +92,7 @@ class Load:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Make and delete nothing for a while."""
+        """Make and delete nothing for a while, and have no pod wait for a device."""
         self._rests.clear()
         self._resting.set()
         self._rests.wait(60)
@@ -111,7 +111,8 @@ class Load:
         async with connect(self._kubeconfig, program="load") as api:
             while not self._ended.is_set():
                 if self._resting.is_set():
-                    self._rests.set()
+                    if not self._rests.is_set() and await self._attempt(self._calm(api)):
+                        self._rests.set()
                 else:
                     await self._attempt(self._turn(api))
                 await asyncio.sleep(_TICK_S)
@@ -154,6 +155,11 @@ class Load:
             name = f"load-{self.made}-{kind}"
             body = pod_body(kind, name, grace_s=self._random.choice((1, 2)))
             await api.create(POD, body, namespace=NAMESPACE)
+
+    async def _calm(self, api: KubernetesApi) -> None:
+        for pod in (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
+            if not pod.spec.node_name:
+                await api.delete(POD, pod.metadata.name, namespace=NAMESPACE, grace_period_s=0)
 
     async def _clear(self, api: KubernetesApi) -> None:
         while pods := (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:

@@ -155,7 +155,8 @@ class DevicePlugin:
         """`answer`, with its result and duration counted."""
         started, result = self._clock.monotonic(), "failed"
         try:
-            answer = await self.answer(resource, requests)
+            with self._holders.hushed():
+                answer = await self.answer(resource, requests)
             result = "refused" if isinstance(answer, Refusal) else "granted"
             return answer
         finally:
@@ -164,7 +165,13 @@ class DevicePlugin:
     def preferred(
         self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
     ) -> tuple[str, ...]:
-        """The best ids; any valid ones when the resource is not offered any more."""
+        """The best ids; any valid ones when the resource is not offered any more. An allocation follows."""
+        with self._holders.hushed():
+            return self._preferred(resource, available, required, size)
+
+    def _preferred(
+        self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
+    ) -> tuple[str, ...]:
         offered = self.offer and self.offer.plan.resource(resource)
         if self.offer is None or not offered:
             return tuple(dict.fromkeys((*required, *available)))[:size]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ from tonnage.model.sharing import Allocation, Hold
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "allocations"
 _MOST_PODS: Final = 5
+_HUSH_S: Final = 0.2
+_LONGEST_HUSH_S: Final = 2.0
 _QUICK_S: Final = 0.3
 _CALM_S: Final = 3.0
 _LIVELY_S: Final = 3.0
@@ -64,6 +67,8 @@ class Holders:
         self._appeared = 0.0
         self._caught_up = False
         self._lively_until = 0.0
+        self._hushed_until = 0.0
+        self._allocating = 0
         self._complaints: dict[str, str] = {}
         self._soon = asyncio.Event()
         self.known = False
@@ -83,6 +88,7 @@ class Holders:
             group.create_task(self._tick())
             while True:
                 self._metrics.turned("holders")
+                await self._hush()
                 await self._ask()
                 await self._soon.wait()
                 self._soon.clear()
@@ -102,9 +108,24 @@ class Holders:
         return frozenset(slot for name, slot in pairs if name == resource)
 
     async def confirm(self, resource: str, ids: Set[str]) -> None:
-        """Ask kubelet anew before an answer about doubtful ids; `holds` then says which of them it forgot."""
-        if ids & self.doubtful(resource):
-            await self._ask()
+        """Read kubelet's checkpoint anew before an answer about doubtful ids, so that `holds` is right."""
+        pairs = unconfirmed(self._ledger, self._kubelet.identity())
+        if any((resource, slot) in pairs for slot in ids):
+            await self._ask(listing=False)
+
+    @contextmanager
+    def hushed(self) -> Iterator[None]:
+        """Leave kubelet's list alone while it allocates, and a little longer.
+
+        To list, kubelet counts anew what pods that ended gave back, and then takes a device that it is just
+        allocating for free: the next pod would get it too. Seen with kubelet 1.35.
+        """
+        self._allocating += 1
+        try:
+            yield
+        finally:
+            self._allocating -= 1
+            self._hushed_until = self._clock.monotonic() + _HUSH_S
 
     def _pods_changed(self) -> None:
         self._lively_until = self._clock.monotonic() + _LIVELY_S
@@ -127,10 +148,16 @@ class Holders:
         told = self._pods.living() is not None and self._clock.monotonic() > self._lively_until
         return self.contested and not told
 
-    async def _ask(self) -> None:
+    async def _hush(self) -> None:
+        """Return once kubelet allocates nothing, or when it does so without end."""
+        patience = self._clock.monotonic() + _LONGEST_HUSH_S
+        while (now := self._clock.monotonic()) < patience and (self._allocating or now < self._hushed_until):
+            await self._clock.sleep(_HUSH_S / 4)
+
+    async def _ask(self, *, listing: bool = True) -> None:
         async with self._asking:  # an older answer must not come after a newer one
             order, self._order = self._order, self._order + 1
-            evidence = await self._inquire(order)
+            evidence = await self._inquire(order, listing=listing)
             async with self._lock:
                 before = self.holds
                 self._evidence = evidence
@@ -141,10 +168,10 @@ class Holders:
             self.known = True
             self._on_change()
 
-    async def _inquire(self, order: int) -> Evidence:
-        """What kubelet's two books say, and which kubelet's they are."""
+    async def _inquire(self, order: int, *, listing: bool) -> Evidence:
+        """What kubelet's two books say, without its list unless `listing`; and which kubelet's they are."""
         identity = self._kubelet.identity()
-        shown = await self._shown()
+        shown = await self._shown() if listing else None
         settled = shown is not None and self._settled(shown, identity)
         checkpoint = await self._checkpoint()
         reserved = checkpoint and self._reserved(checkpoint, final=settled)

@@ -161,9 +161,9 @@ def settle(
             kept.append(replace(entry, forgotten=True))
         elif slot in earlier:
             owner = _owner(entry, earlier[slot], entry.owner.kubelet, uids)
-            kept.append(replace(entry, seen=True, owner=owner))
+            kept.append(replace(entry, seen=True, owner=owner, forgotten=False))
         elif not evidence.final or not (entry.seen or _lost(entry, evidence, census, now)):
-            kept.append(entry)
+            kept.append(replace(entry, forgotten=False))
     return tuple(kept)
 
 
@@ -218,7 +218,8 @@ def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
     """Whether an entry that is not in kubelet's books is missing there because kubelet lost them.
 
     It is when an earlier kubelet had it and its container runs: a kubelet asks anew for one that it starts
-    again. One that has read its pods must list the pod, and must not have given the container something else.
+    again, and then the books have something else for it. Whether its pod lives is the API server's word;
+    without it, that of a kubelet which has read its pods.
     """
     owner = entry.owner
     if not evidence.kubelet:
@@ -229,13 +230,14 @@ def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
         return False
     if not evidence.final:
         return True
-    name = (living or Living()).names.get(owner.uid, (owner.namespace, owner.pod))
+    known = living.names.get(owner.uid) if living else None
+    name = known or (owner.namespace, owner.pod)
     given = any(
         (hold.namespace, hold.pod) == name and hold.container == owner.container
         for hold in (*evidence.shown, *evidence.reserved)
         if hold.resource == entry.resource
     )
-    return name in evidence.pods and not given
+    return not given and (known is not None or name in evidence.pods)
 
 
 def _lost(entry: Entry, evidence: Evidence, census: Census, now: float) -> bool:
