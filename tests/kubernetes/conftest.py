@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.audit import AuditLog
+from support.bad_days import RECOVERY
 from support.genuine_cluster import GenuineCluster, genuine_cluster
 from support.genuine_node import until
 from support.images import agent_archive, busybox_archive
@@ -60,3 +61,10 @@ def tidy(cluster: GenuineCluster, agent: InstalledAgent) -> Iterator[None]:
     cluster.kubectl("delete", "pods", "--all", "--now")
     agent.configure()
     until(lambda: cluster.allocatable(GPU) == len(agent.uuids))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show how long recoveries took: the output of tests that pass is not shown otherwise."""
+    reports = terminalreporter.getreports("passed")
+    for line in (value for report in reports for key, value in report.user_properties if key == RECOVERY):
+        terminalreporter.write_line(str(line))

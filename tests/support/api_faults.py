@@ -158,7 +158,10 @@ def _varint(number: int) -> bytes:
 
 @contextmanager
 def starved(cluster: GenuineCluster, user: str) -> Iterator[None]:
-    """The API server answers every request of that user with 429, as API priority and fairness does it."""
+    """The API server answers every request of that user with 429, as API priority and fairness does it.
+
+    AssertionError at the end when it refused none.
+    """
     group, name = "flowcontrol.apiserver.k8s.io/v1", "tonnage-starved"
     nothing = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
     rule = {
@@ -177,6 +180,14 @@ def starved(cluster: GenuineCluster, user: str) -> Iterator[None]:
     )  # fmt: skip
     try:
         yield
+        assert refused_requests(cluster, name) > 0
     finally:
         for kind in ("flowschema", "prioritylevelconfiguration"):
             cluster.kubectl("delete", kind, name, "--ignore-not-found")
+
+
+def refused_requests(cluster: GenuineCluster, flow_schema: str) -> int:
+    """How many the API server has answered with 429 by that FlowSchema, as its metrics say."""
+    lines = cluster.kubectl("get", "--raw", "/metrics").splitlines()
+    counts = [line for line in lines if line.startswith("apiserver_flowcontrol_rejected_requests_total{")]
+    return sum(int(line.split()[-1]) for line in counts if f'flow_schema="{flow_schema}"' in line)

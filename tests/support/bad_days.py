@@ -10,7 +10,7 @@ import json
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
@@ -32,6 +32,8 @@ from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME, until
 from support.load import GPU, NAMESPACE, SHARED, Load, Watchman
 
+RECOVERY: Final = "recovery"
+"""Of a test: the property that says, as JSON, how long it took."""
 DEVICES: Final = tuple(f"GPU-{number}" for number in range(5))
 """The first is shared."""
 REPLICAS: Final = 3
@@ -279,7 +281,7 @@ def api_server_slow(scene: Scene, latency_s: float, seconds: float) -> float:
 
 
 def api_server_silent(scene: Scene, seconds: float) -> float:
-    """Nothing of kubelet's and the agent's comes through, and no connection breaks."""
+    """Nothing of kubelet's and the agent's comes through, and no connection breaks: requests time out."""
     with scene.relay.silence():
         time.sleep(seconds)
     return scene.readvertised_s(time.monotonic())
@@ -310,3 +312,24 @@ def past_forgotten(scene: Scene) -> float:
     since = time.monotonic()
     scene.relay.mend()
     return scene.readvertised_s(since)
+
+
+FAULTS: Final[Mapping[str, Callable[[Scene], float]]] = {
+    "the agent is killed": agent_killed,
+    "the agent is killed again and again": lambda scene: agent_killed_at_random(scene, 5, seed=7),
+    "the agent is replaced by the next": agent_upgraded,
+    "kubelet is restarted": kubelet_restarted,
+    "kubelet is killed": lambda scene: kubelet_restarted(scene, signal.SIGKILL),
+    "kubelet's registration socket is deleted": kubelet_socket_removed,
+    "containerd is killed": containerd_killed,
+    "the API server is slow": lambda scene: api_server_slow(scene, latency_s=0.3, seconds=8),
+    "the API server is silent": lambda scene: api_server_silent(scene, seconds=40),
+    "the API server answers 429": lambda scene: api_server_refuses(scene, seconds=5),
+    "the API server is killed and etcd compacted": past_forgotten,
+    # Last of its kind: clients that met it ask more rarely for two minutes, so the next would last longer.
+    "the API server is gone for a minute": lambda scene: api_server_gone(scene, 60),
+    "the node is rebooted": node_rebooted,
+    "kubelet's checkpoint is deleted": checkpoint_deleted,
+    "kubelet's checkpoint is deleted once more": checkpoint_deleted,
+}
+"""What can happen, by a sentence."""
