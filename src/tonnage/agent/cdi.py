@@ -129,7 +129,7 @@ class NodeCdi:
                 problem.what + f": {problem.why}" for spec in specs.values() for problem in spec.left_out
             ]
             problems += files.problems
-        elif not readable:
+        elif not readable and wants_cdi(config):
             problems.append(self._devices.error)
         names: set[str] = set()
         for kind, content in before.items():

@@ -94,8 +94,12 @@ async def test_a_fleet_is_divided_and_its_strategy_changed_under_running_pods(fl
     hardware.divide(2, "3g.20gb", "3g.20gb")
     hardware.divide(0, "3g.20gb")
     await offers(fleet, whole=3)
-    problems = (await fleet.api.get(NODE_GPU_STATUS, "a100-0")).status["problems"]
-    assert any("device 1 " in problem and "more than one MIG device type" in problem for problem in problems)
+
+    async def is_told() -> bool:
+        problems = (await fleet.api.get(NODE_GPU_STATUS, "a100-0")).status["problems"]
+        return any("device 1 " in one and "more than one MIG device type" in one for one in problems)
+
+    await fleet.until(is_told)
 
     await choose(fleet, "none")  # each of them whole, but for the one of which a part is held
     await offers(fleet, whole=2)
