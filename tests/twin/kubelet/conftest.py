@@ -295,7 +295,7 @@ class FakePlugin(Changed):
         self.streams += 1
         self.asked.tell()
         while True:
-            changed = self._event.wait()
+            changed = self._event
             yield wire.ListAndWatchResponse(
                 devices=[
                     wire.Device(
@@ -308,7 +308,7 @@ class FakePlugin(Changed):
                     for name, healthy in self.devices.items()
                 ]
             )
-            await changed
+            await changed.wait()
 
     async def _prefer(self, request: Any, context: Any) -> Any:
         del context
