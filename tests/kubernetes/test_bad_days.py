@@ -50,8 +50,8 @@ def test_after_a_clock_jump_all_accounts_agree(
 def _check(
     scene: Scene, record: Callable[[str, object], None], name: str, fault: Callable[[Scene], float]
 ) -> None:
-    """Let it happen, then see pods start again, the accounts agree, and nothing restarted for it."""
-    before, refused = scene.restarts(), scene.load.refused.total()
+    """Let it happen, then see pods start again, the accounts agree, and nothing that ran restarted for it."""
+    before, refused = scene.restarts(running=True), scene.load.refused.total()
     figures = {"readvertised_s": fault(scene), "four_pods_s": scene.goes_on_s()}
     figures["accounts_s"] = scene.all_is_well()
     figures["pods_refused"] = scene.load.refused.total() - refused

@@ -84,13 +84,18 @@ class Scene:
         until(lambda: self.load.started >= enough)
         return time.monotonic() - start
 
-    def restarts(self) -> dict[str, int]:
-        """How often containers of each living pod were started again, by the pod's uid."""
+    def restarts(self, *, running: bool = False) -> dict[str, int]:
+        """How often containers of each living pod were started again, by the pod's uid.
+
+        With `running` only of pods whose containers all run. A container that is being made when kubelet ends
+        is made once more by the next kubelet, which counts that as a restart.
+        """
         pods = self.cluster.get("pods", "-n", NAMESPACE).get("items", [])
         return {
-            pod["metadata"]["uid"]: sum(one["restartCount"] for one in pod["status"]["containerStatuses"])
+            pod["metadata"]["uid"]: sum(one["restartCount"] for one in statuses)
             for pod in pods
-            if "containerStatuses" in pod["status"]
+            if (statuses := pod["status"].get("containerStatuses"))
+            and not (running and any("running" not in one["state"] for one in statuses))
         }
 
     def all_is_well(self) -> float:
