@@ -116,6 +116,7 @@ def shared(current: ConfigInForce) -> int:
 async def test_shr_3_each_label_has_its_configuration_and_content_counts(
     tmp_path: Path, cluster: Any, clock: Any
 ) -> None:
+    """#364, NVIDIA/gpu-operator#1144: only another label was noticed."""
     cluster.configs(default=replicas(2), inference=replicas(4), development=replicas(8))
     cluster.label("node-1", "inference")
     async with running(tmp_path, cluster, clock) as config:

@@ -145,6 +145,7 @@ async def test_a_changed_layout_is_in_the_spec_at_once(tmp_path: Path, clock: An
 
 
 async def test_a_replaced_driver_and_a_removed_spec_are_noticed_unasked(tmp_path: Path, clock: Any) -> None:
+    """#621 #1400: specs were those of the driver at the start of the plugin."""
     async with running(tmp_path, clock) as node:
         node.become(ONE)
         await node.until(lambda: "GPU-0" in node.names)

@@ -98,7 +98,7 @@ async def start_again(node: PluginNode, driver: Driver) -> None:
 async def test_one_that_is_lost_at_the_start_keeps_nobody_from_the_others(
     node: PluginNode, driver: Driver
 ) -> None:
-    """Pain 3: one dead GPU blocks every pod on the node."""
+    """Pain 3, #231 #2038: one dead GPU blocks every pod on the node."""
     driver.lose(0)
     await start(node, driver)
     async with node.channel() as channel:

@@ -240,6 +240,7 @@ async def test_an_error_of_a_program_is_none_of_the_device(machine: Machine, tmp
 async def test_after_an_error_that_needs_a_reset_it_must_do_well_for_a_time(
     machine: Machine, tmp_path: Path
 ) -> None:
+    """#189 #234 #403: what was unhealthy once was so until a restart."""
     async with running(machine, tmp_path) as agent:
         machine.report(1, 95)
         assert await agent.until_faulty("GPU-1") == {"GPU-1": "Xid 95: uncontained ECC error; needs a reset"}
@@ -430,3 +431,17 @@ async def test_a_lost_device_is_noticed_by_itself(driver: Driver, tmp_path: Path
     async with running(NvmlMachine(driver), tmp_path, clock=StillClock()) as agent:
         driver.lose(1)
         await agent.until_faulty("GPU-1")
+
+
+@pytest.mark.parametrize("refused", ["nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2"])
+async def test_without_events_of_the_driver_its_readings_still_count(
+    driver: Driver, tmp_path: Path, refused: str
+) -> None:
+    """#1641 #1223: the health check did not start, and every GPU of a broken node stayed healthy."""
+    driver.rule(Rule("error", refused, value=999))
+    async with running(NvmlMachine(driver), tmp_path) as agent:
+        driver.change(2, recovery_action=2)
+        reasons = await agent.until_faulty("GPU-2")
+        assert "reboot" in reasons["GPU-2"]
+        driver.lose(0)
+        await agent.until_faulty("GPU-0", "GPU-2")

@@ -58,12 +58,14 @@ async def test_the_links_of_a_cube_mesh_decide(backend: NvmlBackend) -> None:
 async def test_links_that_one_gpu_denies_are_not_counted_and_break_nothing(
     backend: NvmlBackend, driver: Driver
 ) -> None:
+    """#448: the process ended."""
     links = tuple(replace(link, active=link.slot != 3) for link in driver.state.links)
     driver.become(replace(driver.state, links=links))
     assert await preferred(backend, Topologies("node-0"), "0123", 2) == "12"
 
 
 async def test_a_lost_gpu_spoils_no_answer_about_the_others(backend: NvmlBackend, driver: Driver) -> None:
+    """#231 #2038: every request failed with "GPU is lost"."""
     topologies = Topologies("node-0")
     assert await preferred(backend, topologies, "01234567", 2) == "03"
     known = topologies.of(GPU)

@@ -215,3 +215,21 @@ def test_every_value_has_a_comment() -> None:
     found = list(values())
     assert len(found) > 30
     assert [value.path for value in found if not value.text] == []
+
+
+def test_no_workload_selects_pods_of_another(helm4: Helm) -> None:
+    """#982: the plugin's and the MPS daemon's DaemonSet had the same selector, and fought for pods."""
+    workloads = [
+        found["spec"]
+        for found in helm4.rendered(EVERYTHING)
+        if found["kind"] in ("DaemonSet", "Deployment", "StatefulSet")
+    ]
+    assert workloads
+    for number, spec in enumerate(workloads):
+        selects = spec["selector"]["matchLabels"].items()
+        chosen = [
+            place
+            for place, other in enumerate(workloads)
+            if selects <= other["template"]["metadata"]["labels"].items()
+        ]
+        assert chosen == [number]

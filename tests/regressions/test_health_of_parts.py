@@ -31,7 +31,7 @@ def struck_inventory(uuid: str, xid: int) -> Inventory:
 
 
 def test_every_replica_of_a_failed_gpu_is_unhealthy_and_no_other() -> None:
-    """Pain 9: an Xid 79 on a GPU with 10 replicas marked 1 of 40 ids."""
+    """Pain 9, #1929: an Xid 79 on a GPU with 10 replicas marked 1 of 40 ids."""
     config = PluginConfig(shared=(SharedResource(GPU, SHARED, 10, 4),))
     resource = share(struck_inventory("GPU-1", 79), config).resource(SHARED)
     assert resource is not None
