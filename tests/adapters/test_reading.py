@@ -13,8 +13,9 @@ from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
 from tonnage.adapters.reading_gpu import gpu_status_from
 from tonnage.decide.cluster.requests import pod_requests
-from tonnage.model.cluster import LabelSelector, Pod, Requirement
+from tonnage.model.cluster import Pod
 from tonnage.model.errors import ConfigError
+from tonnage.model.selectors import LabelSelector, Requirement
 from tonnage.wire import objects as w
 
 GPU = "nvidia.com/gpu"

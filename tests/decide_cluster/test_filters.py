@@ -16,18 +16,14 @@ from tonnage.decide.cluster.view import NodeView
 from tonnage.model.cluster import (
     Affinity,
     Container,
-    LabelSelector,
     Node,
-    NodeSelectorTerm,
     Pod,
     PodStatus,
     PodTerm,
-    Requirement,
     Snapshot,
     SpreadConstraint,
-    Taint,
-    Toleration,
 )
+from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.verdict import Code
 
 GPU = "nvidia.com/gpu"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.documents.scenario import Scenario, parse_scenario, proportional
-from tonnage.model.cluster import Taint
 from tonnage.model.errors import ConfigError
+from tonnage.model.selectors import Taint
 
 GOOD = """\
 name: mixed

@@ -25,21 +25,17 @@ from tonnage.model.cluster import (
     ContainerWait,
     DisruptionBudget,
     HostPort,
-    Labels,
-    LabelSelector,
     Node,
     Owner,
     Pod,
     PodStatus,
     PriorityClass,
     Quota,
-    Requirement,
     Snapshot,
-    Taint,
-    Toleration,
     WorkloadSelector,
 )
 from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.selectors import Labels, LabelSelector, Requirement, Taint, Toleration
 from tonnage.wire import objects as w
 
 _BOUND_VOLUMES: Final = (

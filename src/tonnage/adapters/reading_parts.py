@@ -7,18 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from tonnage.model.cluster import (
-    Affinity,
-    LabelSelector,
-    NodeSelectorTerm,
-    PodTerm,
-    PreferredTerm,
-    Requirement,
-    SpreadConstraint,
-    WeightedPodTerm,
-)
+from tonnage.model.cluster import Affinity, PodTerm, PreferredTerm, SpreadConstraint, WeightedPodTerm
 from tonnage.model.errors import Problem
 from tonnage.model.quantity import integer_value, milli_value
+from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
 from tonnage.wire import objects as w
 from tonnage.wire.timestamps import moment_of
 

@@ -11,8 +11,9 @@ from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.rules.renamed_resource import is_same_device
 from tonnage.diagnose.wording import listed, own
-from tonnage.model.cluster import Container, Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
+from tonnage.model.cluster import Container, Node, Pod
 from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.verdict import Code, Reason
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tonnage.model.cluster import Container, NodeSelectorTerm, Pod, Requirement, Toleration
+from tonnage.model.cluster import Container, Pod
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.selectors import NodeSelectorTerm, Requirement, Toleration
 
 
 def patch_of(before: Pod, after: Pod) -> JsonObject:

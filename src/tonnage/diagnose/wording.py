@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tonnage.decide.cluster.requests import written_amount
-from tonnage.model.cluster import Requirement
 from tonnage.model.json import JsonValue
+from tonnage.model.selectors import Requirement
 from tonnage.model.verdict import Code, Layer, NodeVerdict, Reason
 
 _MOST_NAMED = 6

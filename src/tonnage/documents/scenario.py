@@ -35,9 +35,9 @@ from tonnage.documents.source import (
     validate,
 )
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.cluster import Taint
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.quantity import parse_quantity
+from tonnage.model.selectors import Taint
 
 MAX_NODES: Final = 1000
 MAX_GPUS_PER_NODE: Final = 64

@@ -9,17 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.model.cluster import (
-    Labels,
-    LabelSelector,
-    Node,
-    NodeSelectorTerm,
-    Pod,
-    PodTerm,
-    Requirement,
-    Taint,
-    Toleration,
-)
+from tonnage.model.cluster import Node, Pod, PodTerm
+from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 
 _INT64: Final = re.compile(r"[+-]?[0-9]{1,63}")
 _LARGEST: Final = 2**63

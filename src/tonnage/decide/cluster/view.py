@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from tonnage.decide.cluster.requests import add, pod_requests, scored_requests
 from tonnage.decide.cluster.versions import Profile, profile_for
-from tonnage.model.cluster import Labels, Node, Pod, Requests, Snapshot
+from tonnage.model.cluster import Node, Pod, Requests, Snapshot
+from tonnage.model.selectors import Labels
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import Final
 from tonnage.decide.cluster.matching import failing_requirements, node_is_selected
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
-from tonnage.model.cluster import Node, Pod, Requirement
+from tonnage.model.cluster import Node, Pod
 from tonnage.model.json import JsonValue
+from tonnage.model.selectors import Requirement
 from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "NodeAffinity"

@@ -7,7 +7,8 @@ from typing import Final
 from tonnage.decide.cluster.matching import tolerates
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
-from tonnage.model.cluster import Pod, Taint
+from tonnage.model.cluster import Pod
+from tonnage.model.selectors import Taint
 from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "NodeUnschedulable"

@@ -8,7 +8,8 @@ from typing import Final, TypeAlias
 from tonnage.decide.cluster.matching import pod_term_matches
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
-from tonnage.model.cluster import Labels, Pod, PodTerm
+from tonnage.model.cluster import Pod, PodTerm
+from tonnage.model.selectors import Labels
 from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "InterPodAffinity"

@@ -8,7 +8,8 @@ from typing import Final
 from tonnage.decide.cluster.matching import node_is_selected, selector_matches, untolerated
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
-from tonnage.model.cluster import LabelSelector, Node, Pod, SpreadConstraint
+from tonnage.model.cluster import Node, Pod, SpreadConstraint
+from tonnage.model.selectors import LabelSelector
 from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "PodTopologySpread"

@@ -10,7 +10,8 @@ from tonnage.decide.cluster.filters.topology_spread import counts_towards, match
 from tonnage.decide.cluster.matching import selector_matches
 from tonnage.decide.cluster.rating import HIGHEST, Feasible
 from tonnage.decide.cluster.view import NodeView, View
-from tonnage.model.cluster import LabelSelector, Pod, Requirement, Snapshot, SpreadConstraint
+from tonnage.model.cluster import Pod, Snapshot, SpreadConstraint
+from tonnage.model.selectors import LabelSelector, Requirement
 
 NAME: Final = "PodTopologySpread"
 WEIGHT: Final = 2
