@@ -7,22 +7,31 @@ import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.agent.config import Choice, ConfigInForce
 from tonnage.agent.device_plugin import Offer
+from tonnage.agent.events import NodeEvents
 from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.status import StatusPublisher
 from tonnage.agent.status_body import status_of
+from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.share import share
 from tonnage.documents.node_gpu_status import NodeGPUStatusBody, node_gpu_status_crd
-from tonnage.model.devices import Device, Inventory
-from tonnage.model.names import GPU
-from tonnage.model.sharing import Hold, PluginConfig, SharedResource
+from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.links import NVSWITCH, Link, PciLevel
+from tonnage.model.names import GPU, ResourceName
+from tonnage.model.plugin_settings import MigStrategy
+from tonnage.model.sharing import Hold, PluginConfig, SharedPolicy, SharedResource
 from tonnage.wire.kinds import NODE_GPU_STATUS
 
 SHARED = "version: v1\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: gpu, replicas: 4}]}}"
@@ -49,7 +58,7 @@ async def test_the_status_says_what_is_offered_and_why(cluster: Any, agent: Any,
     await cluster.until(lambda: cluster.status("node-1"))
     status = cluster.status("node-1")
     NodeGPUStatusBody.model_validate_json(json.dumps(status))
-    assert status["config"] == {"source": "built-in", "key": "", "error": ""}
+    assert status["config"] == {"source": "built-in", "key": "", "error": "", "migStrategy": "none"}
     assert (status["deviceCount"], status["healthyCount"]) == (2, 2)
     assert status["devices"][0]["numaNode"] == 0
     assert "numaNode" not in status["devices"][1]
@@ -102,10 +111,141 @@ def test_the_definition_has_a_structural_schema() -> None:
     assert issubclass(NodeGPUStatusBody, BaseModel)
 
 
+def status_with(inventory: Inventory, config: PluginConfig, *holds: Hold) -> NodeGPUStatusBody:
+    plan = share(inventory, config)
+    in_force = ConfigInForce(config, Choice("", "built-in"), "")
+    offer = Offer(inventory, in_force, plan, holds, advertise(plan, holds))
+    return status_of(offer, at="2026-01-01T00:00:00Z")
+
+
+def test_devices_say_how_they_are_joined_and_divided() -> None:
+    migs = (
+        MigDevice("MIG-a", 0, "1g.10gb", 7, 0, 9728, (0, 1)),
+        MigDevice("MIG-b", 1, "3g.40gb", 2, 0, 40448, healthy=False, reason="Xid 95"),
+    )
+    inventory = Inventory(
+        (
+            Device("GPU-0", 0, "A", 81559, numa_node=0, clique="c.1"),
+            Device("GPU-1", 1, "A", 81559, numa_node=0, mig_enabled=False),
+            Device("GPU-3", 3, "A", 81559, numa_node=1, mig_enabled=True, migs=migs),
+        ),
+        links=(
+            Link("GPU-0", "GPU-3", 0, PciLevel.SYSTEM),
+            Link("GPU-0", "GPU-1", 4, PciLevel.SWITCH),
+            Link("GPU-0", NVSWITCH, 14),
+            Link("GPU-1", "GPU-0", 2, PciLevel.SWITCH),
+            Link("GPU-1", "GPU-of-a-display", 1),
+            Link("GPU-3", "GPU-0", 0, PciLevel.SYSTEM),
+            Link("GPU-3", "GPU-1", 0, PciLevel.SYSTEM),
+        ),
+    )
+    body = status_with(inventory, PluginConfig(mig_strategy=MigStrategy.MIXED))
+    NodeGPUStatusBody.model_validate_json(json.dumps(body.to_json()))
+    status: Any = body.to_json()
+    assert status["config"]["migStrategy"] == "mixed"
+    first, second, third = status["devices"]
+    assert first["links"] == [
+        {"peers": [], "switches": True, "nvlinks": 14, "path": ""},
+        {"peers": [1], "switches": False, "nvlinks": 4, "path": "PIX"},
+        {"peers": [3], "switches": False, "nvlinks": 0, "path": "SYS"},
+    ]
+    assert [(link["peers"], link["nvlinks"]) for link in second["links"]] == [([0], 2)], "as it states them"
+    assert [(link["peers"], link["path"]) for link in third["links"]] == [([0, 1], "SYS")]
+    assert (first["clique"], first["numaNode"], "migEnabled" in first) == ("c.1", 0, False)
+    assert (second["migEnabled"], second["migDevices"]) == (False, [])
+    small, large = third["migDevices"]
+    assert (small["placement"], small["resource"]) == ({"start": 0, "size": 1}, "nvidia.com/mig-1g.10gb")
+    assert (large["health"], large["reason"], "placement" in large) == ("Unhealthy", "Xid 95", False)
+    assert third["health"] == "Healthy", "one part of it is not"
+
+
+def test_a_part_of_what_is_not_healthy_is_not_healthy_either() -> None:
+    mig = MigDevice("MIG-a", 0, "1g.10gb", 7, 0, 9728)
+    lost = Device("GPU-0", 0, "A", 1, healthy=False, reason="GPU is lost", mig_enabled=True, migs=(mig,))
+    (device,) = status_with(Inventory((lost,)), PluginConfig(mig_strategy=MigStrategy.MIXED)).devices
+    assert [(part.health, part.reason) for part in device.mig_devices] == [("Unhealthy", "GPU is lost")]
+
+
+def test_resources_say_how_they_are_shared() -> None:
+    two = Inventory((Device("GPU-0", 0, "A", 1), Device("GPU-1", 1, "A", 1)))
+    shared = SharedResource(GPU, ResourceName("nvidia.com/gpu.shared"), 4, 1)
+    config = PluginConfig((shared,), shared_policy=SharedPolicy.SPREAD)
+    hold = Hold("nvidia.com/gpu.shared", ("GPU-0::2",), "ml", "notebook", "main")
+    body = status_with(two, config, hold)
+    assert [(one.name, one.sharing, one.policy, one.allocated) for one in body.resources] == [
+        ("nvidia.com/gpu.shared", "time-slicing", "spread", 1),
+        ("nvidia.com/gpu", "none", "", 0),
+    ]
+    first, second = body.devices
+    assert [(holder.pod, holder.ids) for holder in first.holders] == [("notebook", ["GPU-0::2"])]
+    assert second.holders == []
+
+
+class WaitingClock:
+    """Time that stands still until a sleeper is let go."""
+
+    def __init__(self) -> None:
+        self.sleepers: list[tuple[float, asyncio.Event]] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        event = asyncio.Event()
+        self.sleepers.append((seconds, event))
+        await event.wait()
+
+
+async def test_a_flood_of_changes_is_one_write_in_a_quarter_of_a_second(cluster: Any, tmp_path: Path) -> None:
+    clock = WaitingClock()
+    events, metrics = NodeEvents("node-1", cluster, clock), AgentMetrics(clock)
+    world = World("node-1", cluster, clock, FolderCheckpoints(tmp_path), events, metrics)
+    publisher = StatusPublisher(world, ScenarioBackend(tmp_path / "none", clock))
+    config = ConfigInForce(PluginConfig(), Choice("", "built-in"), "")
+
+    def show(count: int) -> None:
+        inventory = Inventory(tuple(Device(f"GPU-{i}", i, "A", 1) for i in range(count)))
+        plan = share(inventory, config.config)
+        publisher.show(Offer(inventory, config, plan, (), advertise(plan, ())))
+
+    task = asyncio.create_task(publisher.run())
+    show(1)
+    await cluster.until(lambda: cluster.status("node-1"))
+    written = cluster.version
+    for count in range(2, 60):
+        show(count)
+        await asyncio.sleep(0)
+    assert cluster.version == written
+    (pause,) = [event for seconds, event in clock.sleepers if seconds < 1]
+    pause.set()
+    await cluster.until(lambda: cluster.version > written)
+    assert cluster.version == written + 1
+    assert cluster.status("node-1")["deviceCount"] == 59
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 def test_the_fullest_node_stays_below_what_etcd_takes() -> None:
-    devices = tuple(Device(f"GPU-{i:032d}", i, "NVIDIA B200", 183359) for i in range(64))
+    migs = [
+        tuple(MigDevice(f"MIG-{i:02d}-{n:030d}", n, "1g.23gb+me", n, 0, 1, (n, 1)) for n in range(7))
+        for i in range(64)
+    ]
+    devices = tuple(
+        Device(f"GPU-{i:032d}", i, "NVIDIA B200", 183359, mig_enabled=True, migs=migs[i]) for i in range(64)
+    )
     config = PluginConfig((SharedResource(GPU, GPU, 512),))
-    plan = share(Inventory(devices), config)
+    # as bad as it gets: no two pairs alike
+    links = tuple(
+        Link(one.uuid, other.uuid, number, PciLevel.SYSTEM)
+        for one in devices
+        for number, other in enumerate(devices)
+        if one is not other
+    )
+    inventory = Inventory(devices, links=links)
+    plan = share(inventory, config)
     holds = tuple(
         Hold(GPU, (slot.id,), "team-" + "n" * 50, f"{'p' * 240}-{number}", "c" * 63)
         for number, slot in enumerate(plan.resources[0].slots)
@@ -113,6 +253,6 @@ def test_the_fullest_node_stays_below_what_etcd_takes() -> None:
     greedy = (Hold(GPU, tuple(slot.id for slot in plan.resources[0].slots), "ml", "greedy", "main"),)
     in_force = ConfigInForce(config, Choice("", "built-in"), "e" * 100_000)
     for held in (holds, greedy):
-        offer = Offer(Inventory(devices), in_force, plan, held, advertise(plan, held))
+        offer = Offer(inventory, in_force, plan, held, advertise(plan, held))
         text = json.dumps(status_of(offer, at="2026-01-01T00:00:00Z").to_json())
         assert len(text) < 3 << 19

@@ -25,6 +25,41 @@ class Holder(Document):
     container: str = ""
 
 
+class MigPlacement(Document):
+    """Which memory slices of its device a MIG device takes."""
+
+    start: int
+    size: int
+
+
+class MigStatus(Document):
+    """A MIG device of a device; its holders stand with the device."""
+
+    uuid: str
+    index: int
+    profile: str
+    gpu_instance: int
+    compute_instance: int
+    memory_mib: Annotated[int, Field(alias="memoryMiB")]
+    placement: Annotated[
+        MigPlacement | None, Field(description="absent where the driver does not tell the agent")
+    ] = None
+    health: Literal["Healthy", "Unhealthy"]
+    reason: str = ""
+    resource: Annotated[str, Field(description="the extended resource that offers it")] = ""
+
+
+class LinkStatus(Document):
+    """How the device reaches some others, as its driver states it; alike for all of `peers`."""
+
+    peers: Annotated[list[int], Field(description="their indices; empty for the switches")]
+    switches: Annotated[bool, Field(description="the links lead to the board's NVSwitches")] = False
+    nvlinks: Annotated[int, Field(description="active NVLinks to each of them")] = 0
+    path: Annotated[
+        str, Field(description="over PCI, as nvidia-smi says it: PIX, PXB, PHB, NODE, SYS; or BOARD")
+    ] = ""
+
+
 class DeviceStatus(Document):
     """One device: what it is, how it is offered and who has it."""
 
@@ -41,9 +76,13 @@ class DeviceStatus(Document):
     numa_node: Annotated[
         int | None, Field(alias="numaNode", description="absent when the device has none")
     ] = None
+    clique: Annotated[str, Field(description="of its NVLink fabric: <cluster>.<clique>")] = ""
+    links: list[LinkStatus] = Field(default_factory=list)
+    mig_enabled: Annotated[bool | None, Field(description="absent when it cannot be divided")] = None
+    mig_devices: list[MigStatus] = Field(default_factory=list)
     health: Literal["Healthy", "Unhealthy"]
     reason: Annotated[str, Field(description="why the device is not healthy")] = ""
-    resource: Annotated[str, Field(description="the extended resource that offers it")] = ""
+    resource: Annotated[str, Field(description="the extended resource that offers it, or a part of it")] = ""
     replicas: Annotated[int, Field(description="how many containers may share it; 1 is exclusive")] = 1
     holders: list[Holder] = Field(default_factory=list)
 
@@ -57,6 +96,12 @@ class ResourceStatus(Document):
     capacity: Annotated[int, Field(description="ids advertised")]
     allocatable: Annotated[int, Field(description="ids advertised healthy")]
     allocated: Annotated[int, Field(description="ids that containers hold")]
+    sharing: Annotated[
+        Literal["none", "time-slicing", "mps"], Field(description="how containers share a device")
+    ] = "none"
+    policy: Annotated[
+        str, Field(description="which replicas a container gets; empty for exclusive devices")
+    ] = ""
     fail_requests_greater_than_one: bool = False
 
 
@@ -66,6 +111,7 @@ class ConfigStatus(Document):
     source: Annotated[str, Field(description="ConfigMap key, file, or built-in")]
     key: str = ""
     error: Annotated[str, Field(description="why it is not the one that was asked for")] = ""
+    mig_strategy: Literal["none", "single", "mixed"] = "none"
 
 
 class NodeGPUStatusBody(Document):
@@ -136,10 +182,11 @@ def structural(schema: dict[str, Any]) -> JsonObject:
 
 def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in node:
-        return _structural(definitions[node["$ref"].rpartition("/")[2]], definitions)
+        node = {**definitions[node["$ref"].rpartition("/")[2]], **node}
     arms = [arm for arm in node.get("anyOf", []) if arm.get("type") != "null"]
     if len(arms) == 1:
-        node = {**node, **arms[0], "nullable": True}
+        own = {key: node[key] for key in ("description",) if key in node}
+        return {**_structural({**arms[0], **own}, definitions), "nullable": True}
     kept = ("type", "format", "description", "enum", "required", "minimum", "maximum", "nullable")
     result = {key: node[key] for key in kept if key in node}
     if "const" in node:
