@@ -96,6 +96,9 @@ class Ticks:
         self.next = asyncio.Event()
         self.asleep = asyncio.Event()
 
+    def monotonic(self) -> float:
+        return 0.0
+
     async def sleep(self, _seconds: float) -> None:
         self.asleep.set()
         await self.next.wait()

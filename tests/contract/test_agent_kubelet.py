@@ -42,6 +42,18 @@ class FastClock:
         await asyncio.sleep(seconds / 20)
 
 
+class StoppableClock(FastClock):
+    """Once it is stopped, nobody who sleeps wakes again."""
+
+    def __init__(self) -> None:
+        self.stopped = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stopped.wait(), seconds / 20)
+            await asyncio.Event().wait()
+
+
 class Kubelet:
     """The parts of a kubelet that a device plugin meets."""
 
@@ -206,11 +218,11 @@ class Bench:
     def configure(self, text: str) -> None:
         self._write("config.yaml", text)
 
-    def start(self) -> asyncio.Task[None]:
+    def start(self, clock: FastClock | None = None) -> asyncio.Task[None]:
         options = AgentOptions(
             "node-1", f"scenario:{self.root / 'hardware.json'}", self.root, self.root / "config.yaml"
         )
-        self.task = asyncio.create_task(run_agent(options, api=None, clock=FastClock()))
+        self.task = asyncio.create_task(run_agent(options, api=None, clock=clock or FastClock()))
         return self.task
 
     async def end(self) -> None:
@@ -351,6 +363,21 @@ async def test_a_restarted_kubelet_is_registered_at_again(bench: Bench) -> None:
         assert (await bench.kubelet.registered(GPU)).endpoint == "nvidia-gpu.sock"
         await bench.kubelet.devices(GPU)
     assert (await bench.kubelet.allocate(GPU, "GPU-0")).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+async def test_no_look_now_and_then_is_needed_to_meet_a_restarted_kubelet(bench: Bench) -> None:
+    await bench.kubelet.start()
+    clock = StoppableClock()
+    bench.start(clock)
+    await bench.kubelet.registered(GPU)
+    await bench.kubelet.devices(GPU)
+    clock.stopped.set()
+    for _ in range(2):
+        await bench.kubelet.stop()
+        await bench.kubelet.start()
+        await bench.kubelet.registered(GPU)
+    (bench.kubelet.plugins / "nvidia-gpu.sock").unlink()
+    await bench.kubelet.registered(GPU)
 
 
 async def test_a_vanished_socket_is_opened_and_registered_again(bench: Bench) -> None:

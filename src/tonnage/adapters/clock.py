@@ -1,10 +1,14 @@
-"""The real clock."""
+"""The real clock, and beats on which loops look together."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tonnage.adapters.ports import Clock
 
 
 class SystemClock:
@@ -18,3 +22,12 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+async def next_beat(clock: Clock, period_s: float = 1.0) -> None:
+    """Return at the next multiple of the period, after that long at most.
+
+    Loops that look now and then do so on the same beats: an idle process then wakes once a second and not
+    once for each of them, which costs more than all that they do.
+    """
+    await clock.sleep(period_s - clock.monotonic() % period_s)

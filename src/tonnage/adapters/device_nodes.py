@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import Clock, DeviceBackend
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
 from tonnage.model.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
@@ -18,7 +19,6 @@ from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample
 
 _MINORS: Final = "proc/driver/nvidia-caps/mig-minors"
 _FOLDERS: Final = ("/dev", CAPABILITY_FOLDER, IMEX_FOLDER)
-_POLL_S: Final = 1.0
 _DEADLINE_S: Final = 5.0
 _MOST: Final = 4096
 _LONGEST: Final = 1 << 20
@@ -96,7 +96,7 @@ class NodesBeside:
     async def _changed(self) -> None:
         """Return once the nodes are others than at the last scan, or than when a change was told."""
         while True:
-            await self._clock.sleep(_POLL_S)
+            await next_beat(self._clock)
             with suppress(OverdueError):
                 await self._thread.call("look at device nodes", self._look)
             if self._seen is not None and self._known != self._seen:

@@ -5,7 +5,7 @@ Contract suites under `tests/contract/` run over every implementation of a port.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -204,6 +204,13 @@ class PluginSockets(Protocol):
 
     def present(self, resource: ResourceName) -> bool:
         """Whether the resource's socket still lies in the folder and is our own."""
+        ...
+
+    def watch(self, on_change: Callable[[], None]) -> bool:
+        """Have `on_change` called when sockets came or went; to be called again now and then.
+
+        False where nobody tells of it: then somebody has to look often.
+        """
         ...
 
     async def serve(self, advertisement: Advertisement, service: PluginService) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import CdiFiles
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.devices import NodeDevices
@@ -20,7 +21,6 @@ from tonnage.model.plugin_settings import ExtraDevice
 from tonnage.model.sharing import Injection, PluginConfig, Refusal
 
 _LOG: Final = logging.getLogger(__name__)
-_TICK_S: Final = 1.0
 _MOST_NAMED: Final = 5
 _KINDS: Final = (CDI_GPU_KIND, CDI_IMEX_KIND, *(f"{CDI_VENDOR}/{extra.value}" for extra in ExtraDevice))
 
@@ -81,7 +81,7 @@ class NodeCdi:
     async def _tick(self) -> None:
         """Nobody tells of a driver's files that are replaced, or of a spec that somebody removes."""
         while True:
-            await self._clock.sleep(_TICK_S)
+            await next_beat(self._clock)
             self._wake.set()
 
     def _basis(self) -> tuple[Inventory, PluginConfig, bool] | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.informer import Informer
 from tonnage.agent.world import World
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
@@ -21,7 +22,6 @@ from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
 DEFAULT_KEY: Final = "default"
-_POLL_S: Final = 1.0
 _LONGEST_TEXT: Final = 1 << 20
 _PATIENCE_S: Final = 1.0
 _SAID: Final = 5
@@ -184,7 +184,7 @@ class NodeConfig:
     async def _tick(self) -> None:
         """Look again now and then: a file tells nobody that it changed, a full disk may have space again."""
         while True:
-            await self._clock.sleep(_POLL_S)
+            await next_beat(self._clock)
             unsaved = self.current is not None and self._saved != self.current.choice
             if self._file is not None or unsaved:
                 self._dirty.set()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import PluginSockets
 from tonnage.agent.cdi import NodeCdi
 from tonnage.agent.config import ConfigInForce, NodeConfig
@@ -35,8 +36,9 @@ from tonnage.model.sharing import (
 )
 
 _LOG: Final = logging.getLogger(__name__)
-_TICK_S: Final = 0.2
-_BACK_OFF_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_LOOK_S: Final = 0.2
+"""Where nobody tells that sockets vanished or kubelet restarted."""
+_BACK_OFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class DevicePlugin:
         self._topologies = Topologies(world.node)
         self._wake = asyncio.Event()
         self._stale = True
+        self._group: asyncio.TaskGroup | None = None
         self._standing: dict[ResourceName, _Standing] = {}
         self._trouble: dict[ResourceName, _Trouble] = {}
         self._answering = asyncio.Lock()
@@ -107,6 +110,7 @@ class DevicePlugin:
     async def run(self) -> None:
         """Reconcile until cancelled; the sockets stay for who closes them."""
         async with asyncio.TaskGroup() as group:
+            self._group = group
             group.create_task(self._tick())
             group.create_task(self._topologies.run())
             while True:
@@ -196,10 +200,15 @@ class DevicePlugin:
         return reasons
 
     async def _tick(self) -> None:
-        """Sockets vanish and kubelets restart without telling anybody."""
+        """Sockets vanish and kubelets restart; the kernel tells, but perhaps not of a folder made anew."""
         while True:
-            await self._clock.sleep(_TICK_S)
+            watched = self._sockets.watch(self._wake.set)
             self._wake.set()
+            await (next_beat(self._clock) if watched else self._clock.sleep(_LOOK_S))
+
+    async def _wake_in(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._wake.set()
 
     def _look(self) -> None:
         """Compute the offer anew if anything that it follows from changed."""
@@ -273,8 +282,10 @@ class DevicePlugin:
     def _note(self, name: ResourceName, error: str, kubelet: str) -> None:
         before = self._trouble.get(name)
         failures = before.failures + 1 if before and before.kubelet == kubelet else 0
-        retry_at = self._clock.monotonic() + _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
-        self._trouble[name] = _Trouble(error, failures, retry_at, kubelet)
+        pause_s = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
+        self._trouble[name] = _Trouble(error, failures, self._clock.monotonic() + pause_s, kubelet)
+        assert self._group is not None  # only what `run` does goes wrong here
+        self._group.create_task(self._wake_in(pause_s))
         if before is None or before.error != error:
             _LOG.error("resource not advertised: node=%s resource=%s error=%s", self._node, name, error)
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import DeviceBackend
 from tonnage.agent.world import World
 from tonnage.decide.node.faults import HealthState, interrupted
@@ -80,7 +81,7 @@ class NodeDevices:
 
     async def _tick(self) -> None:
         while True:
-            await self._clock.sleep(_TICK_S)
+            await next_beat(self._clock)
             if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 

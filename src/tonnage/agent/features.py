@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import LabelSink, MachineFacts
 from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
@@ -21,7 +22,6 @@ from tonnage.model.plugin_settings import FeatureSettings
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 1.0
-_LOOK_S: Final = 1.0
 _RETRY_S: Final = 5.0
 _REFUSED_S: Final = 600.0
 
@@ -74,7 +74,7 @@ class NodeFeatures:
 
     async def _tick(self) -> None:
         while True:
-            await self._clock.sleep(_LOOK_S)
+            await next_beat(self._clock)
             if self._due is not None and self._clock.monotonic() >= self._due:
                 self._dirty.set()
 

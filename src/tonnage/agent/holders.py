@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import KubeletHolds, Shown
 from tonnage.agent.node_pods import NodePods
 from tonnage.agent.world import World
@@ -34,7 +35,7 @@ _MOST_PODS: Final = 5
 _HUSH_S: Final = 0.2
 _LONGEST_HUSH_S: Final = 2.0
 _QUICK_S: Final = 0.3
-_CALM_S: Final = 3.0
+_CALM_S: Final = 10.0
 _LIVELY_S: Final = 3.0
 _SETTLE_S: Final = 10.0
 """How long a kubelet that has just appeared may still be reading its pods, where nobody says which it has."""
@@ -64,6 +65,8 @@ class Holders:
         self._ledger: Ledger = ()
         self._order = 1
         self._identity = ""
+        self._asked = ""
+        """The kubelet that was asked last."""
         self._appeared = 0.0
         self._caught_up = False
         self._lively_until = 0.0
@@ -133,17 +136,19 @@ class Holders:
 
     async def _tick(self) -> None:
         """Wake the question: often while an answer is awaited, else now and then."""
-        calm = 0.0
+        asked = self._clock.monotonic()
         while True:
-            await self._clock.sleep(_QUICK_S)
-            calm += _QUICK_S
-            if self._awaited() or calm >= _CALM_S:
-                calm = 0.0
+            await (self._clock.sleep(_QUICK_S) if self._awaited() else next_beat(self._clock))
+            now = self._clock.monotonic()
+            if self._awaited() or now - asked >= _CALM_S:
+                asked = now
                 self._soon.set()
 
     def _awaited(self) -> bool:
         """Whether kubelet's next answer may change what is offered."""
         if not self._evidence.final or any(not entry.seen for entry in self._ledger):
+            return True
+        if self._kubelet.identity() != self._asked:
             return True
         told = self._pods.living() is not None and self._clock.monotonic() > self._lively_until
         return self.contested and not told
@@ -170,7 +175,7 @@ class Holders:
 
     async def _inquire(self, order: int, *, listing: bool) -> Evidence:
         """What kubelet's two books say, without its list unless `listing`; and which kubelet's they are."""
-        identity = self._kubelet.identity()
+        self._asked = identity = self._kubelet.identity()
         shown = await self._shown() if listing else None
         settled = shown is not None and self._settled(shown, identity)
         checkpoint = await self._checkpoint()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import KubernetesApi, PatchType
 from tonnage.agent.config import ConfigInForce
 from tonnage.agent.world import World
@@ -122,7 +123,7 @@ class NodeConditions:
 
     async def _tick(self) -> None:
         while True:
-            await self._clock.sleep(_RETRY_S)
+            await next_beat(self._clock, _RETRY_S)
             if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import grpc
 import grpc.aio
 
+from tonnage.adapters.kubelet.folder_watch import FolderWatch
 from tonnage.adapters.kubelet.plugin_server import PluginServer
 from tonnage.adapters.ports import PluginService
 from tonnage.model.errors import ClusterError, Problem
@@ -66,6 +68,7 @@ class PluginFolder:
         self._folder = folder
         self._kubelet = kubelet
         self._servers: dict[ResourceName, PluginServer] = {}
+        self._watch = FolderWatch()
 
     def kubelet(self) -> str:
         return socket_identity(self._kubelet) if self._kubelet else _NOBODY
@@ -73,6 +76,10 @@ class PluginFolder:
     def present(self, resource: ResourceName) -> bool:
         server = self._servers.get(resource)
         return server is not None and server.present()
+
+    def watch(self, on_change: Callable[[], None]) -> bool:
+        told = self._watch.over(self._folder, on_change)
+        return told and (self._kubelet is None or self._watch.over(self._kubelet.parent, on_change))
 
     def streams(self) -> dict[ResourceName, int]:
         """How many ListAndWatch streams are open, by resource."""
@@ -117,6 +124,7 @@ class PluginFolder:
             await server.stop(last_words=True)
 
     async def close(self) -> None:
+        self._watch.close()
         while self._servers:
             _, server = self._servers.popitem()
             await server.stop()

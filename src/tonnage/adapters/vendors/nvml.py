@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _WAIT_MS: Final = 1000
+_WAITS: Final = 10
+"""So often in a row: only its own thread wakes for a second without events."""
 _RETRY_S: Final = 5.0
 _DISPLAY: Final = ("DGX Display", "NVIDIA DGX Display")
 _LINKS_PATIENCE_S: Final = 0.1
@@ -148,7 +150,7 @@ class NvmlBackend:
         failures = 0
         while True:
             try:
-                event = await self._waits.call("wait for events", lambda: self._reader.wait(_WAIT_MS))
+                event = await self._waits.follow("wait for events", self._wait)
             except self._session.errors(HardwareError):
                 self._hear(RawEvent(RawEventKind.CHANGED))
                 failures += 1
@@ -161,6 +163,15 @@ class NvmlBackend:
             elif self._news:
                 self._news = False
                 self._hear(RawEvent(RawEventKind.CHANGED))
+
+    def _wait(self, steps: Steps) -> RawEvent | None:
+        """What the driver reports; None when it is silent for long, or somebody else has news."""
+        for _ in range(_WAITS):
+            steps(NODE)
+            event = self._reader.wait(_WAIT_MS)
+            if event is not None or self._news:
+                return event
+        return None
 
     async def _until_scanned(self) -> None:
         """Return after the next scan, or a while."""
