@@ -1,0 +1,90 @@
+"""The engine on columns against the plain one, which judges node by node, on clusters made by chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from support.random_clusters import Chance
+from tonnage.decide.cluster.filtering import filter_nodes
+from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
+from tonnage.decide.cluster.fleet.refusing import FEASIBLE
+from tonnage.decide.cluster.scheduling import TOTAL, rated, schedule_on
+from tonnage.decide.cluster.view import View, view_of
+from tonnage.model.cluster import Pod
+
+CLUSTERS = 400
+PODS = 6
+
+
+@pytest.mark.parametrize("start", range(4))
+@pytest.mark.parametrize("version", ["1.33", "1.35"])
+def test_both_engines_refuse_and_rate_alike(start: int, version: str) -> None:
+    decided = refused = 0
+    for number in range(start, CLUSTERS, 4):
+        chance = Chance(Random(f"{version}/{number}"))
+        view = view_of(chance.snapshot(nodes=number % 9, pods=number % 17), version=version)
+        fleet = fleet_of(view)
+        for turn in range(PODS):
+            pod = chance.pod(f"new-{turn}")
+            feasible = assert_alike(pod, view, fleet, f"{version}/{number}/{turn}")
+            decided += feasible
+            refused += not feasible
+    assert min(decided, refused) > CLUSTERS * PODS / 40  # both ends are met
+
+
+def assert_alike(pod: Pod, view: View, fleet: Fleet, case: str) -> bool:
+    """Whether any node takes the pod."""
+    if conflicts(pod):
+        assert filter_nodes(pod, view).conflict, case
+        return False
+    plain, refused = filter_nodes(pod, view), fleet.refused(pod)
+    said = {
+        name: refused.kinds[code]
+        for name, code in zip(fleet.columns.names, refused.codes.tolist(), strict=True)
+        if code != FEASIBLE
+    }
+    wanted = {name: refusals[0] for name, refusals in plain.refusals.items()}
+    assert {name: (k.plugin, k.texts, k.unresolvable) for name, k in said.items()} == {
+        name: (r.plugin, r.texts, r.unresolvable) for name, r in wanted.items()
+    }, case
+    if plain.feasible:
+        columns = fleet.ratings(pod, refused.codes == FEASIBLE)
+        table = {name: dict[str, int]() for name in plain.feasible}
+        for name in plain.feasible:
+            row = fleet.columns.row_of[name]
+            table[name] = {plugin: int(column[row]) for plugin, column in columns.items()}
+            table[name][TOTAL] = sum(table[name].values())
+        assert table == rated(pod, view, plain.feasible), case
+        assert list(table[plain.feasible[0]]) == list(rated(pod, view, plain.feasible)[plain.feasible[0]])
+    return bool(plain.feasible)
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_both_engines_place_a_queue_of_pods_alike(number: int) -> None:
+    chance = Chance(Random(f"queue/{number}"))
+    snapshot = chance.snapshot(nodes=6, pods=number % 5)
+    bound = tuple(pod for pod in snapshot.pods if pod.node_name)
+    view = view_of(replace(snapshot, pods=bound))
+    fleet = fleet_of(view)
+    shapes = [chance.pod(f"shape-{turn}") for turn in range(4)]
+    for turn in range(16):
+        pod = replace(shapes[turn % 4], name=f"new-{turn}", uid=f"{turn}")
+        chosen = schedule_on(replace(pod, may_preempt=False), view).chosen
+        assert fleet.place(pod) == chosen, f"{number}/{turn}"
+        if chosen is not None:
+            view = view.with_node(view.nodes[chosen].plus([replace(pod, node_name=chosen)]))
+
+
+def test_a_fork_changes_nothing_of_what_it_came_from() -> None:
+    chance = Chance(Random("fork"))
+    fleet = fleet_of(view_of(chance.snapshot(nodes=6, pods=6)))
+    pods = [chance.pod(f"new-{turn}") for turn in range(12)]
+    before = [fleet.refused(pod).codes.tolist() for pod in pods]
+    fork = fleet.fork()
+    placed = [fork.place(pod) for pod in pods]
+    assert any(placed)
+    assert [fleet.refused(pod).codes.tolist() for pod in pods] == before
+    assert fork.fork().refused(pods[0]).codes.tolist() == fork.refused(pods[0]).codes.tolist()
