@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import agent, cluster, command_line, genuine, health, preferred_allocation
+from benchmarks import agent, cluster, command_line, genuine, health, placing, preferred_allocation
 from benchmarks.table import print_figures
 
 ROUNDS = 5
@@ -23,6 +23,7 @@ def main() -> int:
             "agent": agent.measure,
             "health": health.measure,
             "preferred": preferred_allocation.measure,
+            "placing": placing.measure,
         },
         sys.argv[1:],
         rounds=ROUNDS,

@@ -11,22 +11,18 @@ from tonnage.model.cluster import (
     Affinity,
     Container,
     HostPort,
-    LabelSelector,
     Node,
-    NodeSelectorTerm,
     Owner,
     Pod,
     PodStatus,
     PodTerm,
     PreferredTerm,
-    Requirement,
     Snapshot,
     SpreadConstraint,
-    Taint,
-    Toleration,
     WeightedPodTerm,
     WorkloadSelector,
 )
+from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 
 T = TypeVar("T")
 GPU: Final = "nvidia.com/gpu"

@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.model.cluster import Node, Taint
+from tonnage.model.cluster import Node
+from tonnage.model.selectors import Taint
 
 Mask: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.int32]

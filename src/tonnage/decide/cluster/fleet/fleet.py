@@ -39,14 +39,8 @@ from tonnage.decide.cluster.scores import (
 )
 from tonnage.decide.cluster.scores import node_affinity as preferred_nodes
 from tonnage.decide.cluster.view import View
-from tonnage.model.cluster import (
-    Container,
-    LabelSelector,
-    Pod,
-    Requirement,
-    SpreadConstraint,
-    WorkloadSelector,
-)
+from tonnage.model.cluster import Container, Pod, SpreadConstraint, WorkloadSelector
+from tonnage.model.selectors import LabelSelector, Requirement
 
 NOWHERE = -1
 

@@ -13,7 +13,8 @@ from tonnage.decide.cluster.fleet.columns import MOST, Amounts, Columns
 from tonnage.decide.cluster.matching import selector_matches
 from tonnage.decide.cluster.requests import pod_requests, scored_requests
 from tonnage.decide.cluster.view import NodeView
-from tonnage.model.cluster import HostPort, Labels, Pod, PodTerm, Requests
+from tonnage.model.cluster import HostPort, Pod, PodTerm, Requests
+from tonnage.model.selectors import Labels
 
 Counts: TypeAlias = NDArray[np.int64]
 ByRow: TypeAlias = dict[int, int]

@@ -19,7 +19,8 @@ from tonnage.decide.cluster.fleet.refusing import (
 )
 from tonnage.decide.cluster.fleet.selecting import blocked, selected
 from tonnage.decide.cluster.matching import selector_matches
-from tonnage.model.cluster import Labels, LabelSelector, Pod, PodTerm, SpreadConstraint
+from tonnage.model.cluster import Pod, PodTerm, SpreadConstraint
+from tonnage.model.selectors import Labels, LabelSelector
 
 _EFFECTS = ("NoSchedule", "NoExecute")
 

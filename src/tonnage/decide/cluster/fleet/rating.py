@@ -16,7 +16,8 @@ from tonnage.decide.cluster.fleet.selecting import blocked, meets
 from tonnage.decide.cluster.rating import HIGHEST
 from tonnage.decide.cluster.requests import CPU, MEMORY
 from tonnage.decide.cluster.scores.image_locality import full_name
-from tonnage.model.cluster import LabelSelector, Pod, SpreadConstraint
+from tonnage.model.cluster import Pod, SpreadConstraint
+from tonnage.model.selectors import LabelSelector
 
 Ratings: TypeAlias = NDArray[np.int64]
 
@@ -155,9 +156,9 @@ def _spread_part(
     codes = column.codes
     if "" in column.code_of:  # an empty value and none at all are one domain
         codes = np.where(codes == column.code_of[""], -1, codes)
-    domains = np.unique(codes[rated])
+    domains = np.count_nonzero(np.bincount(codes[rated] + 1))
     eligible = labelled & counting_nodes(constraint, pod, columns)
     sums = np.zeros(len(column.values) + 1, np.int64)
     np.add.at(sums, codes, np.where(eligible, counts, 0))
-    worth = sums[codes] * math.log(len(domains) + 2) + constraint.max_skew - 1
+    worth = sums[codes] * math.log(domains + 2) + constraint.max_skew - 1
     return np.where(column.codes >= 0, worth, 0.0)

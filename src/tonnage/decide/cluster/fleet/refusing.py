@@ -25,7 +25,8 @@ from tonnage.decide.cluster.fleet.selecting import blocked, selected
 from tonnage.decide.cluster.matching import tolerates, untolerated
 from tonnage.decide.cluster.requests import CPU, EPHEMERAL, MEMORY, PODS
 from tonnage.decide.cluster.versions import Profile
-from tonnage.model.cluster import HostPort, Pod, Taint
+from tonnage.model.cluster import HostPort, Pod
+from tonnage.model.selectors import Taint
 
 Rows: TypeAlias = NDArray[np.intp]
 FEASIBLE: Final = -1

@@ -8,7 +8,8 @@ import numpy as np
 
 from tonnage.decide.cluster.fleet.columns import Columns, Mask
 from tonnage.decide.cluster.matching import requirement_holds, untolerated
-from tonnage.model.cluster import NodeSelectorTerm, Pod, Requirement, Toleration
+from tonnage.model.cluster import Pod
+from tonnage.model.selectors import NodeSelectorTerm, Requirement, Toleration
 
 
 def selected(columns: Columns, pod: Pod) -> Mask:
