@@ -20,7 +20,7 @@ from tonnage.wire import objects as w
 from tonnage.wire.kinds import Kind
 from tonnage.wire.nulls import converted
 
-_KINDS: Final[tuple[Kind[Any], ...]] = (
+READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.POD,
     kinds.NODE,
     kinds.NAMESPACE,
@@ -31,7 +31,8 @@ _KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.RESOURCE_QUOTA,
     kinds.NODE_GPU_STATUS,
 )
-_READ: Final = {(kind.api_version, kind.kind): kind for kind in _KINDS}
+"""Kinds that bear on an answer: what is read of a live cluster, and out of a file."""
+_READ: Final = {(kind.api_version, kind.kind): kind for kind in READ_KINDS}
 _TEMPLATES: Final = {
     "Deployment": "Deployment.apps",
     "ReplicaSet": "ReplicaSet.apps",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
+import zlib
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tonnage.cli.library import read_bytes
 from tonnage.cli.options import Common
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 _LARGEST_JSON: Final = 512 << 20
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
-_NOT_SERVED: Final = (403, 404)
+_NO_SUCH_KIND: Final = 404
+_NOT_SERVED: Final = (403, _NO_SUCH_KIND)
 
 
 @asynccontextmanager
@@ -73,25 +75,14 @@ async def snapshot_of(common: Common) -> Snapshot:
 
 
 async def capture(api: HttpKubernetes) -> Snapshot:
-    """Everything that bears on placement, read at once; kinds not served or not allowed are missing."""
+    """Everything that bears on placement, read at once; kinds that may not be listed are missing."""
     from tonnage.adapters.reading import snapshot_from
-    from tonnage.wire import kinds
+    from tonnage.adapters.reading_documents import READ_KINDS
 
-    wanted: tuple[Kind[Any], ...] = (
-        kinds.POD,
-        kinds.NODE,
-        kinds.NAMESPACE,
-        kinds.PRIORITY_CLASS,
-        kinds.DISRUPTION_BUDGET,
-        kinds.REPLICA_SET,
-        kinds.SERVICE,
-        kinds.RESOURCE_QUOTA,
-        kinds.NODE_GPU_STATUS,
-    )
     version = await server_version(api)
-    answers = await asyncio.gather(*(_items(api, kind) for kind in wanted))
+    answers = await asyncio.gather(*(_items(api, kind) for kind in READ_KINDS))
     objects = [obj for answer in answers for obj in answer or ()]
-    missing = frozenset(kind.kind for kind, answer in zip(wanted, answers, strict=True) if answer is None)
+    missing = frozenset(kind.kind for kind, answer in zip(READ_KINDS, answers, strict=True) if answer is None)
     snapshot = snapshot_from(objects, server_version=version, now=datetime.now(UTC))
     return replace(snapshot, missing=missing)
 
@@ -103,43 +94,64 @@ async def _items(api: HttpKubernetes, kind: Kind[Any]) -> list[Object] | None:
         needed = kind.kind in ("Pod", "Node")
         if error.code not in _NOT_SERVED or needed:
             raise
-        return None
+        return [] if error.code == _NO_SUCH_KIND else None
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """A cluster out of a file: Kubernetes objects or Lists of them, in JSON or YAML.
+    """A cluster out of a file: what `tonnage snapshot` wrote, or Kubernetes objects or Lists of them.
 
-    Raises:
-        ConfigError: unreadable, or no Kubernetes objects.
+    JSON or YAML, packed with gzip or not; `-` is stdin. Raises:
+        ConfigError: unreadable, cut, or no Kubernetes objects.
     """
     from tonnage.adapters.reading_documents import snapshot_from_documents
+    from tonnage.adapters.snapshots.load import decompressed, is_snapshot, load_snapshot
 
     try:
-        return snapshot_from_documents(read_documents(path))
+        with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+            stream = decompressed(file)
+            if is_snapshot(stream, str(path)):
+                return _of_known_version(load_snapshot(stream, str(path)), str(path))
+            content = stream.read(_LARGEST_JSON + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(Problem("cannot read the file", str(path), str(error) or "it is cut")) from None
+    try:
+        return snapshot_from_documents(_documents(content, str(path)))
     except ConfigError as error:
         raise in_file(error, path) from None
 
 
-def read_documents(path: Path) -> list[JsonValue]:
-    """Every document of a captured cluster, in JSON or YAML; `-` is stdin.
+def _of_known_version(snapshot: Snapshot, source: str) -> Snapshot:
+    from tonnage.decide.cluster.versions import profile_for
+
+    try:
+        profile_for(snapshot.server_version)
+    except ValueError as error:
+        raise ConfigError(Problem(str(error), f"{source}:1", remedy="correct serverVersion")) from None
+    return snapshot
+
+
+def _documents(content: bytes, source: str) -> list[JsonValue]:
+    """Every document of a captured cluster, in JSON or YAML.
 
     Raises:
         ConfigError: unreadable, or too large.
     """
-    content = read_bytes(path, _LARGEST_JSON)
+    if len(content) > _LARGEST_JSON:
+        why = f"more than {_LARGEST_JSON >> 20} MiB"
+        raise ConfigError(Problem("file too large", source, why, "take it with tonnage snapshot"))
     if content.lstrip(_BLANKS)[:1] in (b"{", b"["):
-        return [_parsed_json(content, str(path))]
+        return [_parsed_json(content, source)]
     from tonnage.documents.source import MAX_BYTES, parse_yaml_all
 
     if len(content) > MAX_BYTES:
         why = f"YAML of more than {MAX_BYTES >> 20} MiB takes minutes to read"
         remedy = "save it as JSON: kubectl get nodes,pods,namespaces,priorityclasses -A -o json"
-        raise ConfigError(Problem("file too large", str(path), why, remedy))
+        raise ConfigError(Problem("file too large", source, why, remedy))
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(Problem("no UTF-8 text", str(path), str(error))) from None
-    return [document.value for document in parse_yaml_all(text, source=str(path))]
+        raise ConfigError(Problem("no UTF-8 text", source, str(error))) from None
+    return [document.value for document in parse_yaml_all(text, source=source)]
 
 
 def _parsed_json(content: bytes, source: str) -> JsonValue:

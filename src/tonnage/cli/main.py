@@ -21,6 +21,10 @@ COMMANDS: Final = {
     "lab": ("tonnage.cli.lab", "List labs, or run one step by step."),
     "status": ("tonnage.cli.status", "Show the fleet: a row for each node and device."),
     "explain": ("tonnage.cli.explain", "Say why a pod is where it is, or would be."),
+    "snapshot": (
+        "tonnage.cli.snapshot",
+        "Capture the cluster, redacted, for --snapshot and for bug reports.",
+    ),
     "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
     "cdi": ("tonnage.cli.cdi", "Make CDI specs for container runtimes, and check them."),
     "version": ("tonnage.cli.version", "Print the version of this program and of the cluster."),

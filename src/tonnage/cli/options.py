@@ -60,7 +60,7 @@ _SNAPSHOT: Final = (
         "--snapshot",
         type=_FILE,
         metavar="FILE",
-        help="Answer from this List of objects (JSON or YAML, - for stdin) instead of a cluster.",
+        help="Answer from a captured cluster instead: tonnage snapshot, or a List of objects (- for stdin).",
     ),
     click.option(
         "--server-version",

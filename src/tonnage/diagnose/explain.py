@@ -22,6 +22,7 @@ from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.quota import quota_reasons, scoped_quotas
 from tonnage.diagnose.remedies import one_of_each, remedies_for
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
+from tonnage.diagnose.unread import unread_kinds
 from tonnage.diagnose.wording import listed, own, summary
 from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.verdict import (
@@ -73,7 +74,8 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
         return explain_over_quota(manifest, subject, quotas)
     pod = manifest.pod
     undecided = tuple(f"the scoped quota {name}" for name in scoped_quotas(pod, view))
-    explanation = _explain_waiting(replace(pod, unmodelled=(*pod.unmodelled, *undecided)), subject, view)
+    pod = replace(pod, unmodelled=(*pod.unmodelled, *undecided))
+    explanation = _explain_waiting(pod, subject, view, new=True)
     return explanation if kind == "Pod" else _for_template(explanation)
 
 
@@ -82,12 +84,16 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
     return next((pod for pod in snapshot.pods if pod.key == (namespace, name)), None)
 
 
-def _explain_waiting(pod: Pod, subject: Subject, view: View) -> Explanation:
+def _explain_waiting(pod: Pod, subject: Subject, view: View, *, new: bool = False) -> Explanation:
     decision = schedule_on(pod, view, thorough=True)
     nodes = node_verdicts(pod, decision, view) if not decision.gates and not decision.conflict else ()
     case = Case(pod, view, decision, nodes)
     reasons = (*_pod_reasons(case), *(reason for rule in RULES for reason in rule.findings(case)))
     verdict = _verdict(case, reasons)
+    unread = tuple(unread_kinds(case, verdict, new=new))
+    reasons = (*(reason for reason, _ in unread), *reasons)
+    if any(decides for _, decides in unread):
+        verdict = Verdict.UNKNOWN
     layer = None if verdict is Verdict.FITS else _layer(case, reasons)
     remedies: tuple[Remedy, ...] = ()
     if verdict is not Verdict.FITS and nodes and not decision.unmodelled:

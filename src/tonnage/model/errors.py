@@ -80,10 +80,14 @@ class ApiError(ClusterError):
 
 
 class GoneError(ApiError):
-    """410: the resource version asked for has been compacted away; list again."""
+    """410: the resource version asked for has been compacted away; list again.
 
-    def __init__(self, message: str = "too old resource version") -> None:
+    `resume` continues a list at a newer version, where the server offers that.
+    """
+
+    def __init__(self, message: str = "too old resource version", resume: str = "") -> None:
         super().__init__(410, "Expired", message)
+        self.resume = resume
 
 
 class Bug(TonnageError):  # noqa: N818 - the word of the design, and what it is

@@ -56,6 +56,7 @@ class Code(StrEnum):
     NOT_AN_INTEGER = "resource-not-integer"
     NOT_MODELLED = "not-modelled"
     NOT_PINNED = "node-not-pinned"
+    NOT_READ = "kind-not-read"
     OTHER_SCHEDULER = "other-scheduler"
     PINNED_NOWHERE = "node-pins-conflict"
     POD_AFFINITY = "pod-affinity-mismatch"

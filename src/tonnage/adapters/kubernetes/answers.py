@@ -43,6 +43,7 @@ class Status(msgspec.Struct):
     code: int = 0
     reason: str = ""
     message: str = ""
+    metadata: ListMeta | None = None
 
 
 EVENT: Final = msgspec.json.Decoder(Event)
@@ -95,7 +96,8 @@ def refusal(code: int, content: bytes) -> ApiError:
 def error_of(code: int, status: Status) -> ApiError:
     """The error that a Status means."""
     if code == 410:
-        return GoneError(status.message or "too old resource version")
+        resume = status.metadata.continue_ if status.metadata else ""
+        return GoneError(status.message or "too old resource version", resume)
     return ApiError(code, status.reason or _REASONS.get(code, "Unknown"), status.message)
 
 

@@ -1,0 +1,1 @@
+"""Captured clusters: what is taken of one, how it is redacted, written and read back."""

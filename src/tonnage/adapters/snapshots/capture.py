@@ -1,0 +1,157 @@
+"""A cluster into a file, object by object: nothing but one page of one kind is ever held.
+
+The first line is a header, each line after it an object, the last one says what came: without it the file is
+cut. Kinds are listed one after the other, each consistent in itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol
+from urllib.parse import quote
+
+from tonnage.adapters.snapshots.format import Absence, Count, Footer, Header, encoded
+from tonnage.adapters.snapshots.kinds import CAPTURED, CapturedKind
+from tonnage.adapters.snapshots.redact import Level, Redactor
+from tonnage.model.errors import ApiError, GoneError
+from tonnage.model.json import JsonObject, JsonValue
+
+PAGE: Final = 500
+_REFUSED: Final = (401, 403, 405)
+
+
+class RawApi(Protocol):
+    """What a capture asks of a cluster."""
+
+    async def get_raw(self, path: str) -> JsonValue:
+        """Whatever the server has at a path. Raises ApiError, ClusterError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to capture, when and by whom. `namespace` empty: the whole cluster."""
+
+    level: Level
+    at: datetime
+    program: str
+    namespace: str = ""
+    kinds: tuple[CapturedKind, ...] = CAPTURED
+
+
+@dataclass(slots=True)
+class Captured:
+    """What came of it, for a person: counts by kind, and what could not be read, with the server's words."""
+
+    counts: dict[str, Count] = field(default_factory=dict)
+    missing: list[Absence] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+
+Progress = Callable[[str, int, int], None]
+"""Told (kind, objects so far, objects in all as far as the server says) after every page."""
+
+
+async def capture(
+    api: RawApi, order: Order, redactor: Redactor, write: Callable[[bytes], object], progress: Progress
+) -> Captured:
+    """Write the lines of a snapshot. Raises ClusterError: the cluster is gone, or lets nothing be read."""
+    result = Captured()
+    readable = [kind async for kind in _readable(api, order, result)]
+    if not any(kind.kind in ("Node", "Pod") for kind in readable):
+        raise ApiError(
+            403, "Forbidden", "neither nodes nor pods may be listed: " + "; ".join(result.refusals)
+        )
+    header = Header(
+        server_version=await _version(api),
+        taken_at=order.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        redact=order.level.value,
+        program=order.program,
+        namespace=redactor.namespace(order.namespace),
+        kinds=[f"{kind.api_version}/{kind.kind}" for kind in readable],
+        missing=list(result.missing),
+    )
+    write(encoded(header))
+    incomplete: list[Absence] = []
+    for kind in readable:
+        count = Count()
+        result.counts[kind.kind] = count
+        try:
+            async for page in _pages(api, kind, order.namespace, count):
+                for obj in _objects(page):
+                    write(encoded(redactor.redacted(obj, kind)))
+                    count.objects += 1
+                progress(kind.kind, count.objects, count.objects + _remaining(page))
+        except ApiError as error:
+            incomplete.append(Absence(kind.kind, kind.api_version, error.reason))
+            result.refusals.append(f"{kind.plural}: {error.message}")
+    result.missing += incomplete
+    write(encoded(Footer(objects=result.counts, incomplete=incomplete)))
+    return result
+
+
+async def _readable(api: RawApi, order: Order, result: Captured) -> AsyncIterator[CapturedKind]:
+    """Kinds that can be listed. One that the cluster does not have is no loss; one that it refuses is."""
+    for kind in order.kinds:
+        if (
+            order.namespace
+            and not kind.namespaced
+            and kind.kind not in ("Node", "PriorityClass", "NodeGPUStatus")
+        ):
+            continue
+        try:
+            await api.get_raw(f"{kind.path(order.namespace or None)}?limit=1")
+        except ApiError as error:
+            if error.code == 404:
+                continue
+            if error.code not in _REFUSED:
+                raise
+            result.missing.append(Absence(kind.kind, kind.api_version, error.reason))
+            result.refusals.append(f"{kind.plural}: {error.message}")
+            continue
+        yield kind
+
+
+async def _pages(api: RawApi, kind: CapturedKind, namespace: str, count: Count) -> AsyncIterator[JsonObject]:
+    """Pages of a list. One that takes so long that it expires goes on at the moment when it did."""
+    path = f"{kind.path(namespace or None)}?limit={PAGE}"
+    token = ""
+    while True:
+        try:
+            page = await api.get_raw(f"{path}&continue={quote(token, safe='')}" if token else path)
+        except GoneError as error:
+            if not error.resume or error.resume == token:
+                raise
+            token, count.consistent = error.resume, False
+            continue
+        if not isinstance(page, dict):
+            return
+        count.resource_version = count.resource_version or _meta(page, "resourceVersion")
+        yield page
+        token = _meta(page, "continue")
+        if not token:
+            return
+
+
+def _meta(page: JsonObject, key: str) -> str:
+    metadata = page.get("metadata")
+    value = metadata.get(key) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _remaining(page: JsonObject) -> int:
+    metadata = page.get("metadata")
+    value = metadata.get("remainingItemCount") if isinstance(metadata, dict) else None
+    return value if isinstance(value, int) else 0
+
+
+def _objects(page: JsonObject) -> Iterator[JsonObject]:
+    items = page.get("items")
+    return (item for item in items if isinstance(item, dict)) if isinstance(items, list) else iter(())
+
+
+async def _version(api: RawApi) -> str:
+    answer = await api.get_raw("/version")
+    return str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""

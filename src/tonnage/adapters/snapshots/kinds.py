@@ -1,0 +1,150 @@
+"""The kinds that a captured cluster holds. None that carries secrets is among them (Secret, ConfigMap)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.adapters.snapshots.fields import (
+    AGENT_STATUS,
+    ALLOCATED,
+    AMOUNTS,
+    CONDITION,
+    DEVICES,
+    META,
+    NODE,
+    NODE_SELECTOR,
+    POD_SPEC,
+    POD_STATUS,
+    SELECTOR,
+    SLICE_DEVICE,
+    WORKLOAD,
+)
+from tonnage.adapters.snapshots.marks import Mark, Named, Rules
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedKind:
+    """A kind at its API path, and what is kept of its objects beside the metadata."""
+
+    api_version: str
+    kind: str
+    plural: str
+    fields: Rules
+    namespaced: bool = True
+
+    @property
+    def rules(self) -> Rules:
+        """The allow-list of a whole object."""
+        named = Named(self.kind.lower())
+        return {"metadata": {"name": named, "generateName": named, **META}, **self.fields}
+
+    def path(self, namespace: str | None) -> str:
+        """URL path of the collection.
+
+        >>> CAPTURED[0].path(None)
+        '/api/v1/nodes'
+        """
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        within = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        return f"{root}{within}/{self.plural}"
+
+
+CAPTURED: Final = (
+    CapturedKind("v1", "Node", "nodes", {
+        "spec": {"unschedulable": Mark.KEPT, "taints": Mark.KEYED},
+        "status": {
+            "capacity": Mark.AMOUNTS,
+            "allocatable": Mark.AMOUNTS,
+            "conditions": CONDITION,
+            "images": {"names": Mark.IMAGE, "sizeBytes": Mark.KEPT},
+            "nodeInfo": {
+                "kubeletVersion": Mark.KEPT,
+                "containerRuntimeVersion": Mark.KEPT,
+                "kernelVersion": Mark.KEPT,
+                "osImage": Mark.KEPT,
+                "operatingSystem": Mark.KEPT,
+                "architecture": Mark.KEPT,
+            },
+        },
+    }, namespaced=False),
+    CapturedKind("v1", "Namespace", "namespaces", {"status": {"phase": Mark.KEPT}}, namespaced=False),
+    CapturedKind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", {
+        "value": Mark.KEPT,
+        "globalDefault": Mark.KEPT,
+        "preemptionPolicy": Mark.KEPT,
+    }, namespaced=False),
+    CapturedKind("tonnage.dev/v1alpha1", "NodeGPUStatus", "nodegpustatuses", {
+        "status": AGENT_STATUS,
+    }, namespaced=False),
+    CapturedKind("v1", "ResourceQuota", "resourcequotas", {
+        "spec": {
+            "hard": Mark.AMOUNTS,
+            "scopes": Mark.KEPT,
+            "scopeSelector": {
+                "matchExpressions": {
+                    "scopeName": Mark.KEPT,
+                    "operator": Mark.KEPT,
+                    "values": Named("priorityclass"),
+                },
+            },
+        },
+        "status": {"hard": Mark.AMOUNTS, "used": Mark.AMOUNTS},
+    }),
+    CapturedKind("v1", "LimitRange", "limitranges", {"spec": {"limits": Mark.WHOLE}}),
+    CapturedKind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", {
+        "spec": {"selector": SELECTOR, "minAvailable": Mark.KEPT, "maxUnavailable": Mark.KEPT},
+        "status": {"disruptionsAllowed": Mark.KEPT, "disruptedPods": Mark.BY_POD},
+    }),
+    CapturedKind("v1", "Service", "services", {"spec": {"selector": Mark.LABELS}}),
+    CapturedKind("apps/v1", "Deployment", "deployments", WORKLOAD),
+    CapturedKind("apps/v1", "ReplicaSet", "replicasets", WORKLOAD),
+    CapturedKind("apps/v1", "StatefulSet", "statefulsets", WORKLOAD),
+    CapturedKind("apps/v1", "DaemonSet", "daemonsets", WORKLOAD),
+    CapturedKind("batch/v1", "Job", "jobs", WORKLOAD),
+    CapturedKind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", {
+        "spec": {"selectors": Mark.WHOLE, "extendedResourceName": Mark.KEPT},
+    }, namespaced=False),
+    CapturedKind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", {
+        "spec": {
+            "driver": Mark.KEPT,
+            "nodeName": NODE,
+            "allNodes": Mark.KEPT,
+            "nodeSelector": NODE_SELECTOR,
+            "perDeviceNodeSelection": Mark.KEPT,
+            "pool": {"name": NODE, "generation": Mark.KEPT, "resourceSliceCount": Mark.KEPT},
+            "sharedCounters": Mark.WHOLE,
+            "devices": SLICE_DEVICE,
+        },
+    }, namespaced=False),
+    CapturedKind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", {
+        "spec": {"spec": {"devices": DEVICES}},
+    }),
+    CapturedKind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", {
+        "spec": {"devices": DEVICES},
+        "status": {
+            "allocation": {
+                "devices": {"results": ALLOCATED},
+                "nodeSelector": NODE_SELECTOR,
+                "allocationTimestamp": Mark.KEPT,
+            },
+            "reservedFor": {
+                "apiGroup": Mark.KEPT,
+                "resource": Mark.KEPT,
+                "name": Named("pod"),
+                "uid": Mark.KEPT,
+            },
+        },
+    }),
+    CapturedKind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", {
+        "spec": {
+            "volumeName": Named("persistentvolume"),
+            "storageClassName": Named("storageclass"),
+            "accessModes": Mark.KEPT,
+            "resources": AMOUNTS,
+        },
+        "status": {"phase": Mark.KEPT},
+    }),
+    CapturedKind("v1", "Pod", "pods", {"spec": POD_SPEC, "status": POD_STATUS}),
+)  # fmt: skip
+"""In the order of the file; pods, of which there are the most, come last."""

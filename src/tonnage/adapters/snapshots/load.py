@@ -1,0 +1,172 @@
+"""A captured cluster read back, line by line: only what the answers need is decoded, and held once."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import IO, Any, Final, cast
+
+import msgspec
+
+from tonnage.adapters.reading import snapshot_from
+from tonnage.adapters.reading_documents import READ_KINDS
+from tonnage.adapters.reading_parts import moment
+from tonnage.adapters.snapshots.format import API_VERSION, FOOTER, FORMAT, HEADER, Footer, Header, Line
+from tonnage.model.cluster import Snapshot
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.wire.nulls import without_nulls
+from tonnage.wire.objects import Object
+
+LONGEST_LINE: Final = 16 << 20
+MOST_BYTES: Final = 8 << 30
+_GZIP: Final = b"\x1f\x8b"
+_HEAD: Final = 1 << 16
+_AT_BYTE: Final = re.compile(r"\(byte ([0-9]+)\)")
+_BEYOND_ITS_NAMESPACE: Final = ("Pod", "PodDisruptionBudget")
+"""Kinds of which the other namespaces' objects bear on a placement."""
+_LINE: Final = msgspec.json.Decoder(Line)
+_TAKE_AGAIN: Final = "take it again: tonnage snapshot -o FILE"
+
+
+def decompressed(stream: IO[bytes]) -> io.BufferedReader:
+    """The stream, unpacked when it is gzip."""
+    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(Any, stream))
+    if buffered.peek(2)[:2] == _GZIP:
+        return io.BufferedReader(cast(Any, gzip.GzipFile(fileobj=buffered)), 1 << 20)
+    return buffered
+
+
+def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
+    """Whether the stream starts as a captured cluster does; nothing is taken from it.
+
+    Raises ConfigError when it cannot even be unpacked.
+    """
+    try:
+        first = stream.peek(_HEAD).split(b"\n", 1)[0]
+    except EOFError:
+        raise ConfigError(
+            Problem("the file is cut", source, "its gzip data end early", _TAKE_AGAIN)
+        ) from None
+    except (OSError, zlib.error) as error:
+        raise ConfigError(Problem("no valid gzip", source, str(error))) from None
+    try:
+        line = _LINE.decode(first)
+    except msgspec.DecodeError:
+        return False
+    return (line.kind, line.api_version.partition("/")[0]) == (HEADER, API_VERSION.partition("/")[0])
+
+
+def load_snapshot(stream: io.BufferedReader, source: str) -> Snapshot:
+    """The cluster out of the lines of a snapshot.
+
+    Raises:
+        ConfigError: cut, damaged or made by a later version; with the line and the byte.
+    """
+    return _Loading(stream, source).snapshot()
+
+
+@dataclass(slots=True)
+class _Loading:
+    stream: io.BufferedReader
+    source: str
+    number: int = 0
+    total: int = 0
+    ended: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def snapshot(self) -> Snapshot:
+        header = self._header()
+        footer: list[Footer] = []
+        objects = self._objects(footer)
+        snapshot = snapshot_from(objects, server_version=header.server_version, now=moment(header.taken_at))
+        missing = {absence.kind for absence in (*header.missing, *footer[0].incomplete)}
+        if header.namespace:
+            missing.update(_BEYOND_ITS_NAMESPACE)
+        return replace(snapshot, missing=frozenset(missing))
+
+    def _header(self) -> Header:
+        line = self._line()
+        header = self._decoded(line, msgspec.json.Decoder(Header))
+        if header.format != FORMAT:
+            why = f"its format is {header.format}, and this program reads {FORMAT}"
+            by = f" (made by {header.program})" if header.program else ""
+            raise self._error(
+                f"a snapshot of another version{by}", why, "read it with the version that made it"
+            )
+        return cast(Header, header)
+
+    def _objects(self, footer: list[Footer]) -> Iterator[Object]:
+        """Objects of the kinds that are read, up to the last line, which is put in `footer`."""
+        kinds = {(kind.api_version, kind.kind): msgspec.json.Decoder(kind.type) for kind in READ_KINDS}
+        known: dict[bytes, tuple[str, str]] = {}
+        while line := self._line():
+            head = line[: line.find(b'"metadata"')]
+            found = known.get(head) if len(head) < 200 else None
+            if found is None:
+                told = self._decoded(line, _LINE)
+                found = known[head] = (told.api_version, told.kind)
+                if len(known) > 1000:
+                    known.clear()
+            if found == (API_VERSION, FOOTER):
+                footer.append(self._footer(line))
+                return
+            self.counts[found[1]] += 1
+            decoder = kinds.get(found)
+            if decoder is not None:
+                yield self._decoded(line, decoder)
+        raise self._cut()
+
+    def _footer(self, line: bytes) -> Footer:
+        footer: Footer = self._decoded(line, msgspec.json.Decoder(Footer))
+        short = [
+            f"{self.counts[kind]} of {count.objects} {kind}"
+            for kind, count in footer.objects.items()
+            if self.counts[kind] != count.objects
+        ]
+        if short:
+            raise self._error(
+                "objects are missing in the snapshot", f"there are {', '.join(short)}", _TAKE_AGAIN
+            )
+        return footer
+
+    def _line(self) -> bytes:
+        """The next line, or nothing at the end."""
+        try:
+            line = self.stream.readline(LONGEST_LINE + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise self._cut(str(error)) from None
+        self.number += 1
+        self.total += len(line)
+        if len(line) > LONGEST_LINE:
+            raise self._error(f"a line of more than {LONGEST_LINE >> 20} MiB")
+        if self.total > MOST_BYTES:
+            raise self._error(f"more than {MOST_BYTES >> 30} GiB")
+        if line and not line.endswith(b"\n"):
+            raise self._cut()
+        return line
+
+    def _decoded(self, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+        try:
+            try:
+                return decoder.decode(line)
+            except msgspec.ValidationError:
+                return msgspec.convert(without_nulls(msgspec.json.decode(line)), decoder.type)
+        except msgspec.ValidationError as error:
+            what, _, path = str(error).partition(" - at `$")
+            raise self._error(what, path.strip(".`")) from None
+        except (msgspec.DecodeError, RecursionError) as error:
+            at = _AT_BYTE.search(str(error))
+            column = f":{int(at[1]) + 1}" if at else ""
+            raise self._error("no valid JSON", str(error), _TAKE_AGAIN, column=column) from None
+
+    def _cut(self, why: str = "") -> ConfigError:
+        read = f"it ends after {self.total} bytes, {sum(self.counts.values())} objects, without its last line"
+        return self._error("the snapshot is cut", f"{read}{f' ({why})' if why else ''}", _TAKE_AGAIN)
+
+    def _error(self, what: str, why: str = "", remedy: str = "", *, column: str = "") -> ConfigError:
+        return ConfigError(Problem(what, f"{self.source}:{self.number}{column}", why, remedy))

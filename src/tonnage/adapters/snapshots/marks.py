@@ -1,0 +1,47 @@
+"""What may be kept of a field in a captured cluster. Whatever no rule names is never captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+
+class Mark(Enum):
+    """How a field is kept. A list under a mark is a list of what the mark describes."""
+
+    KEPT = auto()
+    """A number, a truth value or a word: no objects."""
+    WHOLE = auto()
+    """All that is there, of whatever shape."""
+    AMOUNTS = auto()
+    """Scalars by resource name."""
+    BY_POD = auto()
+    """Scalars by the name of a pod."""
+    TEXT = auto()
+    """What some component says in its own words; it may quote what is left out elsewhere."""
+    LABELS = auto()
+    LABEL_KEY = auto()
+    KEYED = auto()
+    """An object with the `key` of a label and its `value` or `values`: a taint, toleration or requirement."""
+    NODE_FIELDS = auto()
+    """A requirement on a node's fields: its name."""
+    IMAGE = auto()
+    VARIABLE = auto()
+    """The name of an environment variable."""
+    OWNER = auto()
+    """The `name` belongs to an object of the `kind` beside it."""
+    VOLUME = auto()
+    """Kept only when it has a say in where a pod may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The name of an object; `prefix` is what its pseudonym starts with."""
+
+    prefix: str
+
+
+Rules: TypeAlias = Mapping[str, "Rule"]
+Rule: TypeAlias = Mark | Named | Rules

@@ -1,0 +1,255 @@
+"""Redaction: an object of the cluster as it may leave it. Pure; the same names get the same pseudonyms.
+
+Fields are kept by the allow-list of `kinds`; everything else is left out. What is left out of a command line,
+an environment variable or an annotation is also blotted out where a message quotes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Final, cast
+
+from tonnage.adapters.snapshots.kinds import CapturedKind
+from tonnage.adapters.snapshots.marks import Mark, Named, Rule
+from tonnage.model.json import JsonObject, JsonScalar, JsonValue
+
+REDACTED: Final = "[redacted]"
+_KEPT_NAMES: Final = frozenset(
+    ("default", "kube-system", "kube-public", "kube-node-lease", "tonnage-system", "default-scheduler",
+     "system-cluster-critical", "system-node-critical", "kubernetes")
+)  # fmt: skip
+_KNOWN_DOMAINS: Final = (
+    "kubernetes.io", "k8s.io", "nvidia.com", "amd.com", "habana.ai", "intel.com", "tonnage.dev",
+)  # fmt: skip
+_TELLING: Final = ("nvidia.com", "amd.com", "habana.ai", "intel.com", "feature.node.kubernetes.io")
+"""Domains of labels whose values speak of hardware, and decide where pods fit."""
+_KEPT_LABELS: Final = frozenset(
+    ("kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type")
+)
+_NAMING_LABELS: Final = {"kubernetes.io/hostname": "node", "kubernetes.io/metadata.name": "namespace"}
+_PLAIN: Final = re.compile(r"-?[0-9]{1,9}|true|false|", re.IGNORECASE)
+_DEVICE: Final = re.compile(r"\b(GPU|MIG)-[0-9A-Za-z][0-9A-Za-z-]{3,}")
+_VARIABLES: Final = ("NVIDIA_", "CUDA_", "AMD_", "HABANA_", "ROCR_", "HIP_")
+_IMAGE: Final = re.compile(r"(?P<name>.*?)(?P<rest>(?::[^:/@]*)?(?:@.*)?)", re.DOTALL)
+_BOUND_VOLUMES: Final = (
+    "persistentVolumeClaim", "ephemeral", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "iscsi",
+    "rbd",
+)  # fmt: skip
+_PIECES: Final = re.compile(r"[\s=,;:'\"]+")
+_SHORTEST: Final = 4
+_SECRETIVE: Final = ("env", "command", "args", "annotations", "exec", "httpGet")
+
+
+class Level(StrEnum):
+    """What is taken out. VALUES: whatever may hold a secret; NAMES: names of people's things too."""
+
+    VALUES = "values"
+    NAMES = "names"
+
+
+class Redactor:
+    """Redacts objects of one snapshot. `key` makes pseudonyms that nobody without it can guess."""
+
+    def __init__(self, level: Level, key: bytes) -> None:
+        self._names = level is Level.NAMES
+        self._key = key
+        self._marks: Mapping[Mark, Callable[[JsonValue, tuple[str, ...]], JsonValue]] = {
+            Mark.KEPT: lambda value, _: self._scalars(value),
+            Mark.WHOLE: lambda value, _: self._whole(value),
+            Mark.AMOUNTS: lambda value, _: {**_flat(value)},
+            Mark.BY_POD: lambda value, _: {self._name("pod", name): at for name, at in _flat(value).items()},
+            Mark.TEXT: self._text,
+            Mark.LABELS: lambda value, _: self._labels(value),
+            Mark.LABEL_KEY: lambda value, _: self._texts(value, self._label_key),
+            Mark.KEYED: lambda value, _: self._keyed(value),
+            Mark.NODE_FIELDS: lambda value, _: self._node_fields(value),
+            Mark.IMAGE: lambda value, _: self._texts(value, self._image),
+            Mark.VARIABLE: lambda value, _: self._texts(value, self._variable),
+            Mark.OWNER: lambda value, _: self._owner(value),
+            Mark.VOLUME: lambda value, _: self._volume(value),
+        }
+
+    def redacted(self, obj: JsonObject, kind: CapturedKind) -> JsonObject:
+        """What may be kept of an object; the type first, then the metadata."""
+        hidden = tuple(sorted(set(_hidden(obj)), key=lambda text: (-len(text), text))) if _speaks(obj) else ()
+        kept = self._kept(obj, kind.rules, hidden)
+        body = kept if isinstance(kept, dict) else {}
+        metadata = {"metadata": body.pop("metadata", {})}
+        return {"apiVersion": kind.api_version, "kind": kind.kind, **metadata, **body}
+
+    def namespace(self, name: str) -> str:
+        """A namespace as the snapshot calls it."""
+        return self._name("namespace", name)
+
+    def _kept(self, value: JsonValue, rule: Rule, hidden: tuple[str, ...]) -> JsonValue:
+        """The part of a value that its rule keeps; None for nothing."""
+        if isinstance(rule, Mark):
+            if isinstance(value, list) and rule in (Mark.KEYED, Mark.NODE_FIELDS, Mark.OWNER, Mark.VOLUME):
+                return _some(self._marks[rule](item, hidden) for item in value)
+            return self._marks[rule](value, hidden)
+        if isinstance(rule, Named):
+            return self._texts(value, lambda name: self._name(rule.prefix, name))
+        if isinstance(value, list):
+            return _some(self._kept(item, rule, hidden) for item in value)
+        if not isinstance(value, dict):
+            return None
+        found = ((key, self._kept(value[key], inner, hidden)) for key, inner in rule.items() if key in value)
+        return {key: kept for key, kept in found if kept is not None}
+
+    def _scalars(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, list):
+            return _some(self._scalars(item) for item in value if not isinstance(item, list))
+        if isinstance(value, dict):
+            return None
+        return self._devices(value) if self._names and isinstance(value, str) else value
+
+    def _whole(self, value: JsonValue) -> JsonValue:
+        if not self._names:
+            return value
+        if isinstance(value, dict):
+            return {self._devices(key): self._whole(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [self._whole(part) for part in value]
+        return self._devices(value) if isinstance(value, str) else value
+
+    def _texts(self, value: JsonValue, told: Callable[[str], str]) -> JsonValue:
+        """A text or a list of texts; anything else is nothing."""
+        if isinstance(value, list):
+            return _some(told(item) for item in value if isinstance(item, str))
+        return told(value) if isinstance(value, str) else None
+
+    def _text(self, value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
+        return self._texts(value, lambda text: REDACTED if self._names and text else _blotted(text, hidden))
+
+    def _labels(self, value: JsonValue) -> JsonObject:
+        labels = {key: text for key, text in _flat(value).items() if isinstance(text, str)}
+        if not self._names:
+            return cast("JsonObject", labels)
+        return {self._label_key(key): self._label_value(key, text) for key, text in labels.items()}
+
+    def _keyed(self, value: JsonValue) -> JsonValue:
+        found = cast("JsonObject", _flat(value))
+        listed = value.get("values") if isinstance(value, dict) else None
+        key = str(found.get("key", ""))
+        if isinstance(found.get("value"), str) and self._names:
+            found["value"] = self._label_value(key, str(found["value"]))
+        if isinstance(listed, list):
+            texts = [text for text in listed if isinstance(text, str)]
+            found["values"] = [self._label_value(key, text) if self._names else text for text in texts]
+        if "key" in found and self._names:
+            found["key"] = self._label_key(key)
+        kept = ("key", "operator", "value", "values", "effect", "tolerationSeconds", "timeAdded")
+        return {name: found[name] for name in kept if name in found}
+
+    def _node_fields(self, value: JsonValue) -> JsonValue:
+        if not isinstance(value, dict):
+            return None
+        kept: JsonObject = {
+            name: value[name] for name in ("key", "operator") if isinstance(value.get(name), str)
+        }
+        return {
+            **kept,
+            "values": self._texts(value.get("values"), lambda name: self._name("node", name)) or [],
+        }
+
+    def _owner(self, value: JsonValue) -> JsonValue:
+        owner = cast("JsonObject", _flat(value))
+        name, kind = owner.get("name"), owner.get("kind")
+        if isinstance(name, str) and isinstance(kind, str):
+            owner["name"] = self._name(kind.lower(), name)
+        kept = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+        return {key: owner[key] for key in kept if key in owner}
+
+    def _volume(self, value: JsonValue) -> JsonValue:
+        if not isinstance(value, dict):
+            return None
+        sources: JsonObject = {key: {} for key in _BOUND_VOLUMES if key in value}
+        claim = value.get("persistentVolumeClaim")
+        if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
+            named = self._name("persistentvolumeclaim", str(claim["claimName"]))
+            sources["persistentVolumeClaim"] = {"claimName": named}
+        name = value.get("name")
+        return (
+            {"name": self._name("volume", name if isinstance(name, str) else ""), **sources}
+            if sources
+            else None
+        )
+
+    def _name(self, prefix: str, name: str) -> str:
+        if not self._names or name in _KEPT_NAMES or not name:
+            return name
+        return f"{prefix}-{self._mark(name)}"
+
+    def _label_key(self, key: str) -> str:
+        domain, slash, _ = key.partition("/")
+        if not self._names or (slash and _within(domain, _KNOWN_DOMAINS)) or key == "metadata.name":
+            return key
+        return f"label-{self._mark(key)}"
+
+    def _label_value(self, key: str, value: str) -> str:
+        domain, slash, _ = key.partition("/")
+        if key in _NAMING_LABELS:
+            return self._name(_NAMING_LABELS[key], value)
+        if _PLAIN.fullmatch(value) or key in _KEPT_LABELS or (slash and _within(domain, _TELLING)):
+            return self._devices(value)
+        return f"value-{self._mark(value)}"
+
+    def _image(self, image: str) -> str:
+        match = _IMAGE.fullmatch(image)
+        if not self._names or match is None or not match["name"]:
+            return image
+        return f"image-{self._mark(match['name'])}{match['rest']}"
+
+    def _variable(self, name: str) -> str:
+        return name if not self._names or name.startswith(_VARIABLES) else f"VARIABLE_{self._mark(name)}"
+
+    def _devices(self, text: str) -> str:
+        """The text with uuids of devices replaced."""
+        return _DEVICE.sub(lambda found: f"{found[1]}-{self._mark(found[0])}", text)
+
+    def _mark(self, text: str) -> str:
+        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:12]
+
+
+def _within(domain: str, domains: Iterable[str]) -> bool:
+    return any(domain == known or domain.endswith(f".{known}") for known in domains)
+
+
+def _flat(value: JsonValue) -> dict[str, JsonScalar]:
+    if not isinstance(value, dict):
+        return {}
+    return {k: part for k, part in value.items() if part is not None and not isinstance(part, dict | list)}
+
+
+def _some(parts: Iterable[JsonValue]) -> JsonValue:
+    return [part for part in parts if part is not None]
+
+
+def _speaks(value: JsonValue) -> bool:
+    """Whether there is a message in it that could quote something."""
+    if isinstance(value, dict):
+        return any((key == "message" and bool(part)) or _speaks(part) for key, part in value.items())
+    return isinstance(value, list) and any(_speaks(part) for part in value)
+
+
+def _hidden(value: JsonValue, *, secretive: bool = False) -> Iterator[str]:
+    """Texts that must not be quoted, whole and in pieces."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not (key == "name" and secretive):
+                yield from _hidden(part, secretive=secretive or key in _SECRETIVE)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _hidden(part, secretive=secretive)
+    elif secretive and isinstance(value, str):
+        yield from (piece for piece in (value, *_PIECES.split(value)) if len(piece) >= _SHORTEST)
+
+
+def _blotted(text: str, hidden: Iterable[str]) -> str:
+    for secret in hidden:
+        text = text.replace(secret, REDACTED)
+    return text

@@ -1,0 +1,99 @@
+"""`tonnage snapshot`: the cluster in a file, redacted, for `--snapshot` and for bug reports."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage import __version__
+from tonnage.cli.cluster import connected
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import printable
+from tonnage.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from tonnage.adapters.snapshots.capture import Captured
+
+_PSEUDONYM_BYTES = 32
+
+
+@click.command(
+    help="Capture the cluster, redacted, for --snapshot and for bug reports.",
+    epilog=examples(
+        "tonnage snapshot -o cluster.jsonl.gz",
+        "tonnage snapshot -o report.jsonl.gz --redact names   # to give away",
+        "tonnage snapshot | tonnage status --snapshot -",
+    ),
+)
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File to write, packed when it ends in .gz [default: stdout].",
+)
+@click.option(
+    "--redact",
+    type=click.Choice(["values", "names"]),
+    default="values",
+    help="Leave out what may hold a secret (values), or give names pseudonyms too [default: values].",
+)
+@common_options(cluster=True, namespace=True)
+def command(common: Common, target: Path | None, redact: str) -> int:
+    """Exit status 1 when a part of the cluster could not be read."""
+    with _opened(target) as write:
+        captured = asyncio.run(_captured(common, redact, write))
+    _tell_progress("")
+    counted = ", ".join(f"{n.objects:,} {kind}" for kind, n in captured.counts.items() if n.objects)
+    click.echo(f"Captured {counted}.", err=True)
+    for refusal in captured.refusals:
+        click.echo(printable(f"not read: {refusal}"), err=True)
+    return 1 if captured.refusals else 0
+
+
+async def _captured(common: Common, redact: str, write: Callable[[bytes], object]) -> Captured:
+    from tonnage.adapters.snapshots.capture import Order, capture
+    from tonnage.adapters.snapshots.redact import Level, Redactor
+
+    program = f"tonnage {__version__}"
+    order = Order(Level(redact), datetime.now(UTC), program, common.namespace or "")
+    redactor = Redactor(order.level, secrets.token_bytes(_PSEUDONYM_BYTES))
+    async with connected(common) as api:
+        return await capture(api, order, redactor, write, _progress)
+
+
+def _progress(kind: str, done: int, total: int) -> None:
+    _tell_progress(f"{kind}: {done:,} of {total:,}")
+
+
+def _tell_progress(text: str) -> None:
+    """On a terminal, in place of what it said before."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{printable(text)}")
+        sys.stderr.flush()
+
+
+@contextmanager
+def _opened(target: Path | None) -> Iterator[Callable[[bytes], object]]:
+    if target is None or str(target) == "-":
+        yield sys.stdout.buffer.write
+        return
+    from tonnage.adapters.snapshots.file import whole_file
+
+    if target.exists() and not target.is_file():
+        raise ConfigError(Problem("no ordinary file", str(target), remedy="name a file that may be replaced"))
+    try:
+        with whole_file(target) as write:
+            yield write
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(Problem("cannot write the file", str(target), why)) from None

@@ -1,0 +1,60 @@
+"""Kinds that could not be read, where an answer would need them: nothing is guessed in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.diagnose.case import Case, device_needs
+from tonnage.model.cluster import Pod
+from tonnage.model.verdict import Code, Layer, Reason, Verdict
+
+_OPEN = (Verdict.FITS, Verdict.NOT_NOW)
+
+
+def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[Reason, bool]]:
+    """Each kind that was not read and bears on the verdict, and whether the verdict hangs on it.
+
+    `new`: the pod is a manifest, which the API server has yet to accept.
+    """
+    snapshot = case.view.snapshot
+    for kind in sorted(snapshot.missing):
+        match kind:
+            case "Node":
+                yield _reason(case, kind, "where it could run is not known"), True
+            case "Pod" if verdict in _OPEN:
+                yield _reason(case, kind, "what the nodes have free is not known"), True
+            case "Namespace" if any(_by_labels(pod) for pod in (case.pod, *snapshot.pods)):
+                yield _reason(case, kind, "an affinity term chooses namespaces by their labels"), True
+            case "ResourceQuota" if new and verdict in _OPEN:
+                yield _reason(case, kind, "a quota may refuse it", Layer.QUOTA), True
+            case "NodeGPUStatus" if verdict in _OPEN and any(n > 1 for n in device_needs(case.pod).values()):
+                told = "a node's device plugin may give out one of a shared resource at most"
+                yield _reason(case, kind, told, Layer.PLUGIN), True
+            case "PriorityClass" if new and case.pod.priority_class and verdict is not Verdict.FITS:
+                yield _reason(case, kind, "whom it may preempt is not known"), False
+            case "PodDisruptionBudget" if case.decision.victims:
+                yield _reason(case, kind, "other pods may have to go than those named"), False
+            case "ReplicaSet" | "Service" if len(case.decision.feasible) > 1:
+                yield _reason(case, kind, "it may be spread otherwise over the nodes that fit"), False
+            case _:
+                pass
+
+
+def _by_labels(pod: Pod) -> bool:
+    """Whether an inter-pod term of the pod selects namespaces by label."""
+    weighed = (preferred.term for preferred in pod.affinity.pods_preferred)
+    terms = (*pod.affinity.pods, *pod.affinity.anti, *weighed)
+    return any(term.namespace_selector is not None for term in terms)
+
+
+def _reason(case: Case, kind: str, told: str, layer: Layer = Layer.SCHEDULER) -> Reason:
+    return Reason(
+        Code.NOT_READ,
+        layer,
+        f"Pod {case.pod.namespace}/{case.pod.name}",
+        f"objects of kind {kind} were not read: {told}",
+        {"kind": kind},
+        f"ask with the right to list {kind} objects in all namespaces",
+        "the API server's refusal",
+        lasting=False,
+    )

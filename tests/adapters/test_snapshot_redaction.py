@@ -1,0 +1,260 @@
+"""What leaves a cluster in a snapshot: a planted secret never, names only where they may."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonnage.adapters.snapshots.kinds import CAPTURED, CapturedKind
+from tonnage.adapters.snapshots.redact import Level, Redactor
+
+Body = dict[str, Any]
+KINDS = {kind.kind: kind for kind in CAPTURED}
+KEY = b"k" * 32
+UUID = "GPU-6a1f77c2-0b1d-4a52-9c01-5d3c5a0e9a27"
+
+
+def redacted(body: Body, kind: str = "Pod", level: Level = Level.VALUES) -> Body:
+    return Redactor(level, KEY).redacted(body, KINDS[kind])
+
+
+def pod_with(secret: str, message: str = "") -> Body:
+    """A pod with a secret in every place where people put them."""
+    probe = {
+        "exec": {"command": ["check", secret]},
+        "httpGet": {"httpHeaders": [{"name": "a", "value": secret}]},
+    }
+    container = {
+        "name": "c",
+        "image": "registry.example/train:v1",
+        "command": ["run", secret],
+        "args": [f"--password={secret}"],
+        "env": [
+            {"name": "TOKEN", "value": secret},
+            {"name": "REF", "valueFrom": {"secretKeyRef": {"name": "s", "key": secret}}},
+        ],
+        "envFrom": [{"secretRef": {"name": secret}}],
+        "livenessProbe": probe,
+        "lifecycle": {"postStart": probe},
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+        "volumeMounts": [{"name": "v", "mountPath": f"/{secret}"}],
+    }
+    waiting = {"waiting": {"reason": "RunContainerError", "message": message}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "train",
+            "namespace": "ml",
+            "labels": {"app": "train"},
+            "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": json.dumps({"token": secret}),
+                "note": secret,
+            },
+            "managedFields": [{"manager": secret, "fieldsV1": {f"f:{secret}": {}}}],
+        },
+        "spec": {
+            "containers": [container],
+            "initContainers": [container],
+            "volumes": [
+                {"name": "v", "csi": {"driver": "d", "volumeAttributes": {"key": secret}}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+                {
+                    "name": "own",
+                    "ephemeral": {"volumeClaimTemplate": {"metadata": {"annotations": {"a": secret}}}},
+                },
+                {"name": "disk", "iscsi": {"targetPortal": secret}},
+            ],
+            "imagePullSecrets": [{"name": secret}],
+            "serviceAccountName": "builder",
+            "hostAliases": [{"ip": "10.0.0.1", "hostnames": [secret]}],
+        },
+        "status": {
+            "phase": "Pending",
+            "podIP": "10.1.2.3",
+            "message": message,
+            "containerStatuses": [
+                {
+                    "name": "c",
+                    "state": waiting,
+                    "lastState": {
+                        "terminated": {"exitCode": 1, "reason": "Error", "message": f"log: {secret}"}
+                    },
+                }
+            ],
+        },
+    }
+
+
+SECRETS = st.text(st.characters(codec="utf-8", exclude_characters='"\\'), min_size=8, max_size=24).map(
+    lambda text: f"s3cr3t{text}"
+)
+
+
+@given(SECRETS, st.sampled_from(Level))
+def test_a_planted_secret_never_appears(secret: str, level: Level) -> None:
+    message = f'error during container init: exec: "{secret}": no such file'
+    body = pod_with(secret, message)
+    workload = {"metadata": body["metadata"], "spec": {"template": {**body, "spec": body["spec"]}}}
+    for kind, obj in [("Pod", body), *((k, workload) for k in ("Deployment", "Job", "StatefulSet"))]:
+        assert "s3cr3t" not in json.dumps(redacted(obj, kind, level), ensure_ascii=False)
+
+
+def places(rules: Any, secret: str) -> Any:
+    """An object with every field of an allow-list, and beside each of them one that is on none."""
+    if not isinstance(rules, dict):
+        return [{"key": "k", "name": "n", "password": secret, "data": {"p": secret}}, {"secretRef": secret}]
+    return {"password": secret, **{key: places(rule, secret) for key, rule in rules.items()}}
+
+
+@pytest.mark.parametrize("kind", CAPTURED, ids=lambda kind: kind.kind)
+def test_fields_that_no_list_names_are_left_out_at_every_depth(kind: CapturedKind) -> None:
+    rules: Any = {**kind.rules}
+    body = redacted(_without_whole(places(rules, "s3cr3t"), rules), kind.kind)
+    assert "s3cr3t" not in json.dumps(body)
+
+
+def _without_whole(body: Any, rules: Any) -> Any:
+    """Fields that are kept as they are (selectors of devices, counters) hold what people write there."""
+    if isinstance(body, dict) and isinstance(rules, dict):
+        return {
+            key: _without_whole(part, rules.get(key))
+            for key, part in body.items()
+            if getattr(rules.get(key), "name", "") != "WHOLE"
+        }
+    return body
+
+
+def test_no_kind_that_holds_secrets_is_captured() -> None:
+    assert not {"Secret", "ConfigMap", "Event", "ServiceAccount"} & KINDS.keys()
+
+
+def test_what_decides_a_placement_is_kept() -> None:
+    body = pod_with("hunter2hunter2", "Back-off pulling image")
+    body["spec"] |= {
+        "nodeSelector": {"pool": "a"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 5}],
+        "priorityClassName": "high",
+    }
+    kept = redacted(body)
+    (container,) = kept["spec"]["containers"]
+    assert container == {
+        "name": "c",
+        "image": "registry.example/train:v1",
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+        "env": [{"name": "TOKEN"}, {"name": "REF"}],
+    }
+    assert kept["spec"]["tolerations"] == body["spec"]["tolerations"]
+    assert kept["spec"]["volumes"] == [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "own", "ephemeral": {}},
+        {"name": "disk", "iscsi": {}},
+    ]
+    assert kept["status"]["message"] == "Back-off pulling image"
+    assert "podIP" not in kept["status"]
+
+
+def named_pod(name: str, node: str) -> Body:
+    term = {
+        "topologyKey": "rack",
+        "labelSelector": {"matchLabels": {"app": "acme"}},
+        "namespaces": ["acme-ml"],
+    }
+    fields = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "acme-ml",
+            "labels": {"app": "acme", "size": "3"},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "acme-rs", "controller": True}],
+        },
+        "spec": {
+            "nodeName": node,
+            "nodeSelector": {
+                "kubernetes.io/hostname": node,
+                "acme.example/pool": "acme",
+                "nvidia.com/gpu.count": "8",
+            },
+            "affinity": {
+                "podAffinity": {required: [term]},
+                "nodeAffinity": {required: {"nodeSelectorTerms": [{"matchFields": [fields]}]}},
+            },
+            "containers": [{"name": "acme", "image": "acme.example/acme:v1@sha256:00"}],
+        },
+    }
+
+
+def test_names_get_pseudonyms_and_what_points_to_them_still_does() -> None:
+    redactor = Redactor(Level.NAMES, KEY)
+    named = {"kubernetes.io/hostname": "acme-7", "acme.example/pool": "acme"}
+    status = {"images": [{"names": ["acme.example/acme:v1"]}], "capacity": {"nvidia.com/gpu": "8"}}
+    whole: Body = {"metadata": {"name": "acme-7", "labels": named}, "status": status}
+    node: Any = redactor.redacted(whole, KINDS["Node"])
+    pod = redactor.redacted(named_pod("acme-train", "acme-7"), KINDS["Pod"])
+    assert "acme" not in json.dumps([node, pod])
+    name = node["metadata"]["name"]
+    spec: Any = pod["spec"]
+    assert (spec["nodeName"], spec["nodeSelector"]["kubernetes.io/hostname"]) == (name, name)
+    assert spec["nodeSelector"].items() >= {"nvidia.com/gpu.count": "8"}.items()
+    labels: Any = node["metadata"]["labels"]
+    assert spec["nodeSelector"] == {**labels, "nvidia.com/gpu.count": "8"}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    (term,) = spec["affinity"]["podAffinity"][required]
+    meta: Any = pod["metadata"]
+    assert term["labelSelector"]["matchLabels"].items() <= meta["labels"].items()
+    assert term["namespaces"] == [meta["namespace"]]
+    (field,) = spec["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"][0]["matchFields"]
+    assert field["values"] == [name]
+    (image,) = [c["image"] for c in spec["containers"]]
+    assert image.endswith(":v1@sha256:00")
+    replica_set: Any = redactor.redacted({"metadata": {"name": "acme-rs"}}, KINDS["ReplicaSet"])
+    assert meta["ownerReferences"][0]["name"] == replica_set["metadata"]["name"]
+
+
+def test_devices_keep_their_kind_and_lose_their_number() -> None:
+    holder = {"namespace": "acme", "pod": "acme", "container": "c", "resource": "r", "ids": [f"{UUID}::1"]}
+    body = {"status": {"devices": [{"uuid": UUID, "product": "NVIDIA H200", "holders": [holder]}]}}
+    (device,) = redacted(body, "NodeGPUStatus", Level.NAMES)["status"]["devices"]
+    assert device["uuid"].startswith("GPU-")
+    assert UUID not in json.dumps(device)
+    assert device["product"] == "NVIDIA H200"
+    assert device["holders"][0]["ids"] == [f"{device['uuid']}::1"]
+
+
+def test_pseudonyms_of_two_snapshots_have_nothing_in_common() -> None:
+    body: Body = {"metadata": {"name": "acme"}}
+    one, other = (Redactor(Level.NAMES, key).redacted(body, KINDS["Node"]) for key in (KEY, b"x" * 32))
+    assert one != other
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.sampled_from(CAPTURED),
+    st.sampled_from(Level),
+    st.dictionaries(st.sampled_from(["metadata", "spec", "status", "value"]), JSON),
+    st.dictionaries(
+        st.sampled_from(
+            ["labels", "taints", "volumes", "containers", "affinity", "tolerations", "devices", "hard"]
+        ),
+        JSON,
+    ),
+)
+def test_objects_of_any_shape_are_redacted_without_raising(
+    kind: CapturedKind, level: Level, body: Body, part: Body
+) -> None:
+    other: Body = {"metadata": part, "spec": part, "status": part}
+    for obj in (body, other):
+        kept = Redactor(level, KEY).redacted(obj, kind)
+        assert list(kept)[:3] == ["apiVersion", "kind", "metadata"]
+        json.dumps(kept)

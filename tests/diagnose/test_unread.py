@@ -1,0 +1,83 @@
+"""What could not be read makes a verdict UNKNOWN where the verdict hangs on it, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
+from tonnage.diagnose.explain import explain_manifest
+from tonnage.model.cluster import Snapshot
+from tonnage.model.verdict import Code, Explanation, Verdict
+
+Body = dict[str, Any]
+GPU = "nvidia.com/gpu"
+
+
+def node(name: str, gpus: str) -> Body:
+    amounts = {"cpu": "8", "memory": "64Gi", "pods": "110", GPU: gpus}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": amounts},
+    }
+
+
+def manifest(count: int, **spec: Any) -> Body:
+    container = {"name": "c", "resources": {"limits": {GPU: count}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def asked(count: int, *missing: str, **spec: Any) -> Explanation:
+    items: list[Any] = [node("a", "4"), node("b", "4")]
+    snapshot: Snapshot = snapshot_from_documents([{"kind": "List", "items": items}], server_version="1.35")
+    (made,) = manifests_from_documents([manifest(count, **spec)])
+    return explain_manifest(made, replace(snapshot, missing=frozenset(missing)))
+
+
+BY_NAMESPACE = {
+    "affinity": {
+        "podAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "podAffinityTerm": {
+                    "topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {}}}
+            ]
+        }
+    }
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "kind", "spec", "verdict", "told"),
+    [
+        pytest.param(1, "Node", {}, Verdict.UNKNOWN, True, id="nothing is known without nodes"),
+        pytest.param(1, "Pod", {}, Verdict.UNKNOWN, True, id="without pods nothing is known to be free"),
+        pytest.param(9, "Pod", {}, Verdict.NEVER, False, id="what no empty node has, no pod decides"),
+        pytest.param(1, "ResourceQuota", {}, Verdict.UNKNOWN, True, id="a quota may refuse it"),
+        pytest.param(9, "ResourceQuota", {}, Verdict.NEVER, False, id="no quota makes it fit"),
+        pytest.param(1, "Namespace", {}, Verdict.FITS, False, id="nobody asks for labels of namespaces"),
+        pytest.param(1, "Namespace", BY_NAMESPACE, Verdict.UNKNOWN, True, id="a term asks for them"),
+        pytest.param(1, "NodeGPUStatus", {}, Verdict.FITS, False, id="one is given out by every plugin"),
+        pytest.param(2, "NodeGPUStatus", {}, Verdict.UNKNOWN, True, id="two may be refused by a plugin"),
+        pytest.param(1, "ReplicaSet", {}, Verdict.FITS, True, id="which of the nodes is not certain"),
+        pytest.param(1, "LimitRange", {}, Verdict.FITS, False, id="a kind that bears on nothing"),
+    ],
+)  # fmt: skip
+def test_a_kind_that_was_not_read_counts_where_it_matters(
+    count: int, kind: str, spec: Body, verdict: Verdict, told: bool
+) -> None:
+    assert asked(count, **spec).verdict in (Verdict.FITS, Verdict.NEVER)
+    answer = asked(count, kind, **spec)
+    assert answer.verdict is verdict
+    found = [reason for reason in answer.reasons if reason.code is Code.NOT_READ]
+    assert [reason.facts["kind"] for reason in found] == ([kind] if told else [])
+    if verdict is Verdict.UNKNOWN:
+        assert kind in answer.message

@@ -1,0 +1,143 @@
+"""A snapshot answers as the cluster does that it was taken of, for every pod and manifest of every lab."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.fleet import Fleet
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.kubernetes.client import connect
+from tonnage.adapters.reading_documents import manifests_from_documents
+from tonnage.adapters.snapshots.capture import Order, capture
+from tonnage.adapters.snapshots.load import decompressed, load_snapshot
+from tonnage.adapters.snapshots.redact import Level, Redactor
+from tonnage.cli.cluster import capture as read_live
+from tonnage.cli.library import FoundLab, lab_names, load_lab, load_scenario
+from tonnage.cli.programs import node_programs
+from tonnage.diagnose.explain import explain, explain_manifest
+from tonnage.documents.lab import manifest_files
+from tonnage.model.cluster import Snapshot
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.model.verdict import Verdict
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.cluster import Cluster
+from tonnage.wire import kinds
+
+CREATED = {kind.kind: kind for kind in (kinds.NAMESPACE, kinds.POD, kinds.DEPLOYMENT, kinds.SERVICE)}
+
+
+@asynccontextmanager
+async def running(scenario: str) -> AsyncIterator[Fleet]:
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    wanted = load_scenario(scenario)
+    cluster = Cluster(wanted, SystemClock(), programs=node_programs(), runtime_dir=folder)
+    kubeconfig = folder / "kubeconfig"
+    try:
+        kubeconfig.write_text(kubeconfig_text(await cluster.serve()))
+        await cluster.populate(kubeconfig)
+        fleet = Fleet(cluster, kubeconfig)
+        await fleet.until(lambda: _offers(fleet, sum(g.nodes * g.gpu.count for g in wanted.groups if g.gpu)))
+        yield fleet
+    finally:
+        await cluster.stop()
+        shutil.rmtree(folder)
+
+
+async def _offers(fleet: Fleet, gpus: int) -> bool:
+    nodes = (await fleet.api.list(kinds.NODE)).items
+    published = (await fleet.api.list(kinds.NODE_GPU_STATUS)).items
+    offered = [int(n) for node in nodes for name, n in node.status.allocatable.items() if "/gpu" in name]
+    return sum(offered) >= gpus and len([n for n in offered if n]) == len(published)
+
+
+def documents_of(lab: FoundLab) -> list[JsonObject]:
+    """Every object of the lab's manifests, each once."""
+    files = {file for step in lab.lab.steps for file in manifest_files(step.command)}
+    texts = [(lab.folder / file).read_text() for file in sorted(files)]
+    return [d for text in texts for d in yaml.safe_load_all(text) if isinstance(d, dict) and "kind" in d]
+
+
+async def submit(fleet: Fleet, documents: list[JsonObject]) -> int:
+    """Create what can be created; how many pods and workloads the API server took."""
+    taken = 0
+    for document in documents:
+        meta: Any = document["metadata"]
+        namespace = meta.get("namespace", "default")
+        with_namespace: JsonObject = {"metadata": {"name": namespace}}
+        for kind, body, where in (
+            (kinds.NAMESPACE, with_namespace, None),
+            (CREATED.get(str(document["kind"])), document, namespace),
+        ):
+            try:
+                if kind is not None:
+                    await fleet.api.create(kind, body, namespace=where)
+                    taken += kind is not kinds.NAMESPACE
+            except ApiError as error:
+                if error.code not in (400, 409, 422):
+                    raise
+    return taken
+
+
+async def taken_of(fleet: Fleet, level: Level) -> tuple[Snapshot, Snapshot]:
+    """The cluster read live, and out of a snapshot of the same moment."""
+    async with connect(fleet.kubeconfig) as api:
+        async with asyncio.timeout(30):
+            while True:
+                before, lines = await read_live(api), list[bytes]()
+                order = Order(level, datetime.now(UTC), "tonnage")
+                await capture(api, order, Redactor(level, b"key"), lines.append, lambda *_: None)
+                if _settled(before) == _settled(await read_live(api)):
+                    break
+    return before, load_snapshot(decompressed(io.BytesIO(b"".join(lines))), "snapshot")
+
+
+def _settled(snapshot: Snapshot) -> object:
+    waiting = [p for p in snapshot.pods if not p.node_name and not p.status.unschedulable_message]
+    return (snapshot.pods, snapshot.nodes, snapshot.gpu) if not waiting else object()
+
+
+LABS = [load_lab(name) for name in lab_names()]
+
+
+@pytest.mark.parametrize("scenario", sorted({lab.lab.scenario for lab in LABS}))
+async def test_every_pod_and_manifest_of_the_labs_is_explained_alike(scenario: str) -> None:
+    documents = [d for lab in LABS if lab.lab.scenario == scenario for d in documents_of(lab)]
+    async with running(scenario) as fleet:
+        taken = await submit(fleet, documents)
+        live, kept = await taken_of(fleet, Level.VALUES)
+    assert taken
+    assert {pod.key for pod in kept.pods} == {pod.key for pod in live.pods}
+    others = {pod.key: pod for pod in kept.pods}
+    for pod in live.pods:
+        assert explain(others[pod.key], kept).to_json() == explain(pod, live).to_json()
+    made = manifests_from_documents([*documents], classes=live.priority_classes)
+    for manifest in made:
+        assert explain_manifest(manifest, kept).to_json() == explain_manifest(manifest, live).to_json()
+    assert scenario != "pending" or any(explain(p, live).verdict is not Verdict.FITS for p in live.pods)
+
+
+async def test_with_pseudonyms_the_verdicts_stay_what_they_were() -> None:
+    lab = load_lab("pending-pod")
+    async with running(lab.lab.scenario) as fleet:
+        await submit(fleet, documents_of(lab))
+        live, kept = await taken_of(fleet, Level.NAMES)
+    names = {pod.key for pod in live.pods} & {pod.key for pod in kept.pods}
+    assert names == set()
+    answers = [
+        sorted((a.verdict, str(a.layer), len(a.nodes), len(a.remedies), str(a.needs)) for a in told)
+        for told in ([explain(pod, snapshot) for pod in snapshot.pods] for snapshot in (live, kept))
+    ]
+    assert answers[0] == answers[1]
+    assert {Verdict.NOT_NOW.value, Verdict.FITS.value} <= {answer[0] for answer in answers[0]}
