@@ -1,12 +1,14 @@
 # Every target creates what it needs: a virtual environment in .venv, filled from uv.lock. Nothing is installed globally.
 PYTHON ?= python3
 LAB ?= inference-sharing
+GPU_RESULTS ?= benchmarks/results
+DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
 UV_VERSION := 0.13.9
 WORKERS ?= auto
 BIN := .venv/bin
 
-.PHONY: help setup run test test-kubernetes preflight kubernetes-binaries image lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-kubernetes test-gpu preflight kubernetes-binaries image lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -35,6 +37,9 @@ test: .venv/ready ## Run every test that needs no GPU and no real cluster
 test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
 test-kubernetes: preflight kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
 	@$(BIN)/python scripts/test_kubernetes.py -q
+
+test-gpu: .venv/ready ## Run the device contract on this machine's GPUs; figures go to benchmarks/results
+	@$(BIN)/pytest tests/gpu -q -p no:randomly --gpu-results $(GPU_RESULTS) --gpu-date $(DATE)
 
 preflight: .venv/ready
 	@$(BIN)/python scripts/test_kubernetes.py --preflight

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -46,6 +47,15 @@ async def backend(driver: Driver) -> AsyncIterator[NvmlBackend]:
     made = NvmlBackend(SystemClock(), root=driver.root, driver_root=driver.root)
     yield made
     await made.close()
+
+
+class HandClock(SystemClock):
+    """Time as it is set."""
+
+    at = 0.0
+
+    def monotonic(self) -> float:
+        return self.at
 
 
 async def with_links(backend: NvmlBackend) -> Inventory:
@@ -190,20 +200,53 @@ async def test_sixty_four_devices_are_read(backend: NvmlBackend, driver: Driver)
 # ---- readings ----
 
 
-async def test_activity_is_read_from_the_second_sample_on(backend: NvmlBackend, driver: Driver) -> None:
-    driver.become(
-        replace(driver.state.with_gpu(FakeGpu(3, "A100-80")), metrics={(0, 2): 61.5, (0, 10): 20.0})
-    )
-    assert [sample.activity for sample in await backend.sample()] == [None] * 4
-    busy, idle, *_, without = (sample.activity for sample in await backend.sample())
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def timed(driver: Driver, clock: HandClock) -> AsyncIterator[NvmlBackend]:
+    made = NvmlBackend(clock, root=driver.root, driver_root=driver.root)
+    yield made
+    await made.close()
+
+
+async def test_activity_is_read_from_the_second_sample_on(
+    timed: NvmlBackend, driver: Driver, clock: HandClock
+) -> None:
+    odd = {(0, 2): 61.5, (0, 10): 20.0, (0, 3): math.nan, (0, 20): math.inf}
+    driver.become(replace(driver.state.with_gpu(FakeGpu(3, "A100-80")), metrics=odd))
+    assert [sample.activity for sample in await timed.sample()] == [None] * 4
+    clock.at += 0.1
+    busy, idle, *_, without = (sample.activity for sample in await timed.sample())
     assert busy == Activity(sm_percent=61.5, dram_percent=20.0)
     assert idle == Activity()
     assert without is None
 
 
-async def test_samples_are_given_back(backend: NvmlBackend, driver: Driver) -> None:
+async def test_activity_asked_for_too_soon_is_that_of_before(
+    timed: NvmlBackend, driver: Driver, clock: HandClock
+) -> None:
+    """Nothing follows from two samples that are less than 100 ms apart."""
+    driver.become(replace(driver.state, metrics={(0, 2): 61.5}))
+    await timed.sample()
+    clock.at += 1
+    known = [sample.activity for sample in await timed.sample()]
+    assert known[0] == Activity(sm_percent=61.5)
+    driver.become(replace(driver.state, metrics={(0, 2): 12.0}))
+    taken = driver.calls()["nvmlGpmSampleGet"]
+    clock.at += 0.09
+    assert [sample.activity for sample in await timed.sample()] == known
+    assert driver.calls()["nvmlGpmSampleGet"] == taken
+    clock.at += 0.09
+    assert (await timed.sample())[0].activity == Activity(sm_percent=12.0)
+
+
+async def test_samples_are_given_back(timed: NvmlBackend, driver: Driver, clock: HandClock) -> None:
     for _ in range(10):
-        await backend.sample()
+        await timed.sample()
+        clock.at += 1
     calls = driver.calls()
     assert calls["nvmlGpmSampleAlloc"] - calls["nvmlGpmSampleFree"] == 4
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import pynvml
 import pytest
 
 from support.driver_root import Driver
@@ -211,6 +212,17 @@ async def test_an_xid_names_its_device_and_number(nvml: NvmlBackend, driver: Dri
     async with asyncio.timeout(PATIENCE_S), aclosing(_generator(nvml)) as events:
         assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-2", 79)
         assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-0", 31)
+
+
+async def test_errors_that_were_corrected_wake_nobody(nvml: NvmlBackend, driver: Driver) -> None:
+    """Single-bit errors may come in floods, and nothing follows from them; double-bit ones are news."""
+    await nvml.scan()
+    driver.event(1, 0, pynvml.nvmlEventTypeSingleBitEccError)
+    driver.xid(2, 79)
+    driver.event(3, 0, pynvml.nvmlEventTypeDoubleBitEccError)
+    async with asyncio.timeout(PATIENCE_S), aclosing(_generator(nvml)) as events:
+        assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-2", 79)
+        assert await anext(events) == RawEvent(RawEventKind.CHANGED, "GPU-3")
 
 
 async def test_a_device_lost_while_listening_is_heard_and_the_others_still_are(

@@ -417,13 +417,22 @@ async def test_a_link_that_goes_down_is_the_devices_own(driver: Driver, tmp_path
         assert await agent.until_faulty("GPU-2") == {"GPU-2": "17 of 18 NVLinks are up; needs a reset"}
 
 
-async def test_an_event_that_is_no_xid_makes_it_look_at_once(driver: Driver, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "fact"),
+    [
+        pytest.param(pynvml.nvmlEventTypeGpuRecoveryAction, "recovery-action", id="a recovery action"),
+        pytest.param(pynvml.nvmlEventTypeDoubleBitEccError, "ecc-uncorrected-volatile", id="double-bit ECC"),
+        pytest.param(pynvml.nvmlEventTypeDramRetirementFailure, "remap-failure", id="no more spare rows"),
+    ],
+)
+async def test_an_event_that_is_no_xid_makes_it_look_at_once(
+    driver: Driver, tmp_path: Path, kind: int, fact: str
+) -> None:
     """A recovery action, a device that is unavailable, a poisoned memory: the readings say what it is."""
     async with running(NvmlMachine(driver), tmp_path, clock=StillClock()) as agent:
         gpu = driver.state.gpu(0)
-        asking = replace(gpu, facts={**gpu.facts, "recovery-action": 1})
-        event = FakeEvent(1, 0, 0, pynvml.nvmlEventTypeGpuRecoveryAction)
-        driver.become(replace(driver.state.with_gpu(asking), events=(event,)))
+        asking = replace(gpu, facts={**gpu.facts, fact: 1})
+        driver.become(replace(driver.state.with_gpu(asking), events=(FakeEvent(1, 0, 0, kind),)))
         await agent.until_faulty("GPU-0")
 
 

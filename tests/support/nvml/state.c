@@ -12,7 +12,7 @@
  *   error FUNCTION|* SLOT|* CODE | slow FUNCTION|* SLOT|* MICROSECONDS | hang FUNCTION|* SLOT|*
  *   event SEQUENCE SLOT TYPE DATA GI CI
  *   process SLOT PID BYTES GI CI compute|graphics|mps
- *   field SLOT ID VALUE | metric SLOT ID VALUE
+ *   field SLOT ID VALUE | metric SLOT ID VALUE    a metric may be nan or inf
  *
  * MIG changes made through the library go to FILE.mig, in the same words and `-gi SLOT GI`, `-ci SLOT GI CI`.
  * The file is $TONNAGE_FAKE_NVML, or fake-nvml.conf beside this library. Without it no driver is loaded.
@@ -110,6 +110,8 @@ static int number(const char *text, long long *out)
 
 static int decimal(const char *text, double *out)
 {
+    if (!strcmp(text, "nan")) return *out = __builtin_nan(""), 1;
+    if (!strcmp(text, "inf")) return *out = __builtin_inf(), 1;
     char whole[32] = "";
     const char *dot = strchr(text, '.');
     size_t length = dot ? (size_t)(dot - text) : strlen(text);

@@ -76,7 +76,7 @@ class NvmlBackend:
         self._driver_root = driver_root
         self._deadline_s = deadline_s
         self._session = NvmlSession(root, driver_root)
-        self._reader = NvmlReader(self._session, root)
+        self._reader = NvmlReader(self._session, root, clock.monotonic)
         self._calls = DriverThread("nvml", deadline_s=deadline_s)
         self._waits = DriverThread("nvml-events", deadline_s=deadline_s + _WAIT_MS / 1000)
         self._asks = DriverThread("nvml-links", deadline_s=_LINKS_DEADLINES * deadline_s)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
@@ -25,26 +28,46 @@ _METRICS: Final = {
 """Fields of `Activity` by NVML's metric number."""
 
 
-class ActivityReader:
-    """Keeps each device's last sample; a reading is what happened between it and now."""
+_LEAST_S: Final = 0.1
+"""Between two samples, or nothing follows from them. Source: the documentation of nvmlGpmMetricsGet."""
 
-    def __init__(self) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A device's last sample, when it was taken, and what came out of it and the one before."""
+
+    at: float
+    sample: Any
+    activity: Activity | None = None
+
+
+class ActivityReader:
+    """Keeps each device's last sample; a reading is what happened between it and now.
+
+    A reading soon after another is that one again. `monotonic` gives seconds.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._session = 0
-        self._last: dict[str, Any] = {}
+        self._last: dict[str, _Taken] = {}
 
     def read(self, nvml: ModuleType, session: int, uuid: str, handle: Any) -> Activity | None:
         """None: the device has no GPM, or this is its first reading."""
         if session != self._session:  # samples of an ended session are void
             self._session, self._last = session, {}
-        now = optional(nvml, lambda: _sampled(nvml, handle))
-        if now is None:
+        before, now = self._last.get(uuid), self._monotonic()
+        if before is not None and now - before.at < _LEAST_S:
+            return before.activity
+        sample = optional(nvml, lambda: _sampled(nvml, handle))
+        if sample is None:
             return None
-        before = self._last.get(uuid)
-        self._last[uuid] = now
         if before is None:
+            self._last[uuid] = _Taken(now, sample)
             return None
-        activity = optional(nvml, lambda: _between(nvml, before, now))
-        optional(nvml, lambda: nvml.nvmlGpmSampleFree(before))
+        activity = optional(nvml, lambda: _between(nvml, before.sample, sample))
+        self._last[uuid] = _Taken(now, sample, activity)
+        optional(nvml, lambda: nvml.nvmlGpmSampleFree(before.sample))
         return activity
 
 
@@ -67,11 +90,10 @@ def _between(nvml: ModuleType, before: Any, now: Any) -> Activity:
     for place, number in enumerate(_METRICS.values()):
         request.metrics[place].metricId = number
     answer = nvml.nvmlGpmMetricsGet(request)
-    return Activity(
-        **{
-            name: answer.metrics[place].value
-            if answer.metrics[place].nvmlReturn == nvml.NVML_SUCCESS
-            else None
-            for place, name in enumerate(_METRICS)
-        }
-    )
+    return Activity(**{name: _value(nvml, answer.metrics[place]) for place, name in enumerate(_METRICS)})
+
+
+def _value(nvml: ModuleType, metric: Any) -> float | None:
+    """Where a part did not run at all some drivers divide by zero."""
+    told = metric.nvmlReturn == nvml.NVML_SUCCESS and math.isfinite(metric.value)
+    return float(metric.value) if told else None

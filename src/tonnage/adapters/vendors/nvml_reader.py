@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -50,11 +51,13 @@ class Scan:
 class NvmlReader:
     """Reads devices. `wait` may run beside the others, which are for one thread."""
 
-    def __init__(self, session: NvmlSession, root: Path) -> None:
+    def __init__(
+        self, session: NvmlSession, root: Path, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self.session = session
         self._root = root
         self._watch = EventWatch()
-        self._activity = ActivityReader()
+        self._activity = ActivityReader(monotonic)
         self._links: dict[str, int] = {}
         self._asked: tuple[int, set[int]] = (0, set())
 
