@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class PluginNode:
         self.log: list[str] = []
         self.agent: asyncio.subprocess.Process | None = None
         self.registered: asyncio.Queue[plugin.RegisterRequest] = asyncio.Queue()
+        self.on_register: Callable[[], None] | None = None
+        """Called before kubelet answers a registration."""
         self._server: grpc.aio.Server | None = None
         self._reading: asyncio.Task[None] | None = None
         self._said = asyncio.Event()
@@ -40,6 +42,8 @@ class PluginNode:
 
         async def register(request: plugin.RegisterRequest, _context: object) -> plugin.Empty:
             self.registered.put_nowait(request)
+            if self.on_register is not None:
+                self.on_register()
             return plugin.Empty()
 
         _, service, method = REGISTER.path.split("/")
@@ -60,14 +64,18 @@ class PluginNode:
         seen_as: Path | None = None,
         within: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = ("tonnage",),
     ) -> None:
-        """`within` are words of a command that runs the agent; in there the root is `seen_as`."""
+        """`within` are words of a command that runs the agent; in there the root is `seen_as`.
+
+        `program` is a module that does as `tonnage` does, and its own words.
+        """
         root = seen_as or self.root
         hardware = self.root / "hardware.yaml"
         hardware.write_text("devices:\n- {uuid: GPU-0, model: T4}\n- {uuid: GPU-1, model: T4}\n")
         clean = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
         self.agent = await asyncio.create_subprocess_exec(
-            *(*within, sys.executable, "-m", "tonnage", "node", "--standalone", "--node-name", "n"),
+            *(*within, sys.executable, "-m", *program, "node", "--standalone", "--node-name", "n"),
             *("--root", str(root), "--devices", devices or f"scenario:{root}/hardware.yaml", *flags),
             env=clean if environment is None else dict(environment),
             stderr=asyncio.subprocess.PIPE,
