@@ -89,6 +89,38 @@ async def test_a_cancelled_save_never_replaces_a_later_one(
     assert await store.load("x") == b"second"
 
 
+async def test_a_disk_that_hangs_is_an_error_until_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kubernetes/kubernetes#117435: kubelet waits for a plugin for ever, and admits nobody meanwhile."""
+    store = FolderCheckpoints(tmp_path, deadline_s=0.01)
+    begun, go = threading.Event(), threading.Event()
+    sync = os.fsync
+
+    def hang(handle: int) -> None:
+        begun.set()
+        go.wait(20)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", hang)
+    with pytest.raises(HardwareError, match="x is not written") as caught:
+        await store.save("x", b"first")
+    assert "has not answered within 0.01 s" in caught.value.problems[0].why
+    begun.clear()
+    with pytest.raises(HardwareError, match="y is not written"):
+        await store.save("y", b"second")
+    assert not begun.is_set(), "no second thread waits for the disk"
+    go.set()
+    late = store._overdue
+    assert late is not None
+    await late
+    patient = FolderCheckpoints(tmp_path)
+    assert await patient.load("x") == b"first"
+    store._deadline_s = 20
+    await store.save("x", b"third")
+    assert await patient.load("x") == b"third"
+
+
 @pytest.mark.parametrize(
     ("code", "remedy"),
     [(errno.EACCES, "permission"), (errno.EROFS, "writable"), (errno.EDQUOT, "quota"), (errno.EIO, "")],

@@ -18,6 +18,7 @@ from typing import Final
 from tonnage.model.errors import HardwareError, Problem
 
 MAX_BYTES: Final = 16 << 20
+_DEADLINE_S: Final = 10.0
 _HEADER: Final = re.compile(rb"tonnage-checkpoint v1 ([0-9a-f]{64})\n")
 
 _PERMISSION: Final = "give this process permission, or run it as the user that has it"
@@ -33,22 +34,39 @@ _REMEDIES: Final = {
 class FolderCheckpoints:
     """Checkpoints as files of one folder, which is made when first needed.
 
-    A save whose caller was cancelled goes on in its thread; it never replaces what was saved after it.
+    A save whose caller was cancelled goes on in its thread; it never replaces what was saved after it. One
+    that a disk holds up for longer than `deadline_s` is an error, and so is every other until it ends:
+    kubelet waits for the agent's answers without a limit, and admits no pod meanwhile.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, deadline_s: float = _DEADLINE_S) -> None:
         self._folder = folder
+        self._deadline_s = deadline_s
         self._lock = threading.Lock()
         self._asked = 0
         self._written: dict[str, int] = {}
+        self._overdue: asyncio.Future[None] | None = None
 
     async def load(self, name: str) -> bytes | None:
         return await asyncio.to_thread(_load, self._folder / name)
 
     async def save(self, name: str, payload: bytes) -> None:
         header = b"tonnage-checkpoint v1 " + hashlib.sha256(payload).hexdigest().encode() + b"\n"
+        if self._overdue is not None and not self._overdue.done():
+            raise HardwareError(self._late(name))
         self._asked += 1
-        await asyncio.to_thread(self._save, name, header + payload, self._asked)
+        writing = asyncio.ensure_future(asyncio.to_thread(self._save, name, header + payload, self._asked))
+        writing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be nobody's
+        await asyncio.wait({writing}, timeout=self._deadline_s)
+        if not writing.done():
+            self._overdue = writing
+            raise HardwareError(self._late(name))
+        writing.result()
+
+    def _late(self, name: str) -> Problem:
+        why = f"the disk has not answered within {self._deadline_s:g} s"
+        remedy = "look for errors of the disk in the kernel log, and at what else writes to it"
+        return Problem(f"{name} is not written", str(self._folder / name), why, remedy)
 
     def _save(self, name: str, content: bytes, order: int) -> None:
         with self._lock:
