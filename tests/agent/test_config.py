@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config import CHECKPOINT, Choice, ConfigInForce, NodeConfig, Reading, choose
+from tonnage.agent.config import CHECKPOINT, ConfigInForce, NodeConfig, Reading
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.world import World
-from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.plugin_settings import MigStrategy, Override
+from tonnage.decide.node.choose_config import Wishes
+from tonnage.model.errors import HardwareError
+from tonnage.model.plugin_settings import LabelPlace, MigStrategy, Override
 from tonnage.wire.kinds import CONFIG_MAP, NODE
 
 MAP = "tonnage-system/device-plugin-config"
@@ -27,41 +28,6 @@ def replicas(count: int) -> str:
     return (
         f"version: v1\nsharing: {{timeSlicing: {{resources: [{{name: nvidia.com/gpu, replicas: {count}}}]}}}}"
     )
-
-
-FILE = Choice("x", "f")
-
-
-@pytest.mark.parametrize(
-    ("label", "data", "file", "source"),
-    [
-        pytest.param("a", {"a": "1", "default": "2"}, FILE, f"{MAP}[a]", id="the label's key"),
-        pytest.param("", {"a": "1", "default": "2"}, FILE, f"{MAP}[default]", id="no label: key default"),
-        pytest.param(None, {"a": "1"}, FILE, "f", id="no default: the file"),
-        pytest.param(None, None, FILE, "f", id="no ConfigMap: the file"),
-        pytest.param(None, None, None, "built-in", id="nothing: built in"),
-    ],
-)
-def test_the_choice(label: str | None, data: dict[str, str] | None, file: Choice | None, source: str) -> None:
-    chosen = choose(label, data, file, config_map=MAP)
-    assert isinstance(chosen, Choice)
-    assert chosen.source == source
-
-
-@pytest.mark.parametrize(
-    ("data", "why", "remedy"),
-    [
-        pytest.param({"a": "", "b": ""}, "has no such key", "its keys: a, b", id="no such key"),
-        pytest.param(None, "does not exist", "create ConfigMap", id="no ConfigMap"),
-    ],
-)
-def test_a_label_without_configuration_is_a_problem(
-    data: dict[str, str] | None, why: str, remedy: str
-) -> None:
-    problem = choose("c", data, FILE, config_map=MAP)
-    assert isinstance(problem, Problem)
-    assert why in problem.why
-    assert remedy in problem.remedy
 
 
 class Told(FolderCheckpoints):
@@ -97,9 +63,14 @@ class Watched:
 
 @asynccontextmanager
 async def running(
-    folder: Path, cluster: Any, clock: Any, file: Path | None = None, **reading: Any
+    folder: Path,
+    cluster: Any,
+    clock: Any,
+    file: Path | None = None,
+    wishes: Wishes | None = None,
+    **reading: Any,
 ) -> AsyncIterator[Watched]:
-    watched = Watched(folder, cluster, clock, Reading(MAP, file, **reading))
+    watched = Watched(folder, cluster, clock, Reading(wishes or Wishes(MAP), file, **reading))
     tasks = [asyncio.create_task(watched.loop.run()), asyncio.create_task(watched.events.run())]
     try:
         yield watched
@@ -327,3 +298,51 @@ async def test_of_a_thousand_configurations_in_a_row_the_last_one_runs(
         current = await config.until(lambda c: shared(c) == 9)
         assert not current.error
         assert len(asyncio.all_tasks()) < 30
+
+
+async def test_the_environment_of_the_config_manager_chooses(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    """Another label, another default, and what is asked for without either."""
+    wishes = Wishes(MAP, "example.com/config", "basic", ("single",))
+    cluster.configs(basic=replicas(2), inference=replicas(4))
+    cluster.put(NODE, "node-1", metadata={"labels": {"nvidia.com/device-plugin.config": "inference"}})
+    async with running(tmp_path, cluster, clock, wishes=wishes) as config:
+        await config.until(lambda c: shared(c) == 2)
+        cluster.put(NODE, "node-1", metadata={"labels": {"example.com/config": "inference"}})
+        await config.until(lambda c: shared(c) == 4)
+        cluster.put(NODE, "node-1", metadata={"labels": {}})
+        await config.until(lambda c: shared(c) == 2)
+        cluster.configs(inference=replicas(5), other=replicas(6))
+        current = await config.until(lambda c: c.error)
+        assert (shared(current), "no device-plugin configuration 'basic'" in current.error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("said", "place", "remarks"),
+    [
+        ("true", LabelPlace.OBJECT, 0),
+        ("false", LabelPlace.FILE, 0),
+        ("true", LabelPlace.FILE, 1),
+        ("false", LabelPlace.DIRECT, 1),
+        ("false", LabelPlace.NONE, 0),
+        ("null", LabelPlace.DIRECT, 0),
+    ],
+)
+def test_a_text_that_wants_labels_elsewhere_is_told_so(said: str, place: str, remarks: int) -> None:
+    reading = Reading(Wishes(MAP), labels=place)
+    found = reading.parsed(f"flags: {{useNodeFeatureAPI: {said}}}", "f").remarks
+    assert len(found) == remarks
+    assert all(f"--labels {place}" in remark for remark in found)
+
+
+async def test_never_run_and_every_fallback_fails_it_offers_devices_and_says_so(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.configs(a=replicas(2), b=replicas(3))
+    wishes = Wishes(MAP, fallbacks=("named", "single"))
+    async with running(tmp_path, cluster, clock, wishes=wishes) as config:
+        current = await config.until(lambda c: c.error)
+        assert shared(current) == 1
+        assert "all fallbacks failed" in current.error
+        assert "its keys: a, b" in current.error

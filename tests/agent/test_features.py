@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -15,9 +16,9 @@ import pytest
 from support.nodefeatures import node_feature_crd
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.features_file import FeaturesFile
+from tonnage.adapters.features_file import FeaturesFile, FeaturesOutput
 from tonnage.adapters.ports import KubernetesApi, LabelSink
-from tonnage.agent.config import Choice, ConfigInForce, NodeConfig
+from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.features import NodeFeatures
@@ -25,14 +26,15 @@ from tonnage.agent.label_sinks import OWNED, NodeFeatureObject, NodeLabels
 from tonnage.agent.main import AgentOptions, run_agent
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.world import World
+from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices import Device, Inventory
-from tonnage.model.errors import ApiError, ClusterError, ConfigError
-from tonnage.model.json import JsonObject
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.machine import Machine, PciDevice
 from tonnage.model.plugin_settings import FeatureSettings
 from tonnage.model.sharing import PluginConfig
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE, NODE_FEATURE
+from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE, NODE_FEATURE, POD
 
 PATIENCE_S = 20.0
 T4 = Inventory((Device("GPU-0", 0, "Tesla T4", 15360, "7.5"),))
@@ -215,6 +217,50 @@ async def test_a_node_feature_is_made_changed_and_emptied(api: KubernetesApi) ->
         found = await api.get(NODE_FEATURE, "nvidia-features-for-node-1", "default")
         assert found.spec.get("labels", {}) == labels
         assert found.metadata.labels == {"nfd.node.kubernetes.io/node-name": "node-1"}
+
+
+@pytest.mark.parametrize(
+    ("owned_by", "owner"),
+    [
+        pytest.param([{"kind": "DaemonSet", "name": "gfd", "controller": True}], "DaemonSet", id="DaemonSet"),
+        pytest.param([{"kind": "ReplicaSet", "name": "x"}], "Pod", id="nothing that controls it"),
+        pytest.param([], "Pod", id="nothing"),
+    ],
+)
+async def test_a_node_feature_goes_with_what_owns_the_agents_pod(
+    api: KubernetesApi, owned_by: list[JsonObject], owner: str
+) -> None:
+    await api.create(CUSTOM_RESOURCE, node_feature_crd())
+    await NodeFeatureObject(api, "node-1", "default").show({PRODUCT: "T4"})
+    owners: list[JsonValue] = [{"apiVersion": "apps/v1", "uid": "u-1", **one} for one in owned_by]
+    pod: JsonObject = {"metadata": {"name": "gfd-1", "ownerReferences": owners}}
+    pod["spec"] = {"containers": [{"name": "c", "image": "busybox:1.37"}]}
+    uid = (await api.create(POD, pod, namespace="default")).metadata.uid
+    sink = NodeFeatureObject(api, "node-1", "default", pod="gfd-1")
+    for _ in range(2):
+        await sink.show({PRODUCT: "T4"})
+        found = await api.get(NODE_FEATURE, "nvidia-features-for-node-1", "default")
+        (reference,) = found.metadata.owner_references
+        assert (reference.kind, reference.uid) == (owner, "u-1" if owner == "DaemonSet" else uid)
+
+
+async def test_a_node_feature_of_a_pod_that_is_not_there_belongs_to_nobody(api: KubernetesApi) -> None:
+    await api.create(CUSTOM_RESOURCE, node_feature_crd())
+    await NodeFeatureObject(api, "node-1", "default", pod="gone").show({PRODUCT: "T4"})
+    found = await api.get(NODE_FEATURE, "nvidia-features-for-node-1", "default")
+    assert found.metadata.owner_references == []
+
+
+async def test_standard_output_gets_every_label_after_each_change() -> None:
+    """An `outputFile` that is empty."""
+    stream = io.StringIO()
+    sink = FeaturesOutput(stream)
+    for labels in ({"b": "1", "a": "2"}, {"a": "2", "b": "1"}, {"a": "3"}):
+        await sink.show(labels)
+    assert stream.getvalue() == "a=2\nb=1\na=3\n"
+    stream.close()
+    with pytest.raises(HardwareError, match="cannot be written to standard output"):
+        await sink.show({})
 
 
 async def test_without_node_feature_discovery_there_is_an_error_to_tell(api: KubernetesApi) -> None:

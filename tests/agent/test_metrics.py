@@ -19,11 +19,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
-from tonnage.agent.config import Choice, ConfigInForce
+from tonnage.agent.config import ConfigInForce
 from tonnage.agent.device_plugin import Offer
 from tonnage.agent.exposition import AgentCollector
 from tonnage.agent.metrics import ALLOCATE_BUCKETS_S, LATE_S, LOOPS, AgentMetrics
 from tonnage.agent.probes import Facts, Probes
+from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices import Device, Inventory
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.sharing import Advertisement, NodePlan, PluginConfig, Slot

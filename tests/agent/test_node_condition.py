@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.agent.config import Choice, ConfigInForce
+from tonnage.agent.config import ConfigInForce
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.node_condition import CHECKPOINT, Finding, NodeConditions, applied, health_of
 from tonnage.agent.world import World
+from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.sharing import PluginConfig
 from tonnage.wire.kinds import NODE

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.vendors.scenario import ScenarioBackend
-from tonnage.agent.config import Choice, ConfigInForce
+from tonnage.agent.config import ConfigInForce
 from tonnage.agent.device_plugin import Offer
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.main import AgentOptions, run_agent
@@ -25,6 +25,7 @@ from tonnage.agent.status import StatusPublisher
 from tonnage.agent.status_body import status_of
 from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
+from tonnage.decide.node.choose_config import Choice
 from tonnage.decide.node.share import share
 from tonnage.documents.node_gpu_status import NodeGPUStatusBody, node_gpu_status_crd
 from tonnage.model.devices import Device, Inventory, MigDevice

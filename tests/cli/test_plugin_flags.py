@@ -10,10 +10,18 @@ import pytest
 
 from tonnage.agent.config import Reading
 from tonnage.cli.node import Told, command, told_by
-from tonnage.cli.plugin_flags import PLUGIN_FLAGS, Surroundings
+from tonnage.cli.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, RefusedFlag
+from tonnage.cli.plugin_flags import Surroundings
+from tonnage.decide.node.choose_config import Wishes
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.health import FaultClass, HealthPolicy, Signal
-from tonnage.model.plugin_settings import CdiSettings, ExtraDevice, ImexSettings, MigStrategy
+from tonnage.model.plugin_settings import (
+    CdiSettings,
+    ExtraDevice,
+    FeatureSettings,
+    ImexSettings,
+    MigStrategy,
+)
 from tonnage.model.sharing import DeviceIdStrategy, DeviceListStrategy, PluginConfig, SharedPolicy
 
 
@@ -31,7 +39,7 @@ def config(*words: str, text: str = "", **environment: str) -> PluginConfig:
 
 EVERYTHING = {
     "--mig-strategy": "mixed",
-    "--fail-on-init-error": "false",
+    "--fail-on-init-error": "true",
     "--driver-root": "/run/nvidia/driver",
     "--dev-root": "/run/nvidia/dev",
     "--driver-root-ctr-path": "/host",
@@ -52,6 +60,12 @@ EVERYTHING = {
     "--imex-required": "true",
     "--disable-health-checks": "79, xids",
     "--enable-health-checks": "13",
+    "--oneshot": "true",
+    "--no-timestamp": "true",
+    "--sleep-interval": "1h0m5s",
+    "--output-file": "/features.d/gpus",
+    "--machine-type-file": "/machine",
+    "--use-node-feature-api": "false",
 }
 DECIDED = PluginConfig(
     device_list=(DeviceListStrategy.ENVVAR, DeviceListStrategy.CDI_CRI),
@@ -66,6 +80,8 @@ DECIDED = PluginConfig(
     imex=ImexSettings((0,), required=True),
     mps_root="/run/nvidia/mps",
     health=HealthPolicy(frozenset(Signal) - {Signal.XID}, {79: FaultClass.APPLICATION, 13: FaultClass.RESET}),
+    features=FeatureSettings(True, False, 3605.0, "/features.d/gpus", "/machine", False),
+    fail_on_init_error=True,
 )
 
 
@@ -88,7 +104,8 @@ def test_every_other_name_is_the_same_flag() -> None:
         value = EVERYTHING[flag.names[0]]
         known = told(flag.names[0], value)["overrides"]
         for name in flag.names[1:]:
-            assert told(f"{name}={value}")["overrides"] == known
+            words = [f"{name}={value}"] if name.startswith("--") else [name, value]
+            assert told(*words)["overrides"] == known
         for variable in flag.variables[1:]:
             (found,) = told(**{variable: value})["overrides"]
             assert (found.path, found.value, found.where) == (known[0].path, known[0].value, variable)
@@ -144,7 +161,7 @@ def test_nvidia_s_own_daemon_set_is_understood() -> None:
     }
     found = told("--standalone", **environment)
     assert (str(found["config"]), found["lenient"]) == ("/config/config.yaml", True)
-    decided = Reading("a/b", None, found["overrides"], found["lenient"]).parsed("", "built-in")
+    decided = Reading(Wishes("a/b"), None, found["overrides"], found["lenient"]).parsed("", "built-in")
     assert decided.mig_strategy is MigStrategy.SINGLE
     assert decided.device_list == (DeviceListStrategy.VOLUME_MOUNTS,)
 
@@ -166,3 +183,69 @@ def test_a_node_needs_a_name_unless_it_stands_alone() -> None:
 )
 def test_where_to_register(words: list[str], environment: dict[str, str], expected: str) -> None:
     assert told(*words, **environment)["kubelet_socket"] == expected
+
+
+def test_nvidia_s_feature_discovery_is_understood() -> None:
+    """The environment of its container in NVIDIA's chart, and of the config manager beside it."""
+    environment = {
+        "GFD_SLEEP_INTERVAL": "infinite",
+        "GFD_NO_TIMESTAMP": "true",
+        "GFD_FAIL_ON_INIT_ERROR": "false",
+        "GFD_MIG_STRATEGY": "mixed",
+        "MIG_STRATEGY": "mixed",
+        "GFD_USE_NODE_FEATURE_API": "true",
+        "NAMESPACE": "gpu",
+        "POD_NAME": "gfd-x7k2p",
+        "ONESHOT": "false",
+        "NODE_LABEL": "example.com/config",
+        "DEFAULT_CONFIG": "basic",
+        "FALLBACK_STRATEGIES": "named,single",
+        "SEND_SIGNAL": "false",
+    }
+    found = told(**environment)
+    decided = config(**environment)
+    assert decided.features == FeatureSettings(False, False, None, use_api=True)
+    assert (decided.mig_strategy, decided.fail_on_init_error) == (MigStrategy.MIXED, False)
+    assert (found["labels"], found["namespace"], found["pod_name"]) == ("nfd-object", "gpu", "gfd-x7k2p")
+    assert (found["node_label"], found["default_config"]) == ("example.com/config", "basic")
+    assert found["fallback_strategies"] == ("named", "single")
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "labels"),
+    [
+        ([], {}, "none"),
+        (["--use-node-feature-api"], {}, "nfd-object"),
+        ([], {"USE_NODE_FEATURE_API": "false"}, "nfd-file"),
+        (["--labels=direct"], {"USE_NODE_FEATURE_API": "false"}, "direct"),
+    ],
+)
+def test_where_labels_go(words: list[str], environment: dict[str, str], labels: str) -> None:
+    assert told(*words, **environment)["labels"] == labels
+
+
+@pytest.mark.parametrize("refused", REFUSED_FLAGS, ids=lambda refused: refused.variable)
+def test_what_would_have_no_effect_is_refused_with_what_to_do(refused: RefusedFlag) -> None:
+    ways: list[tuple[list[str], dict[str, str]]] = [([], {refused.variable: "1"})]
+    if refused.flag:
+        ways += [([f"{refused.flag}=1"], {}), ([refused.flag, "1"], {})]
+    for words, environment in ways:
+        with pytest.raises(click.UsageError) as caught:
+            told(*words, **environment)
+        assert refused.remedy in caught.value.format_message()
+    for value in refused.harmless:
+        assert told(**{refused.variable: value})
+
+
+def test_all_that_would_have_no_effect_is_said_at_once() -> None:
+    with pytest.raises(click.UsageError) as caught:
+        told("--signal=1", KUBE_API_QPS="5", MIG_STRATEGY="none", GFD_MIG_STRATEGY="mixed")
+    said = caught.value.format_message()
+    assert all(
+        text in said for text in ("--signal ", "KUBE_API_QPS ", "MIG_STRATEGY and GFD_MIG_STRATEGY differ")
+    )
+
+
+def test_the_command_line_settles_variables_that_differ() -> None:
+    given = config("--mig-strategy=single", MIG_STRATEGY="none", GFD_MIG_STRATEGY="mixed")
+    assert given.mig_strategy is MigStrategy.SINGLE

@@ -51,6 +51,18 @@ async def test_it_is_ready_once_kubelet_knows_every_resource(node: PluginNode) -
     assert (await samples(port))["ready",] == 1
 
 
+async def test_without_devices_it_ends_with_the_reason_where_it_is_told_to(node: PluginNode) -> None:
+    """`failOnInitError`, out of a file: its text counts once it was read."""
+    config = node.root / "config.yaml"
+    config.write_text("flags: {failOnInitError: true}")
+    await node.start_agent("--config", str(config), devices="scenario:/nowhere.yaml")
+    assert await node.ends() == 3
+    said = "\n".join(node.log)
+    assert "the devices cannot be read, and failOnInitError is true" in said
+    assert f"where: {config}" in said
+    assert list(node.plugins.iterdir()) == []
+
+
 async def test_its_metrics_count_what_kubelet_asked(node: PluginNode) -> None:
     await node.start_kubelet()
     await node.start_agent(*SERVED)

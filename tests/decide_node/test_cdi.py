@@ -19,7 +19,14 @@ from tonnage.model.cdi import CdiOptions, DriverFile, DriverFiles
 from tonnage.model.device_nodes import CONTROL_NODES, DeviceNodes
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.names import CDI_GPU_KIND
-from tonnage.model.plugin_settings import ExtraDevice, ImexSettings, MigStrategy
+from tonnage.model.plugin_settings import (
+    CDI_HOOKS,
+    NO_SOCKETS,
+    CdiSettings,
+    ExtraDevice,
+    ImexSettings,
+    MigStrategy,
+)
 from tonnage.model.sharing import Allocation, DeviceIdStrategy, DeviceListStrategy, PluginConfig
 
 FOLDER = "/usr/lib/x86_64-linux-gnu"
@@ -129,6 +136,26 @@ def test_disabled_hooks_are_not_there() -> None:
     one = document(files=files, options=CdiOptions(disabled_hooks=("create-symlinks",)))["containerEdits"]
     assert [hook["args"][1] for hook in one["hooks"]] == ["update-ldcache"]
     assert document(files=files, options=CdiOptions(disabled_hooks=("all",))) == document()
+
+
+def test_every_hook_and_feature_that_may_be_named_is_left_out_or_never_there() -> None:
+    """`cdiDisableHooks` and `cdiFeatureFlags`."""
+    files = replace(FILES, hook="/usr/bin/nvidia-cdi-hook")
+    every = document(files=files, options=CdiOptions(disabled_hooks=CDI_HOOKS[1:]))
+    assert every == document()
+    made = json.dumps(document(files=files))
+    assert [hook for hook in CDI_HOOKS[1:] if hook in made] == ["create-symlinks", "update-ldcache"]
+    assert "additionalGids" not in made
+
+
+def test_without_sockets_of_daemons_where_they_are_not_wanted() -> None:
+    settings = CdiSettings(feature_flags=(NO_SOCKETS,))
+    config = PluginConfig(device_list=(DeviceListStrategy.CDI_CRI,), cdi=settings)
+    with_them, without = (
+        cdi_specs(INVENTORY, FILES, one)[0].document for one in (replace(config, cdi=CdiSettings()), config)
+    )
+    assert SOCKET.path in json.dumps(with_them)
+    assert SOCKET.path not in json.dumps(without)
 
 
 def test_nodes_of_a_driver_with_its_own_dev_are_taken_from_there() -> None:

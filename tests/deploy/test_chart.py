@@ -119,6 +119,7 @@ def test_the_image(helm4: Helm, given: str, image: str) -> None:
         ("map: {a: one, b: two}, default: b", {"a": "one", "b": "two", "default": "two"}),
         (f"map: {{a: {json.dumps(LINES)}}}", {"a": LINES, "default": LINES}),
         ("map: {default: a}, default: default", {"default": "a"}),
+        ("map: {a: one}, fallbackStrategies: [empty]", {"a": "one"}),
     ],
     ids=[
         "the one named default",
@@ -127,6 +128,7 @@ def test_the_image(helm4: Helm, given: str, image: str) -> None:
         "the one that is named",
         "text of several lines is kept",
         "default named default",
+        "the agent's fallbacks, where they are said",
     ],
 )
 def test_which_configuration_is_for_nodes_without_a_label(
@@ -141,9 +143,10 @@ def test_which_configuration_is_for_nodes_without_a_label(
 
 
 def test_a_config_map_of_ones_own_is_not_made_but_read(helm4: Helm) -> None:
-    rendered = helm4.rendered("config: {name: mine}")
+    rendered = helm4.rendered("config: {name: mine, default: a, fallbackStrategies: [named, single]}")
     assert not rendered.of("ConfigMap")
-    assert "--config-map=tonnage-system/mine" in rendered.container["args"]
+    said = ("--config-map=tonnage-system/mine", "--default-config=a", "--fallback-strategies=named,single")
+    assert set(said) <= set(rendered.container["args"])
     (rule,) = next(role for role in rendered.of("Role") if role["metadata"]["namespace"] != "default")[
         "rules"
     ]

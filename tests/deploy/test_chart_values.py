@@ -46,6 +46,16 @@ REFUSED = {
         "/extraEnv/0/name",
         "failed",
     ),
+    "an unknown fallback": (
+        "config: {fallbackStrategies: [first]}",
+        "/config/fallbackStrategies/0",
+        "'named', 'single', 'empty'",
+    ),
+    "a feature that no spec has": (
+        "cdi: {featureFlags: [enable-coherent-annotations]}",
+        "/cdi/featureFlags/0",
+        "'disable-ipc-discoverer'",
+    ),
     "an unknown list": ("deviceListStrategy: env", "/deviceListStrategy", "'envvar', 'volume-mounts'"),
     "an unknown MIG strategy": ("migStrategy: all", "/migStrategy", "'none', 'single', 'mixed'"),
     "a channel that none has": ("imex: {channelIDs: [1]}", "/imex/channelIDs/0", "must be 0"),
@@ -56,10 +66,6 @@ FITS_NOT = {
     "a default that is not there": (
         "config: {map: {a: one, b: two}, default: c}",
         'config.default: "c" is no key of config.map; its keys: a, b',
-    ),
-    "a default in a ConfigMap of one's own": (
-        "config: {name: mine, default: a}",
-        'copy "a" to it in "mine"',
     ),
     "two defaults": ("config: {map: {default: one, b: two}, default: b}", "rename it"),
     "nobody brings the driver's library": ("access: privileged", "nvidiaDriverRoot: with access privileged"),
@@ -125,10 +131,16 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
         "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
     )
     values = {
-        "config": {"map": {"default": config}, "name": "", "default": ""},
+        "config": {
+            "map": {"default": config},
+            "name": "",
+            "default": "",
+            "fallbackStrategies": ["named", "single"],
+        },
         "compatWithCPUManager": True,
         "migStrategy": "none",
-        "failOnInitError": None,
+        "failOnInitError": False,
+        "cdi": {"featureFlags": ["disable-ipc-discoverer"]},
         "deviceListStrategy": ["envvar", "cdi-cri"],
         "deviceIDStrategy": "index",
         "nvidiaDevRoot": "/run/dev",
@@ -150,7 +162,9 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
     assert rendered.container["args"][2:] == [
         "--driver-root=/",
         "--driver-root-ctr-path=/driver-root",
+        "--fallback-strategies=named,single",
         "--mig-strategy=none",
+        "--fail-on-init-error=false",
         "--device-list-strategy=envvar,cdi-cri",
         "--device-id-strategy=index",
         "--pass-device-specs=true",
@@ -158,6 +172,7 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
         "--gdrcopy-enabled=false",
         "--gds-enabled=true",
         "--imex-channel-ids=0",
+        "--cdi-feature-flags=disable-ipc-discoverer",
         "--imex-required=false",
     ]
     told = told_by(command.make_context("node", ["--node-name=a", *rendered.container["args"]]))

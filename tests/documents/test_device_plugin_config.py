@@ -312,6 +312,27 @@ def test_refused_with_place_and_remedy(text: str, where: str, what: str, remedy:
     assert fitting, [str(problem) for problem in found]
 
 
+@pytest.mark.parametrize(
+    ("plugin", "what"),
+    [
+        ("cdiDisableHooks: [create-symlink]", "unknown hook of CDI specs: create-symlink"),
+        ("cdiFeatureFlags: [enable-magic]", "unknown feature of CDI specs: enable-magic"),
+        ("cdiFeatureFlags: [enable-coherent-annotations]", "no such feature of Tonnage's CDI specs"),
+        ("cdiFeatureFlags: [enable-explicit-driver-libraries]", "no such feature of Tonnage's CDI specs"),
+    ],
+)
+def test_what_cdi_specs_cannot_have_is_refused(plugin: str, what: str) -> None:
+    (problem,) = refused(f"flags: {{plugin: {{{plugin}}}}}")
+    assert what in problem.what
+    assert problem.remedy
+
+
+@pytest.mark.parametrize("field", ["outputFile", "machineTypeFile"])
+def test_a_file_of_feature_discovery_is_an_absolute_path(field: str) -> None:
+    (problem,) = refused(f"flags: {{gfd: {{{field}: a/b}}}}")
+    assert problem.what == "no absolute path: 'a/b'"
+
+
 def test_every_problem_at_once() -> None:
     found = refused(sliced("    - {name: gpu, replicas: 1}\n    - {name: gpu, replicas: 0, nme: x}"))
     assert [p.where.split()[0] for p in found] == ["f:5:19", "f:6:19", "f:6:32"]

@@ -1,4 +1,4 @@
-"""A file in the folder in which node feature discovery looks for labels."""
+"""Labels as lines: a file in the folder in which node feature discovery looks, or standard output."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from tonnage.adapters.checkpoints import file_problem, write_atomic
-from tonnage.model.errors import HardwareError
+from tonnage.model.errors import HardwareError, Problem
 
 _LONGEST: Final = 1 << 20
 
@@ -32,12 +32,37 @@ class FeaturesFile:
             if not labels:
                 self.file.unlink(missing_ok=True)
                 return
-            content = "".join(f"{key}={labels[key]}\n" for key in sorted(labels)).encode()
+            content = _lines(labels).encode()
             if _read(self.file) == content:
                 return
         except OSError as error:
             raise HardwareError(file_problem("cannot be kept", self.file, error)) from None
         write_atomic(self.file, content, mode=0o644)
+
+
+class FeaturesOutput:
+    """Labels for whoever reads the stream, as they are in the file; all of them after each change."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._said: dict[str, str] = {}
+
+    async def show(self, labels: Mapping[str, str]) -> None:
+        """Write them, unless they are what was written last. Raises HardwareError: nobody reads."""
+        if labels == self._said:
+            return
+        try:
+            self._stream.write(_lines(labels))
+            self._stream.flush()
+        except (OSError, ValueError) as error:
+            raise HardwareError(
+                Problem("labels cannot be written to standard output", why=str(error))
+            ) from None
+        self._said = dict(labels)
+
+
+def _lines(labels: Mapping[str, str]) -> str:
+    return "".join(f"{key}={labels[key]}\n" for key in sorted(labels))
 
 
 def _read(file: Path) -> bytes | None:

@@ -6,35 +6,25 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.informer import Informer
 from tonnage.agent.world import World
+from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, Wishes, choose
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
-from tonnage.model.names import CONFIG_LABEL
-from tonnage.model.plugin_settings import Override
+from tonnage.model.plugin_settings import LabelPlace, Override
 from tonnage.model.sharing import PluginConfig
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
-DEFAULT_KEY: Final = "default"
 _LONGEST_TEXT: Final = 1 << 20
 _PATIENCE_S: Final = 1.0
 _SAID: Final = 5
 _FORBIDDEN: Final = (401, 403)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A configuration as text; `source` says where it is from, `key` is the ConfigMap's key."""
-
-    text: str
-    source: str
-    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +38,17 @@ class ConfigInForce:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Where configurations are, and how they are read. `config_map` is `NAMESPACE/NAME`.
+    """Where configurations are, and how they are read.
 
     `file` stands in where neither label nor ConfigMap names one. `overrides` win over every text; `lenient`
-    reads it as NVIDIA's plugin does.
+    reads it as NVIDIA's plugin does. `labels` is where labels are published, whatever a text says.
     """
 
-    config_map: str
+    wishes: Wishes
     file: Path | None = None
     overrides: tuple[Override, ...] = ()
     lenient: bool = False
+    labels: str = LabelPlace.NONE
 
     def parsed(self, text: str, source: str) -> PluginConfig:
         """What the text decides. Raises ConfigError. Its reader is loaded only if needed: start-up counts."""
@@ -65,34 +56,12 @@ class Reading:
             return PluginConfig()
         from tonnage.documents.device_plugin_config import parse_device_plugin_config
 
-        return parse_device_plugin_config(text, source=source, overrides=self.overrides, lenient=self.lenient)
-
-
-def choose(
-    label: str | None,
-    data: Mapping[str, str] | None,
-    file: Choice | None,
-    *,
-    config_map: str,
-    absent: str = "does not exist",
-) -> Choice | Problem:
-    """The configuration a node asks for: its label's key, else key `default`, else the file, else built in.
-
-    `data` is None when there is no ConfigMap, `absent` says why.
-    """
-    if label:
-        if data is not None and label in data:
-            return Choice(data[label], f"{config_map}[{label}]", label)
-        known = ", ".join(sorted(data or {})[:20])
-        return Problem(
-            f"no device-plugin configuration {label[:63]!r}",
-            f"label {CONFIG_LABEL}",
-            f"ConfigMap {config_map} " + (absent if data is None else "has no such key"),
-            f"its keys: {known}" if known else f"create ConfigMap {config_map} with that key",
-        )
-    if data is not None and DEFAULT_KEY in data:
-        return Choice(data[DEFAULT_KEY], f"{config_map}[{DEFAULT_KEY}]", DEFAULT_KEY)
-    return file or Choice("", "built-in")
+        read = parse_device_plugin_config(text, source=source, overrides=self.overrides, lenient=self.lenient)
+        meant = LabelPlace.OBJECT if read.features.use_api else LabelPlace.FILE
+        if read.features.use_api is None or self.labels in (LabelPlace.NONE, meant):
+            return read
+        remark = f"{source} flags.useNodeFeatureAPI: left out, labels are published as --labels {self.labels}"
+        return replace(read, remarks=(*read.remarks, remark))
 
 
 class NodeConfig:
@@ -106,13 +75,15 @@ class NodeConfig:
         self._events = world.events
         self._metrics = world.metrics
         self._reading = reading
-        self._config_map = reading.config_map
+        self._wishes = reading.wishes
         self._file = reading.file
         self._on_change = on_change
         self._dirty = asyncio.Event()
         self._saved: Choice | None = None
         self._absent = "does not exist"
         self.current: ConfigInForce | None = None
+        self.asked = False
+        """Whether `current` is what is asked for, or the best there is, and not only what ran last."""
 
     async def run(self) -> None:
         """Run until cancelled: first what ran last, then what is asked for, whenever that changes."""
@@ -134,7 +105,7 @@ class NodeConfig:
         """
         if self._api is None:
             return lambda: "", lambda: None
-        namespace, _, name = self._config_map.partition("/")
+        namespace, _, name = self._wishes.config_map.partition("/")
         nodes = Informer(
             self._api, NODE, self._clock, field_selector=f"metadata.name={self._node}", on_change=self._wake
         )
@@ -156,7 +127,7 @@ class NodeConfig:
         def label() -> str | None:
             nonlocal last
             if node := nodes.get(self._node):  # a node object that is away for a moment asks for nothing new
-                last = node.metadata.labels.get(CONFIG_LABEL, "")
+                last = node.metadata.labels.get(self._wishes.label, "")
             return last
 
         def data() -> Mapping[str, str] | None:
@@ -212,12 +183,12 @@ class NodeConfig:
         file = await asyncio.to_thread(_read, self._file) if self._file else None
         problem = file if isinstance(file, Problem) else None
         text = file if isinstance(file, Choice) else None
-        found_data, where = data(), {"config_map": self._config_map, "absent": self._absent}
-        wanted: Choice | Problem = choose(asked, found_data, text, **where)
+        found_data, where = data(), self._wishes.config_map
+        wanted = choose(asked, found_data, text, self._wishes, absent=self._absent)
         if self._lost_map(wanted, found_data):
-            why = f"ConfigMap {self._config_map} {self._absent}"
+            why = f"ConfigMap {where} {self._absent}"
             remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
-            wanted = Problem("the device-plugin configuration is gone", self._config_map, why, remedy)
+            wanted = Problem("the device-plugin configuration is gone", where, why, remedy)
         if problem and isinstance(wanted, Choice) and not wanted.key:
             wanted = problem
         found = self._parsed(wanted)
@@ -226,12 +197,13 @@ class NodeConfig:
         elif self.current is not None:
             new = ConfigInForce(self.current.config, self.current.choice, found)
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
-            fallback = self._parsed(choose(None, found_data, text, **where))
+            fallback = self._parsed(choose(None, found_data, text, replace(self._wishes, default="")))
             if not isinstance(fallback, ConfigInForce):
                 built_in = Choice("", "built-in")
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
             new = ConfigInForce(fallback.config, fallback.choice, found)
         await self._save(new.choice)  # first, so that a crash never comes back under other names
+        self.asked = True
         self._use(new)
 
     def _lost_map(self, wanted: Choice | Problem, data: Mapping[str, str] | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.wire.kinds import NODE, NODE_FEATURE
+from tonnage.wire.kinds import NODE, NODE_FEATURE, POD
 
 OWNED: Final = "tonnage.dev/labels"
 """Annotation of a Node: the keys of labels that its agent wrote, with commas between."""
@@ -50,22 +50,31 @@ class NodeLabels:
 
 
 class NodeFeatureObject:
-    """A NodeFeature in the agent's namespace; node feature discovery makes labels of it."""
+    """A NodeFeature; node feature discovery makes labels of it.
 
-    def __init__(self, api: KubernetesApi, node: str, namespace: str) -> None:
+    Where `pod` names the agent's own pod, in the same namespace, the object goes with the DaemonSet, or
+    whatever else owns that pod; and with the pod, if nothing does.
+    """
+
+    def __init__(self, api: KubernetesApi, node: str, namespace: str, *, pod: str = "") -> None:
         self._api = api
         self._node = node
         self._namespace = namespace
+        self._pod = pod
+        self._owner: JsonObject = {}
 
     async def show(self, labels: Mapping[str, str]) -> None:
         """Have these in the object, which is made when there is something to say. Raises ClusterError."""
         name = FEATURES + self._node
         spec: JsonObject = {"features": {}, "labels": dict(labels)}
+        self._owner = self._owner or await self._owner_of_pod()
         metadata: JsonObject = {
             "name": name,
             "namespace": self._namespace,
             "labels": {_NODE_OF: self._node},
         }
+        if self._owner:
+            metadata["ownerReferences"] = [self._owner]
         body: JsonObject = {
             "apiVersion": NODE_FEATURE.api_version,
             "kind": NODE_FEATURE.kind,
@@ -81,8 +90,29 @@ class NodeFeatureObject:
                 await self._api.create(NODE_FEATURE, body, namespace=self._namespace)
             return
         meta = found.metadata
-        if found.spec.get("labels", {}) == dict(labels) and meta.labels.get(_NODE_OF) == self._node:
+        same = found.spec.get("labels", {}) == dict(labels) and meta.labels.get(_NODE_OF) == self._node
+        owned = {owner.uid for owner in meta.owner_references}
+        if same and (not self._owner or self._owner["uid"] in owned):
             return
         metadata["resourceVersion"] = meta.resource_version
         metadata["labels"] = {**meta.labels, _NODE_OF: self._node}
         await self._api.replace(NODE_FEATURE, body, namespace=self._namespace)
+
+    async def _owner_of_pod(self) -> JsonObject:
+        """Who takes the object along when it goes; empty if nobody is known. Raises ClusterError."""
+        if not self._pod:
+            return {}
+        found = await self._api.list(
+            POD, namespace=self._namespace, field_selector=f"metadata.name={self._pod}"
+        )
+        if not found.items:
+            return {}
+        meta = found.items[0].metadata
+        for owner in meta.owner_references:
+            if owner.controller:
+                return _reference(owner.api_version, owner.kind, owner.name, owner.uid)
+        return _reference("v1", "Pod", meta.name, meta.uid)
+
+
+def _reference(version: str, kind: str, name: str, uid: str) -> JsonObject:
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": uid}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -16,12 +17,12 @@ from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
 from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
 from tonnage.model.errors import ConfigError, Problem, TonnageError
-from tonnage.model.names import ResourceName, is_subdomain
-from tonnage.model.plugin_settings import FeatureSettings, LabelPlace, Override
+from tonnage.model.names import CONFIG_LABEL, ResourceName, is_label_key, is_subdomain
+from tonnage.model.plugin_settings import FALLBACKS, FeatureSettings, LabelPlace, Override
 
 if TYPE_CHECKING:
     from tonnage.adapters.http.server import ProbeServer
-    from tonnage.agent.config import NodeConfig
+    from tonnage.agent.config import NodeConfig, Reading
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.metrics import AgentMetrics
     from tonnage.agent.node_condition import NodeConditions
@@ -46,7 +47,9 @@ class AgentOptions:
     process; without it the driver's library is where the system's own search finds it. `metrics_address` is
     `HOST:PORT`, empty for no server. `kubelet_socket` is where to register, empty for nowhere. `overrides`
     win over the text of every configuration; `lenient` reads it as NVIDIA's plugin does. `labels` is where
-    the node's labels are published: a `LabelPlace`.
+    the node's labels are published: a `LabelPlace`; a NodeFeature is in `namespace`, else that of the
+    ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
+    are how the node's configuration is found: see `Wishes`.
     """
 
     node_name: str
@@ -60,6 +63,20 @@ class AgentOptions:
     overrides: tuple[Override, ...] = ()
     lenient: bool = False
     labels: str = LabelPlace.NONE
+    namespace: str = ""
+    pod_name: str = ""
+    node_label: str = CONFIG_LABEL
+    default_config: str = ""
+    fallback_strategies: tuple[str, ...] = FALLBACKS
+
+    @property
+    def reading(self) -> Reading:
+        """Where the node's configurations are, and how they are read."""
+        from tonnage.agent.config import Reading
+        from tonnage.decide.node.choose_config import Wishes
+
+        wishes = Wishes(self.config_map, self.node_label, self.default_config, self.fallback_strategies)
+        return Reading(wishes, self.config, self.overrides, self.lenient, self.labels)
 
 
 async def run_agent(
@@ -106,12 +123,13 @@ async def _run(
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
     from tonnage.adapters.machine import MachineFiles
     from tonnage.agent.cdi import NodeCdi
-    from tonnage.agent.config import NodeConfig, Reading
+    from tonnage.agent.config import NodeConfig
     from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.features import NodeFeatures
     from tonnage.agent.holders import Holders
     from tonnage.agent.probes import Probes
+    from tonnage.agent.start import end_without_devices
     from tonnage.agent.status import StatusPublisher
 
     kubelet = options.root / "var/lib/kubelet"
@@ -133,8 +151,7 @@ async def _run(
         return config.current.config.health if config.current else None
 
     devices = NodeDevices(world, backend, on_change=refresh, policy=policy)
-    reading = Reading(options.config_map, options.config, options.overrides, options.lenient)
-    config = NodeConfig(world, reading, on_change=configured)
+    config = NodeConfig(world, options.reading, on_change=configured)
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
     cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
@@ -147,6 +164,7 @@ async def _run(
         async with asyncio.TaskGroup() as group:
             for loop in (world.events, devices, config, holders, plugin, cdi, status, conditions, features):
                 group.create_task(loop.run())
+            group.create_task(end_without_devices(world.clock, devices, config))
             if listening is not None:
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
@@ -225,12 +243,22 @@ def _check(options: AgentOptions) -> Address | None:
 
 def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
     """What is wrong with flags and variables whatever a configuration's text says."""
+    from tonnage.decide.node.choose_config import unknown_fallbacks
+
     if options.kubelet_socket and not options.kubelet_socket.startswith("/"):
         what = f"no absolute path: {options.kubelet_socket[:60]!r}"
         yield Problem(what, "--kubelet-socket", remedy="write one that begins with /, or nothing")
     if options.labels not in tuple(LabelPlace):
         remedy = f"one of {', '.join(LabelPlace)}"
         yield Problem(f"nowhere to publish labels: {options.labels[:60]!r}", "--labels", remedy=remedy)
+    for flag, name in (("--namespace", options.namespace), ("--pod-name", options.pod_name)):
+        if name and not is_subdomain(name):
+            yield Problem(f"no name of an object: {name[:60]!r}", flag)
+    if not is_label_key(options.node_label):
+        remedy = f"such as {CONFIG_LABEL}"
+        yield Problem(f"no key of a label: {options.node_label[:80]!r}", "--node-label", remedy=remedy)
+    if (wrong := unknown_fallbacks(options.fallback_strategies)) is not None:
+        yield wrong
     if options.overrides:
         from tonnage.documents.device_plugin_config import parse_device_plugin_config
 
@@ -244,17 +272,24 @@ def _label_sink(
     options: AgentOptions, api: KubernetesApi | None
 ) -> Callable[[FeatureSettings], LabelSink] | None:
     """Where labels go under a configuration; None for nowhere."""
-    from tonnage.adapters.features_file import FeaturesFile
+    from tonnage.adapters.features_file import FeaturesFile, FeaturesOutput
     from tonnage.agent.label_sinks import NodeFeatureObject, NodeLabels
 
     if options.labels == LabelPlace.FILE:
-        return lambda settings: FeaturesFile(options.root / settings.output_file.lstrip("/"))
+        output = FeaturesOutput(sys.stdout)
+
+        def written(settings: FeatureSettings) -> LabelSink:
+            file = settings.output_file.lstrip("/")
+            return FeaturesFile(options.root / file) if file else output
+
+        return written
     if options.labels == LabelPlace.NONE or api is None:
         return None
     if options.labels == LabelPlace.DIRECT:
         on_node = NodeLabels(api, options.node_name)
         return lambda _: on_node
-    in_object = NodeFeatureObject(api, options.node_name, options.config_map.partition("/")[0])
+    namespace = options.namespace or options.config_map.partition("/")[0]
+    in_object = NodeFeatureObject(api, options.node_name, namespace, pod=options.pod_name)
     return lambda _: in_object
 
 

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.plugin_flags import EnvironmentOption, overrides_of, plugin_options
+from tonnage.cli.plugin_flags import (
+    EnvironmentOption,
+    overrides_of,
+    plugin_options,
+    refuse_without_effect,
+)
+from tonnage.model.names import CONFIG_LABEL
+from tonnage.model.plugin_settings import FALLBACKS, LabelPlace
 
 if TYPE_CHECKING:
     from tonnage.agent.main import AgentOptions
@@ -45,6 +52,11 @@ class Told(TypedDict):
     overrides: tuple[Override, ...]
     lenient: bool
     labels: str
+    namespace: str
+    pod_name: str
+    node_label: str
+    default_config: str
+    fallback_strategies: tuple[str, ...]
 
 
 @click.command(
@@ -80,7 +92,7 @@ class Told(TypedDict):
     "--config-file",
     "config",
     cls=EnvironmentOption,
-    envvar="CONFIG_FILE",
+    envvar=["CONFIG_FILE", "GFD_CONFIG_FILE"],
     type=_FILE,
     metavar="FILE",
     help="Device-plugin config v1, where neither label nor ConfigMap names one [env: CONFIG_FILE].",
@@ -91,6 +103,33 @@ class Told(TypedDict):
     show_default=True,
     metavar="NAMESPACE/NAME",
     help="Where configs are; the node's label nvidia.com/device-plugin.config is the key.",
+)
+@click.option(
+    "--node-label",
+    cls=EnvironmentOption,
+    envvar="NODE_LABEL",
+    default=CONFIG_LABEL,
+    show_default=True,
+    metavar="KEY",
+    help="The node's label whose value is the key of its config [env: NODE_LABEL].",
+)
+@click.option(
+    "--default-config",
+    cls=EnvironmentOption,
+    envvar="DEFAULT_CONFIG",
+    default="",
+    metavar="KEY",
+    help="The key of a node without that label [env: DEFAULT_CONFIG].",
+)
+@click.option(
+    "--fallback-strategies",
+    cls=EnvironmentOption,
+    envvar="FALLBACK_STRATEGIES",
+    default=",".join(FALLBACKS),
+    show_default=True,
+    metavar="LIST",
+    help="Without either, in this order: named (the key default), single (the only key), empty (--config,"
+    " else built in) [env: FALLBACK_STRATEGIES].",
 )
 @click.option(
     "--config-compatibility",
@@ -116,10 +155,24 @@ class Told(TypedDict):
     cls=EnvironmentOption,
     envvar="TONNAGE_LABELS",
     type=click.Choice(["none", "direct", "nfd-file", "nfd-object"]),
-    default="none",
-    show_default=True,
     help="Publish labels: on the Node, or by node feature discovery, out of a file or a NodeFeature"
-    " [env: TONNAGE_LABELS].",
+    " [env: TONNAGE_LABELS; default: none].",
+)
+@click.option(
+    "--namespace",
+    cls=EnvironmentOption,
+    envvar="NAMESPACE",
+    default="",
+    metavar="NAME",
+    help="Where the NodeFeature is, and the agent's pod [env: NAMESPACE; default: where the ConfigMap is].",
+)
+@click.option(
+    "--pod-name",
+    cls=EnvironmentOption,
+    envvar="POD_NAME",
+    default="",
+    metavar="NAME",
+    help="The agent's pod: the NodeFeature goes with its DaemonSet [env: POD_NAME].",
 )
 @click.option(
     "--metrics-address",
@@ -176,6 +229,7 @@ def told_by(context: click.Context) -> Told:
     name = given["node_name"] or (socket.gethostname().lower() if given["standalone"] else "")
     if not name:
         raise click.UsageError("Missing option '--node-name', or NODE_NAME in the environment.", context)
+    refuse_without_effect(context)
     visible = given["driver_root_ctr_path"]
     return Told(
         node_name=name,
@@ -188,8 +242,20 @@ def told_by(context: click.Context) -> Told:
         kubelet_socket=given["kubelet_socket"],
         overrides=overrides_of(context),
         lenient=given["config_compatibility"] == "nvidia",
-        labels=given["labels"],
+        labels=given["labels"] or _label_place(given["use_node_feature_api"]),
+        namespace=given["namespace"],
+        pod_name=given["pod_name"],
+        node_label=given["node_label"],
+        default_config=given["default_config"],
+        fallback_strategies=tuple(filter(None, map(str.strip, given["fallback_strategies"].split(",")))),
     )
+
+
+def _label_place(use_api: bool | None) -> str:
+    """Where labels go if --labels does not say it: as feature discovery would, once asked to."""
+    if use_api is None:
+        return LabelPlace.NONE
+    return LabelPlace.OBJECT if use_api else LabelPlace.FILE
 
 
 @contextmanager

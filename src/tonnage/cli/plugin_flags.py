@@ -1,7 +1,6 @@
-"""Flags and environment variables of NVIDIA's device plugin, as `tonnage node` takes them.
+"""NVIDIA's flags and environment variables as options of `tonnage node`.
 
 What they say wins over a configuration's text: command line > environment > text > default.
-Source: NVIDIA/k8s-device-plugin v0.20, cmd/nvidia-device-plugin.
 """
 
 from __future__ import annotations
@@ -9,18 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
+from tonnage.cli.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, PluginFlag
 from tonnage.model.json import JsonValue
 from tonnage.model.plugin_settings import Override
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,230 +40,12 @@ class EnvironmentOption(click.Option):
         return next((name for name in names if _environment(ctx).get(name)), None)
 
 
-def _boolean(text: str) -> bool:
-    """As Go reads one."""
-    if text not in _TRUE | _FALSE:
-        raise click.BadParameter(f"{text[:40]!r} is neither true nor false")
-    return text in _TRUE
-
-
-def _split(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _words(text: str) -> list[JsonValue]:
-    """Words between commas."""
-    return [*_split(text)]
-
-
-def _numbers(text: str) -> list[JsonValue]:
-    words = _split(text)
-    if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
-        raise click.BadParameter(f"{text[:40]!r} is no list of numbers")
-    return [int(word) for word in words]
-
-
-@dataclass(frozen=True, slots=True)
-class PluginFlag:
-    """One flag: its names, its variables, and the field of the configuration that it sets."""
-
-    names: tuple[str, ...]
-    variables: tuple[str, ...]
-    path: tuple[str, ...]
-    read: Callable[[str], JsonValue]
-    help: str
-    metavar: str = ""
-
-    @property
-    def repeats(self) -> bool:
-        """Whether it may be given several times, each time for a part of its value."""
-        return self.read in (_words, _numbers)
-
-    @property
-    def parameter(self) -> str:
-        """What click calls its value."""
-        return self.names[0].lstrip("-").replace("-", "_")
-
-
-def _plugin(name: str) -> tuple[str, ...]:
-    return ("flags", "plugin", name)
-
-
-PLUGIN_FLAGS: Final = (
-    PluginFlag(
-        ("--mig-strategy",),
-        ("MIG_STRATEGY",),
-        ("flags", "migStrategy"),
-        str,
-        "How MIG devices are offered.",
-        "none|single|mixed",
-    ),
-    PluginFlag(
-        ("--fail-on-init-error",),
-        ("FAIL_ON_INIT_ERROR",),
-        ("flags", "failOnInitError"),
-        _boolean,
-        "Taken for NVIDIA's sake: the agent waits for a driver, and is not ready without.",
-    ),
-    PluginFlag(
-        ("--driver-root", "--nvidia-driver-root"),
-        ("NVIDIA_DRIVER_ROOT",),
-        ("flags", "nvidiaDriverRoot"),
-        str,
-        "The driver's root folder on the host.",
-        "DIR",
-    ),
-    PluginFlag(
-        ("--dev-root", "--nvidia-dev-root"),
-        ("NVIDIA_DEV_ROOT",),
-        ("flags", "nvidiaDevRoot"),
-        str,
-        "The folder on the host whose dev/ has the device nodes [default: the driver's root].",
-        "DIR",
-    ),
-    PluginFlag(
-        ("--driver-root-ctr-path", "--container-driver-root"),
-        ("DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"),
-        _plugin("containerDriverRoot"),
-        str,
-        "Where the driver's root is visible to this process [default: /driver-root if it is there, else the"
-        " system's library search].",
-        "DIR",
-    ),
-    PluginFlag(
-        ("--pass-device-specs",),
-        ("PASS_DEVICE_SPECS",),
-        _plugin("passDeviceSpecs"),
-        _boolean,
-        "Answer with device nodes, too.",
-    ),
-    PluginFlag(
-        ("--device-list-strategy",),
-        ("DEVICE_LIST_STRATEGY",),
-        _plugin("deviceListStrategy"),
-        _words,
-        "How a container learns its devices: envvar, volume-mounts, cdi-annotations, cdi-cri.",
-        "LIST",
-    ),
-    PluginFlag(
-        ("--device-id-strategy",),
-        ("DEVICE_ID_STRATEGY",),
-        _plugin("deviceIDStrategy"),
-        str,
-        "What it knows them by.",
-        "uuid|index",
-    ),
-    PluginFlag(
-        ("--gdrcopy-enabled",),
-        ("GDRCOPY_ENABLED",),
-        ("flags", "gdrcopyEnabled"),
-        _boolean,
-        "Give containers GDRCopy.",
-    ),
-    PluginFlag(
-        ("--gds-enabled",),
-        ("GDS_ENABLED",),
-        ("flags", "gdsEnabled"),
-        _boolean,
-        "Give them GPUDirect Storage.",
-    ),
-    PluginFlag(
-        ("--mofed-enabled",), ("MOFED_ENABLED",), ("flags", "mofedEnabled"), _boolean, "Give them MOFED."
-    ),
-    PluginFlag(
-        ("--cdi-annotation-prefix",),
-        ("CDI_ANNOTATION_PREFIX",),
-        _plugin("cdiAnnotationPrefix"),
-        str,
-        "Prefix of annotations that name CDI devices.",
-        "PREFIX",
-    ),
-    PluginFlag(
-        ("--nvidia-cdi-hook-path", "--nvidia-ctk-path"),
-        ("NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"),
-        _plugin("nvidiaCTKPath"),
-        str,
-        "The hooks' program on the host, for CDI specs.",
-        "FILE",
-    ),
-    PluginFlag(
-        ("--cdi-feature-flags",),
-        ("CDI_FEATURE_FLAGS",),
-        _plugin("cdiFeatureFlags"),
-        _words,
-        "Features of CDI specs.",
-        "LIST",
-    ),
-    PluginFlag(
-        ("--cdi-disable-hooks",),
-        ("CDI_DISABLE_HOOKS",),
-        _plugin("cdiDisableHooks"),
-        _words,
-        "Hooks that CDI specs go without, or all.",
-        "LIST",
-    ),
-    PluginFlag(
-        ("--mps-root",),
-        ("MPS_ROOT",),
-        ("flags", "mpsRoot"),
-        str,
-        "Folder of MPS on the host.",
-        "DIR",
-    ),
-    PluginFlag(
-        ("--shared-devices-allocation-policy",),
-        ("SHARED_DEVICES_ALLOCATION_POLICY",),
-        _plugin("sharedDevicesAllocationPolicy"),
-        str,
-        "Which replicas come first: distributed, packed, spread, spread-strict.",
-        "POLICY",
-    ),
-    PluginFlag(
-        ("--device-discovery-strategy",),
-        ("DEVICE_DISCOVERY_STRATEGY",),
-        ("flags", "deviceDiscoveryStrategy"),
-        str,
-        "How devices are found.",
-        "auto|nvml",
-    ),
-    PluginFlag(
-        ("--imex-channel-ids",),
-        ("IMEX_CHANNEL_IDS",),
-        ("imex", "channelIDs"),
-        _numbers,
-        "IMEX channels of every container.",
-        "0",
-    ),
-    PluginFlag(
-        ("--imex-required",),
-        ("IMEX_REQUIRED",),
-        ("imex", "required"),
-        _boolean,
-        "Give no device without them.",
-    ),
-    PluginFlag(
-        ("--disable-health-checks",),
-        ("DP_DISABLE_HEALTHCHECKS",),
-        ("health", "disable"),
-        _words,
-        "Xids that never count; xids for every one, all for readings, too.",
-        "LIST",
-    ),
-    PluginFlag(
-        ("--enable-health-checks",),
-        ("DP_ENABLE_HEALTHCHECKS",),
-        ("health", "enable"),
-        _words,
-        "Xids that count all the same; all for every one.",
-        "LIST",
-    ),
-)
-
-
 def plugin_options(command: F) -> F:
     """Give a command the flags; `overrides_of` says what they said. Unset flags and variables say nothing."""
+    for refused in reversed(REFUSED_FLAGS):
+        if refused.flag:
+            command = click.option(refused.flag, hidden=True, is_flag=False, flag_value="")(command)
     for flag in reversed(PLUGIN_FLAGS):
-        boolean = flag.read is _boolean
         command = click.option(
             *flag.names,
             flag.parameter,
@@ -274,12 +53,36 @@ def plugin_options(command: F) -> F:
             envvar=list(flag.variables),
             callback=_reader(flag),
             is_flag=False,
-            flag_value="true" if boolean else None,
+            flag_value="true" if flag.switches else None,
             multiple=flag.repeats,
-            metavar="true|false" if boolean else flag.metavar,
+            metavar="true|false" if flag.switches else flag.metavar,
             help=f"{flag.help.removesuffix('.')} [env: {flag.variables[0]}].",
         )(command)
     return command
+
+
+def refuse_without_effect(context: click.Context) -> None:
+    """See that nothing was said that would be ignored.
+
+    Raises click.UsageError: flags and variables without effect here, all of them, or two that contradict.
+    """
+    said, wrong = _environment(context), list[str]()
+    for refused in REFUSED_FLAGS:
+        if refused.flag and context.params[refused.flag.lstrip("-").replace("-", "_")] is not None:
+            wrong.append(f"{refused.flag} has no effect here: {refused.remedy}")
+        if said.get(refused.variable) and said[refused.variable] not in refused.harmless:
+            wrong.append(f"{refused.variable} has no effect here: {refused.remedy}")
+    for flag in PLUGIN_FLAGS:
+        if context.get_parameter_source(flag.parameter) is not ParameterSource.ENVIRONMENT:
+            continue
+        own, *others = [name for name in flag.variables if said.get(name)]
+        wrong += [
+            f"{own} and {name} differ: the agent is device plugin and feature discovery at once, keep one"
+            for name in others
+            if name.startswith("GFD_") != own.startswith("GFD_") and said[name] != said[own]
+        ]
+    if wrong:
+        raise click.UsageError("\n".join(wrong), context)
 
 
 def overrides_of(context: click.Context) -> tuple[Override, ...]:

@@ -197,6 +197,7 @@ def _decided(document: DevicePluginConfig) -> PluginConfig:
         mps_root=flags.mps_root,
         features=_features(flags),
         health=health_policy(document.health),
+        fail_on_init_error=flags.fail_on_init_error,
     )
 
 

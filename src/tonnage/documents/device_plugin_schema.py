@@ -14,7 +14,14 @@ from tonnage.documents.device_plugin_health import Health
 from tonnage.documents.durations import seconds_of
 from tonnage.documents.source import Document, FieldError
 from tonnage.model.names import parse_resource_name
-from tonnage.model.plugin_settings import DRIVER_ROOT_IN_CONTAINER, CdiSettings, FeatureSettings, MigStrategy
+from tonnage.model.plugin_settings import (
+    CDI_FEATURES,
+    CDI_HOOKS,
+    DRIVER_ROOT_IN_CONTAINER,
+    CdiSettings,
+    FeatureSettings,
+    MigStrategy,
+)
 from tonnage.model.sharing import DeviceIdStrategy, DeviceListStrategy, SharedPolicy
 
 MAX_REPLICAS: Final = 512
@@ -24,7 +31,7 @@ _LONGEST_PATH: Final = 1024
 
 _SELECTOR: Final = re.compile(r"[0-9]{1,4}(:[0-9]{1,3})?|GPU-[\w-]{1,95}|MIG-[\w-]{1,95}(/[0-9]{1,3}){0,2}")
 _PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?/([A-Za-z0-9][A-Za-z0-9._-]{0,25})?")
-_WORD: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_OTHER_FEATURES: Final = ("enable-coherent-annotations", "enable-explicit-driver-libraries")
 _CDI: Final = CdiSettings()
 _FEATURES: Final = FeatureSettings()
 
@@ -51,6 +58,7 @@ def _folder(path: str) -> str:
 
 Name = Annotated[str, AfterValidator(_name)]
 Folder = Annotated[str, AfterValidator(_folder)]
+FolderOrNone = Annotated[str, AfterValidator(lambda path: path and _folder(path))]
 Root = Annotated[str, AfterValidator(lambda path: _folder(path or "/"))]
 
 
@@ -147,12 +155,20 @@ class PluginFlags(Document):
             raise FieldError(f"no prefix of an annotation: {value[:60]!r}", remedy=remedy)
         return value
 
-    @field_validator("cdi_feature_flags", "cdi_disable_hooks")
+    @field_validator("cdi_feature_flags")
     @classmethod
-    def _words(cls, value: list[str]) -> list[str]:
+    def _features(cls, value: list[str]) -> list[str]:
         for word in value:
-            if not _WORD.fullmatch(word):
-                raise FieldError(f"no name: {word[:60]!r}", remedy="small letters, digits and -")
+            if word in _OTHER_FEATURES:
+                raise FieldError(f"no such feature of Tonnage's CDI specs: {word}", remedy="leave it out")
+            _one_of(word, [*CDI_FEATURES], "unknown feature of CDI specs")
+        return value
+
+    @field_validator("cdi_disable_hooks")
+    @classmethod
+    def _hooks(cls, value: list[str]) -> list[str]:
+        for word in value:
+            _one_of(word, [*CDI_HOOKS], "unknown hook of CDI specs")
         return value
 
 
@@ -162,8 +178,8 @@ class GfdFlags(Document):
     oneshot: bool = False
     no_timestamp: bool = False
     sleep_interval: str | int = "60s"
-    output_file: str = _FEATURES.output_file
-    machine_type_file: str = _FEATURES.machine_type_file
+    output_file: FolderOrNone = _FEATURES.output_file
+    machine_type_file: Folder = _FEATURES.machine_type_file
 
     @field_validator("sleep_interval")
     @classmethod
@@ -177,14 +193,14 @@ class GfdFlags(Document):
 
 class Flags(Document):
     mig_strategy: str = MigStrategy.NONE.value
-    fail_on_init_error: bool = True
+    fail_on_init_error: bool = False
     mps_root: str = ""
     nvidia_driver_root: Root = "/"
     nvidia_dev_root: Root | None = None
     gdrcopy_enabled: bool = False
     gds_enabled: bool = False
     mofed_enabled: bool = False
-    use_node_feature_api: bool = Field(default=True, alias="useNodeFeatureAPI")
+    use_node_feature_api: bool | None = Field(default=None, alias="useNodeFeatureAPI")
     device_discovery_strategy: str = "auto"
     plugin: PluginFlags = PluginFlags()
     gfd: GfdFlags = GfdFlags()

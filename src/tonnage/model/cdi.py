@@ -48,6 +48,7 @@ class CdiOptions:
     """How a spec is made. `driver_root` and `dev_root` are the host's paths; see PluginConfig.
 
     `divided`: devices with MIG enabled are named as a whole, too, which reaches all of their parts.
+    `sockets`: containers get those of the driver's daemons.
     """
 
     kind: str = CDI_GPU_KIND
@@ -55,6 +56,7 @@ class CdiOptions:
     dev_root: str = "/"
     disabled_hooks: tuple[str, ...] = ()
     divided: bool = False
+    sockets: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ _LONGEST_RESOURCE: Final = 63
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST_SUBDOMAIN: Final = 253
+_KEY: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 def parse_resource_name(text: str) -> ResourceName:
@@ -54,6 +55,16 @@ def is_subdomain(text: str) -> bool:
     (True, False)
     """
     return len(text) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    """Whether the text is the key of a label, with or without a prefix.
+
+    >>> is_label_key("nvidia.com/gpu.present"), is_label_key("a//b")
+    (True, False)
+    """
+    prefix, slash, name = text.rpartition("/")
+    return (is_subdomain(prefix) if slash else True) and _KEY.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,10 @@ DRIVER_ROOT_IN_CONTAINER: Final = "/driver-root"
 """Where the driver's files are mounted for the agent, unless it is told otherwise."""
 
 
+FALLBACKS: Final = ("named", "empty")
+"""How a node without the label gets its configuration, in order: `named`, `single` or `empty`."""
+
+
 class MigStrategy(StrEnum):
     """NONE: whole devices only. SINGLE: one kind of device for a node, under the name of whole ones.
 
@@ -65,6 +69,30 @@ class CdiSettings:
     disabled_hooks: tuple[str, ...] = ()
 
 
+NO_SOCKETS: Final = "disable-ipc-discoverer"
+CDI_FEATURES: Final = (
+    NO_SOCKETS,
+    "disable-nvsandboxutils",
+    "disable-multiple-csv-devices",
+    "no-additional-gids-for-device-nodes",
+)
+"""Features of CDI specs that may be asked for. All but the first forbid what Tonnage's specs never have."""
+CDI_HOOKS: Final = (
+    "all",
+    "create-symlinks",
+    "update-ldcache",
+    "enable-cuda-compat",
+    "disable-device-node-modification",
+    "update-application-profile",
+    "create-soname-symlinks",
+    "chmod",
+)
+"""Hooks of CDI specs that may be left out. Tonnage's specs have the second and third at most.
+
+Source: NVIDIA/nvidia-container-toolkit v1.20, internal/discover/hooks.go and pkg/nvcdi/api.go.
+"""
+
+
 class LabelPlace(StrEnum):
     """Where a node's labels are published: on its Node, or by node feature discovery (FILE, OBJECT)."""
 
@@ -76,14 +104,17 @@ class LabelPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeatureSettings:
-    """How the node's labels are kept. `interval_s` None: worked out once and never again."""
+    """How the node's labels are kept. `interval_s` None: worked out once and never again.
+
+    `output_file` empty: standard output. `use_api`: what the configuration says of NodeFeatures, if anything.
+    """
 
     oneshot: bool = False
     timestamp: bool = True
     interval_s: float | None = 60.0
     output_file: str = "/etc/kubernetes/node-feature-discovery/features.d/gfd"
     machine_type_file: str = "/sys/class/dmi/id/product_name"
-    use_api: bool = True
+    use_api: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class PluginConfig:
 
     `gpu_names` and `mig_names` name devices, the first that fits; those that none fits keep NVIDIA's name.
     `driver_root` is the driver's root folder on the host, `dev_root` the one whose `/dev` has its nodes.
+    `fail_on_init_error`: an agent that cannot read its devices at start ends.
     `remarks` are things that were overlooked because the reader was told to be lenient.
     """
 
@@ -89,6 +90,7 @@ class PluginConfig:
     mps_root: str = ""
     features: FeatureSettings = field(default_factory=FeatureSettings)
     health: HealthPolicy = field(default_factory=HealthPolicy)
+    fail_on_init_error: bool = False
     remarks: tuple[str, ...] = ()
 
 

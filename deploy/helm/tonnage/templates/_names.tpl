@@ -53,7 +53,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ .Values.config.default }}
 {{- else if hasKey $map "default" -}}
 default
-{{- else if eq (len $map) 1 -}}
+{{- else if and (eq (len $map) 1) (kindIs "invalid" .Values.config.fallbackStrategies) -}}
 {{ keys $map | first }}
 {{- end -}}
 {{- end }}
@@ -63,7 +63,10 @@ default
 {{- $lists := .Values.deviceListStrategy -}}
 {{- $imex := .Values.imex | default dict -}}
 {{- range list
+  (list "default-config" (and .Values.config.name .Values.config.default | default nil))
+  (list "fallback-strategies" (kindIs "slice" .Values.config.fallbackStrategies | ternary (join "," .Values.config.fallbackStrategies) nil))
   (list "mig-strategy" .Values.migStrategy)
+  (list "fail-on-init-error" .Values.failOnInitError)
   (list "device-list-strategy" (kindIs "slice" $lists | ternary (join "," $lists) $lists))
   (list "device-id-strategy" .Values.deviceIDStrategy)
   (list "pass-device-specs" .Values.compatWithCPUManager)
@@ -72,6 +75,7 @@ default
   (list "gds-enabled" .Values.gdsEnabled)
   (list "mofed-enabled" .Values.mofedEnabled)
   (list "imex-channel-ids" (hasKey $imex "channelIDs" | ternary (join "," $imex.channelIDs) nil))
+  (list "cdi-feature-flags" (join "," (get (.Values.cdi | default dict) "featureFlags") | default nil))
   (list "nvidia-cdi-hook-path" (get (.Values.cdi | default dict) "nvidiaHookPath" | default nil))
   (list "imex-required" (hasKey $imex "required" | ternary $imex.required nil))
 -}}

@@ -15,7 +15,7 @@ from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR
-from tonnage.model.plugin_settings import MigStrategy
+from tonnage.model.plugin_settings import NO_SOCKETS, MigStrategy
 from tonnage.model.sharing import PluginConfig
 
 ALL: Final = "all"
@@ -31,6 +31,7 @@ def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) ->
         dev_root=config.dev_root,
         disabled_hooks=config.cdi.disabled_hooks,
         divided=config.mig_strategy is MigStrategy.NONE,
+        sockets=NO_SOCKETS not in config.cdi.feature_flags,
     )
     folder, nodes = IMEX_FOLDER, inventory.nodes
     channels = {str(number): (f"{folder}/channel{number}",) for number in config.imex.channels}
@@ -168,7 +169,8 @@ def _common_edits(files: DriverFiles, nodes: DeviceNodes, options: CdiOptions) -
     ]
     if not hooks:
         mounts += [_mount(name, file, _READ_ONLY, options) for file in files.libraries for name in file.names]
-    mounts += [_mount(file.path, file, (*_READ_ONLY, "noexec"), options) for file in files.sockets]
+    if options.sockets:
+        mounts += [_mount(file.path, file, (*_READ_ONLY, "noexec"), options) for file in files.sockets]
     once = {str(mount["containerPath"]): mount for mount in reversed(mounts)}
     control = [path for path in CONTROL_NODES if path in nodes.own or path in nodes.driver]
     edits: JsonObject = {

@@ -1,0 +1,320 @@
+"""Flags and variables of NVIDIA's device plugin and GPU feature discovery, each with its field.
+
+Source: NVIDIA/k8s-device-plugin v0.20: cmd/nvidia-device-plugin, gpu-feature-discovery and config-manager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from tonnage.model.json import JsonValue
+
+TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def boolean(text: str) -> bool:
+    """As Go reads one."""
+    if text not in TRUE | FALSE:
+        raise click.BadParameter(f"{text[:40]!r} is neither true nor false")
+    return text in TRUE
+
+
+def _split(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _words(text: str) -> list[JsonValue]:
+    """Words between commas."""
+    return [*_split(text)]
+
+
+def _numbers(text: str) -> list[JsonValue]:
+    words = _split(text)
+    if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
+        raise click.BadParameter(f"{text[:40]!r} is no list of numbers")
+    return [int(word) for word in words]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFlag:
+    """One flag: its names, its variables, and the field of the configuration that it sets."""
+
+    names: tuple[str, ...]
+    variables: tuple[str, ...]
+    path: tuple[str, ...]
+    read: Callable[[str], JsonValue]
+    help: str
+    metavar: str = ""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it may be given several times, each time for a part of its value."""
+        return self.read in (_words, _numbers)
+
+    @property
+    def switches(self) -> bool:
+        """Whether it needs no value."""
+        return self.read is boolean
+
+    @property
+    def parameter(self) -> str:
+        """What click calls its value."""
+        return self.names[0].lstrip("-").replace("-", "_")
+
+
+def _plugin(name: str) -> tuple[str, ...]:
+    return ("flags", "plugin", name)
+
+
+def _gfd(name: str) -> tuple[str, ...]:
+    return ("flags", "gfd", name)
+
+
+PLUGIN_FLAGS: Final = (
+    PluginFlag(
+        ("--mig-strategy",),
+        ("MIG_STRATEGY", "GFD_MIG_STRATEGY"),
+        ("flags", "migStrategy"),
+        str,
+        "How MIG devices are offered.",
+        "none|single|mixed",
+    ),
+    PluginFlag(
+        ("--fail-on-init-error",),
+        ("FAIL_ON_INIT_ERROR", "GFD_FAIL_ON_INIT_ERROR"),
+        ("flags", "failOnInitError"),
+        boolean,
+        "End with an error when the devices cannot be read at start [default: wait for them, not ready].",
+    ),
+    PluginFlag(
+        ("--driver-root", "--nvidia-driver-root"),
+        ("NVIDIA_DRIVER_ROOT",),
+        ("flags", "nvidiaDriverRoot"),
+        str,
+        "The driver's root folder on the host.",
+        "DIR",
+    ),
+    PluginFlag(
+        ("--dev-root", "--nvidia-dev-root"),
+        ("NVIDIA_DEV_ROOT",),
+        ("flags", "nvidiaDevRoot"),
+        str,
+        "The folder on the host whose dev/ has the device nodes [default: the driver's root].",
+        "DIR",
+    ),
+    PluginFlag(
+        ("--driver-root-ctr-path", "--container-driver-root"),
+        ("DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"),
+        _plugin("containerDriverRoot"),
+        str,
+        "Where the driver's root is visible to this process [default: /driver-root if it is there, else the"
+        " system's library search].",
+        "DIR",
+    ),
+    PluginFlag(
+        ("--pass-device-specs",),
+        ("PASS_DEVICE_SPECS",),
+        _plugin("passDeviceSpecs"),
+        boolean,
+        "Answer with device nodes, too.",
+    ),
+    PluginFlag(
+        ("--device-list-strategy",),
+        ("DEVICE_LIST_STRATEGY",),
+        _plugin("deviceListStrategy"),
+        _words,
+        "How a container learns its devices: envvar, volume-mounts, cdi-annotations, cdi-cri.",
+        "LIST",
+    ),
+    PluginFlag(
+        ("--device-id-strategy",),
+        ("DEVICE_ID_STRATEGY",),
+        _plugin("deviceIDStrategy"),
+        str,
+        "What it knows them by.",
+        "uuid|index",
+    ),
+    PluginFlag(
+        ("--gdrcopy-enabled",),
+        ("GDRCOPY_ENABLED",),
+        ("flags", "gdrcopyEnabled"),
+        boolean,
+        "Give containers GDRCopy.",
+    ),
+    PluginFlag(
+        ("--gds-enabled",),
+        ("GDS_ENABLED",),
+        ("flags", "gdsEnabled"),
+        boolean,
+        "Give them GPUDirect Storage.",
+    ),
+    PluginFlag(
+        ("--mofed-enabled",), ("MOFED_ENABLED",), ("flags", "mofedEnabled"), boolean, "Give them MOFED."
+    ),
+    PluginFlag(
+        ("--cdi-annotation-prefix",),
+        ("CDI_ANNOTATION_PREFIX",),
+        _plugin("cdiAnnotationPrefix"),
+        str,
+        "Prefix of annotations that name CDI devices.",
+        "PREFIX",
+    ),
+    PluginFlag(
+        ("--nvidia-cdi-hook-path", "--nvidia-ctk-path"),
+        ("NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"),
+        _plugin("nvidiaCTKPath"),
+        str,
+        "The hooks' program on the host, for CDI specs.",
+        "FILE",
+    ),
+    PluginFlag(
+        ("--cdi-feature-flags",),
+        ("CDI_FEATURE_FLAGS",),
+        _plugin("cdiFeatureFlags"),
+        _words,
+        "Features of CDI specs.",
+        "LIST",
+    ),
+    PluginFlag(
+        ("--cdi-disable-hooks",),
+        ("CDI_DISABLE_HOOKS",),
+        _plugin("cdiDisableHooks"),
+        _words,
+        "Hooks that CDI specs go without, or all.",
+        "LIST",
+    ),
+    PluginFlag(
+        ("--mps-root",),
+        ("MPS_ROOT",),
+        ("flags", "mpsRoot"),
+        str,
+        "Folder of MPS on the host.",
+        "DIR",
+    ),
+    PluginFlag(
+        ("--shared-devices-allocation-policy",),
+        ("SHARED_DEVICES_ALLOCATION_POLICY",),
+        _plugin("sharedDevicesAllocationPolicy"),
+        str,
+        "Which replicas come first: distributed, packed, spread, spread-strict.",
+        "POLICY",
+    ),
+    PluginFlag(
+        ("--device-discovery-strategy",),
+        ("DEVICE_DISCOVERY_STRATEGY",),
+        ("flags", "deviceDiscoveryStrategy"),
+        str,
+        "How devices are found.",
+        "auto|nvml",
+    ),
+    PluginFlag(
+        ("--imex-channel-ids",),
+        ("IMEX_CHANNEL_IDS",),
+        ("imex", "channelIDs"),
+        _numbers,
+        "IMEX channels of every container.",
+        "0",
+    ),
+    PluginFlag(
+        ("--imex-required",),
+        ("IMEX_REQUIRED",),
+        ("imex", "required"),
+        boolean,
+        "Give no device without them.",
+    ),
+    PluginFlag(
+        ("--disable-health-checks",),
+        ("DP_DISABLE_HEALTHCHECKS",),
+        ("health", "disable"),
+        _words,
+        "Xids that never count; xids for every one, all for readings, too.",
+        "LIST",
+    ),
+    PluginFlag(
+        ("--enable-health-checks",),
+        ("DP_ENABLE_HEALTHCHECKS",),
+        ("health", "enable"),
+        _words,
+        "Xids that count all the same; all for every one.",
+        "LIST",
+    ),
+    PluginFlag(
+        ("--oneshot",),
+        ("GFD_ONESHOT",),
+        _gfd("oneshot"),
+        boolean,
+        "Publish labels once for each configuration.",
+    ),
+    PluginFlag(
+        ("--no-timestamp",),
+        ("GFD_NO_TIMESTAMP",),
+        _gfd("noTimestamp"),
+        boolean,
+        "Leave the label with the time of the start out.",
+    ),
+    PluginFlag(
+        ("--sleep-interval",),
+        ("GFD_SLEEP_INTERVAL",),
+        _gfd("sleepInterval"),
+        str,
+        "How often labels are put right: 60s, infinite.",
+        "DURATION",
+    ),
+    PluginFlag(
+        ("--output-file", "--output", "-o"),
+        ("GFD_OUTPUT_FILE",),
+        _gfd("outputFile"),
+        str,
+        "Where labels are written with --labels nfd-file; nothing between the quotes: standard output.",
+        "FILE",
+    ),
+    PluginFlag(
+        ("--machine-type-file",),
+        ("GFD_MACHINE_TYPE_FILE",),
+        _gfd("machineTypeFile"),
+        str,
+        "What the machine is called.",
+        "FILE",
+    ),
+    PluginFlag(
+        ("--use-node-feature-api",),
+        ("GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API"),
+        ("flags", "useNodeFeatureAPI"),
+        boolean,
+        "Without --labels: publish them as nfd-object, or with false as nfd-file.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedFlag:
+    """One that would have no effect here, and what to do instead.
+
+    `harmless` values of its variable ask for what is so anyway.
+    """
+
+    flag: str
+    variable: str
+    remedy: str
+    harmless: frozenset[str] = frozenset()
+
+
+_BY_API: Final = "configurations are read from the API server: name their ConfigMap with --config-map"
+_PACED: Final = "the agent writes what changed, a few times a second at most; leave it out"
+_NOBODY: Final = "no other process is told of a configuration; leave it out"
+REFUSED_FLAGS: Final = (
+    RefusedFlag("--kube-api-qps", "KUBE_API_QPS", _PACED),
+    RefusedFlag("--kube-api-burst", "KUBE_API_BURST", _PACED),
+    RefusedFlag("--config-file-srcdir", "CONFIG_FILE_SRCDIR", _BY_API),
+    RefusedFlag("--config-file-dst", "CONFIG_FILE_DST", _BY_API),
+    RefusedFlag("--send-signal", "SEND_SIGNAL", _NOBODY, FALSE),
+    RefusedFlag("--signal", "SIGNAL", _NOBODY),
+    RefusedFlag("--process-to-signal", "PROCESS_TO_SIGNAL", _NOBODY),
+    RefusedFlag("", "ONESHOT", "configurations are always followed; labels once is GFD_ONESHOT", FALSE),
+)
+"""Flags and variables of the GPU feature discovery and the config manager."""

@@ -1,0 +1,103 @@
+"""An agent that cannot read its devices at start ends where it was told to, and waits otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.clock import SystemClock
+from tonnage.agent.config import ConfigInForce
+from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.start import end_without_devices
+from tonnage.decide.node.choose_config import Choice
+from tonnage.model.devices import Inventory
+from tonnage.model.errors import HardwareError
+from tonnage.model.plugin_settings import Override
+from tonnage.model.sharing import PluginConfig
+
+ENDS = Override(("flags", "failOnInitError"), True, "--fail-on-init-error")
+
+
+@dataclass
+class Devices:
+    inventory: Inventory | None = None
+    error: str = ""
+
+
+@dataclass
+class Config:
+    current: ConfigInForce | None = None
+    asked: bool = True
+
+    def says(self, ends: bool) -> None:
+        self.current = ConfigInForce(PluginConfig(fail_on_init_error=ends), Choice("", "f"))
+
+
+@dataclass
+class Turns:
+    """A clock on which each sleep is a turn of the story."""
+
+    story: Iterator[None] = field(default_factory=lambda: iter(()))
+
+    async def sleep(self, _seconds: float) -> None:
+        next(self.story)
+
+
+def told(devices: Devices, config: Config, story: Iterator[None]) -> None:
+    """Run it through the story. Raises StopIteration as RuntimeError where it still waits at the end."""
+    loop: Any = end_without_devices
+    asyncio.run(loop(Turns(story), devices, config))
+
+
+def test_it_ends_as_soon_as_what_is_asked_for_says_so() -> None:
+    devices, config = Devices(error="no driver"), Config(asked=False)
+    seen: list[str] = []
+
+    def story() -> Iterator[None]:
+        config.says(True)
+        seen.append("what ran last says so, which does not count")
+        yield
+        config.asked = True
+        seen.append("so does what is asked for")
+        yield
+
+    with pytest.raises(HardwareError, match="failOnInitError is true") as caught:
+        told(devices, config, story())
+    assert (len(seen), caught.value.problems[0].why) == (2, "no driver")
+    assert caught.value.exit_status == 3
+
+
+def test_it_waits_where_it_is_not_told_to_end_and_a_driver_that_goes_later_does_not_count() -> None:
+    devices, config = Devices(error="no driver"), Config()
+    config.says(False)
+
+    def story() -> Iterator[None]:
+        yield
+        devices.inventory, devices.error = Inventory(), ""
+        yield
+
+    told(devices, config, story())  # it is over: nothing that comes later ends the agent
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path)
+
+
+async def test_the_whole_agent_ends_with_the_reason(folder: Path) -> None:
+    missing = folder / "hardware.yaml"
+    options = AgentOptions("node-1", f"scenario:{missing}", folder, overrides=(ENDS,))
+    with pytest.raises(HardwareError, match=r"failOnInitError is true") as caught:
+        async with asyncio.timeout(20):
+            await run_agent(options, api=None, clock=SystemClock())
+    assert str(missing) in caught.value.problems[0].why
+    assert "false waits for the driver" in caught.value.problems[0].remedy
