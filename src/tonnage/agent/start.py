@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import Clock
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.model.errors import HardwareError, Problem
-
-_LOOK_S: Final = 0.5
 
 
 async def end_without_devices(clock: Clock, devices: NodeDevices, config: NodeConfig) -> None:
@@ -26,4 +23,4 @@ async def end_without_devices(clock: Clock, devices: NodeDevices, config: NodeCo
             what = "the devices cannot be read, and failOnInitError is true"
             remedy = "failOnInitError: false waits for the driver instead; what is wrong says tonnage doctor"
             raise HardwareError(Problem(what, current.choice.source, devices.error, remedy))
-        await clock.sleep(_LOOK_S)
+        await next_beat(clock)
