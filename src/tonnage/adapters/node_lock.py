@@ -24,28 +24,36 @@ async def alone_on(file: Path, clock: Clock) -> AsyncIterator[None]:
     Raises:
         HardwareError: another process keeps it, or the file system refuses.
     """
+    until = clock.monotonic() + _WAIT_S
+    handle = _open(file)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise HardwareError(file_problem("cannot be opened", file, error)) from None
-    try:
-        until = clock.monotonic() + _WAIT_S
         while not _locked(handle, file):
             if clock.monotonic() >= until:
                 remedy = "end it first, or use another --root"
                 raise HardwareError(Problem("another agent runs on this node", str(file), remedy=remedy))
             await clock.sleep(_AGAIN_S)
+            fresh = _open(file)  # it may have been removed: a lock on that one would keep nobody out
+            os.close(handle)
+            handle = fresh
         yield
     finally:
         os.close(handle)
 
 
+def _open(file: Path) -> int:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise HardwareError(file_problem("cannot be opened", file, error)) from None
+
+
 def _locked(handle: int, file: Path) -> bool:
+    """Whether the lock is ours, and on the file that others open now."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        return os.path.samestat(os.fstat(handle), file.stat())
+    except (BlockingIOError, FileNotFoundError):
         return False
     except OSError as error:
         raise HardwareError(file_problem("cannot be locked", file, error)) from None
-    return True
