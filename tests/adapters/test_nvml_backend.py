@@ -197,6 +197,19 @@ async def test_sixty_four_devices_are_read(backend: NvmlBackend, driver: Driver)
     assert Link(gpus[0].identity, gpus[63].identity, 0, PciLevel.SYSTEM) in inventory.links
 
 
+async def test_the_card_for_the_screen_is_no_device(backend: NvmlBackend, driver: Driver) -> None:
+    """A DGX Station has one beside four A100."""
+    screen = FakeGpu(2, "T4", facts={"name": "NVIDIA DGX Display"})
+    driver.become(driver.state.with_gpu(screen))
+    inventory = await with_links(backend)
+    uuids = [driver.state.gpu(slot).identity for slot in (0, 1, 3)]
+    assert [device.uuid for device in inventory.devices] == uuids
+    assert [device.index for device in inventory.devices] == [0, 1, 3]
+    assert [vitals.uuid for vitals in inventory.vitals] == uuids
+    assert [sample.uuid for sample in await backend.sample()] == uuids
+    assert not inventory.problems
+
+
 # ---- readings ----
 
 

@@ -29,7 +29,6 @@ _WAIT_MS: Final = 1000
 _WAITS: Final = 10
 """So often in a row: only its own thread wakes for a second without events."""
 _RETRY_S: Final = 5.0
-_DISPLAY: Final = ("DGX Display", "NVIDIA DGX Display")
 _LINKS_PATIENCE_S: Final = 0.1
 """How long a scan waits for links that are being read; a later one shows them."""
 _LINKS_DEADLINES: Final = 2.0
@@ -303,7 +302,7 @@ class NvmlBackend:
                 hanging.append(Vitals(known.uuid, hangs=True))
         self._known = {device.uuid: device for device in found.values()}
         return Inventory(
-            tuple(found[index] for index in sorted(found) if found[index].product not in _DISPLAY),
+            tuple(found[index] for index in sorted(found)),
             scan.driver_version,
             scan.cuda_version,
             tuple(problems),

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from tonnage.adapters.vendors.nvml_activity import ActivityReader
 from tonnage.adapters.vendors.nvml_events import EventWatch
-from tonnage.adapters.vendors.nvml_reading import optional, read_device, read_sample
+from tonnage.adapters.vendors.nvml_reading import is_display, optional, read_device, read_sample
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_vitals import read_vitals
 from tonnage.model.devices import Device, RawEvent, Sample, Vitals
@@ -124,7 +124,8 @@ class NvmlReader:
                 told = self._vitals(nvml, device.uuid, index)
             except nvml.NVMLError as error:
                 failed.append((index, str(error)))
-            else:
+                continue
+            if not is_display(device.product):
                 found.append(device)
                 vitals.append(told)
                 problems += wrong
@@ -164,6 +165,8 @@ class NvmlReader:
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
                 uuid: str = nvml.nvmlDeviceGetUUID(handle)
+                if is_display(nvml.nvmlDeviceGetName(handle)):
+                    continue
             except nvml.NVMLError:
                 continue  # what scan says about this device is the report
             activity = self._activity.read(nvml, self.session.number, uuid, handle)

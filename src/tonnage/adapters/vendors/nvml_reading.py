@@ -14,6 +14,12 @@ from tonnage.model.devices import Device, MigDevice, Sample
 T = TypeVar("T")
 
 _MIB: Final = 1 << 20
+_DISPLAYS: Final = frozenset({"DGX Display", "NVIDIA DGX Display"})
+
+
+def is_display(product: str) -> bool:
+    """Whether it is the card in a DGX Station that drives its screen, which nobody computes on."""
+    return product in _DISPLAYS
 
 
 def optional(nvml: ModuleType, read: Callable[[], T]) -> T | None:
