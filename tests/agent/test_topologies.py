@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
+
+import pytest
 
 from support.topologies import bridged_pairs, dgx1, partitions
 from tonnage.agent.topologies import Topologies
 from tonnage.decide.node.prefer import prefer
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Inventory
-from tonnage.model.names import GPU
+from tonnage.model.names import GPU, ResourceName
 from tonnage.model.sharing import PluginConfig, SharedResource
 
 WHOLE = PluginConfig()
@@ -91,3 +94,17 @@ async def test_many_devices_of_many_kinds_stay_without_tables() -> None:
     running.cancel()
     assert topologies.of(GPU) is not None
     assert not has_tables(topologies)
+
+
+def test_a_choice_is_explained_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """NVIDIA's users cannot tell whether NVLinks counted (pain 5)."""
+    caplog.set_level(logging.INFO)
+    topologies = following(dgx1())
+    caplog.clear()
+    topologies.explain(GPU, ("GPU-0", "GPU-3"), of=8)
+    topologies.explain(GPU, ("GPU-0", "GPU-5"), of=8)
+    topologies.explain(GPU, ("GPU-0",), of=8)
+    topologies.explain(ResourceName("nvidia.com/gpu.shared"), ("GPU-0::1", "GPU-0::2"), of=8)
+    linked, apart = caplog.messages
+    assert linked.endswith("ids=GPU-0,GPU-3 of=8 slowest_pair_gb_s=40.0 exact=True")
+    assert "slowest_pair_gb_s=6.0" in apart

@@ -184,7 +184,9 @@ class DevicePlugin:
         known = [slot for slot in available if slot not in doubtful or slot in required]
         available = known if len(known) >= size else available
         topology = self._topologies.of(resource)
-        return prefer(offered, available, required, size, policy=policy, topology=topology)
+        chosen = prefer(offered, available, required, size, policy=policy, topology=topology)
+        self._topologies.explain(resource, chosen, of=len(available))
+        return chosen
 
     def unregistered(self) -> dict[ResourceName, str]:
         """Why kubelet does not know a resource that is offered, by resource; empty once it knows all."""

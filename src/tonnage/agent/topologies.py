@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from tonnage.decide.node.links import link_matrix
-from tonnage.decide.node.prefer_whole import Topology, topology_of, worked_out
+from tonnage.decide.node.prefer_whole import Topology, slowest_pair, topology_of, worked_out
 from tonnage.model.devices import Device, Inventory
 from tonnage.model.links import Link
 from tonnage.model.names import ResourceName
@@ -41,6 +41,16 @@ class Topologies:
         """The resource's topology as far as it is known; None for shared devices and parts of devices."""
         known = self._known.get(resource)
         return known.topology if known is not None else None
+
+    def explain(self, resource: ResourceName, chosen: Sequence[str], *, of: int) -> None:
+        """Log how well devices are joined that were chosen together, of so many that were free."""
+        topology = self.of(resource)
+        pace = None if topology is None else slowest_pair(topology, chosen)
+        if topology is not None and pace is not None:
+            _LOG.info(
+                "devices preferred: node=%s resource=%s ids=%s of=%d slowest_pair_gb_s=%.1f exact=%s",
+                *(self._node, resource, ",".join(chosen), of, pace / 10, topology.tables is not None),
+            )
 
     def follow(self, plan: NodePlan, inventory: Inventory) -> None:
         """Take up the devices of a new plan. Those that are joined as before keep what was worked out."""

@@ -84,6 +84,12 @@ def prefer_whole(
     return (*answer, *strange[: max(size - len(answer), 0)])
 
 
+def slowest_pair(topology: Topology, uuids: Sequence[str]) -> int | None:
+    """Tenths of GB/s between the two of them that are joined worst; None of fewer than two that are known."""
+    places = [topology.places[uuid] for uuid in uuids if uuid in topology.places]
+    return min((topology.matrix.best[i][j] for i in places for j in places if i != j), default=None)
+
+
 def _best(topology: Topology, free: Sequence[int], required: Sequence[int], size: int) -> tuple[int, ...]:
     if size <= len(required):
         return tuple(sorted(required))
