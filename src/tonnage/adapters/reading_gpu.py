@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
-from tonnage.model.gpu_status import DeviceHolder, GpuDevice, GpuStatus
+from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, GpuDevice, GpuStatus
+from tonnage.model.links import PCI_WORDS
 from tonnage.wire import objects as w
+
+_LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
+_MOST_NVLINKS: Final = 64
 
 
 def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
@@ -45,6 +50,20 @@ def _device(device: Mapping[str, object]) -> GpuDevice:
         healthy=device.get("health") != "Unhealthy",
         reason=_text(device.get("reason")),
         holders=tuple(_holder(holder) for holder in _objects(device.get("holders"))),
+        compute_capability=_text(device.get("computeCapability")),
+        pci_bus_id=_text(device.get("pciBusID")),
+        numa_node=_whole(device.get("numaNode")),
+        links=tuple(_links(link) for link in _objects(device.get("links"))),
+    )
+
+
+def _links(links: Mapping[str, object]) -> DeviceLinks:
+    peers = links.get("peers")
+    return DeviceLinks(
+        peers=tuple(i for i in map(_whole, peers) if i is not None) if isinstance(peers, list) else (),
+        switches=links.get("switches") is True,
+        nvlinks=min(max(_whole(links.get("nvlinks")) or 0, 0), _MOST_NVLINKS),
+        level=_LEVELS.get(_text(links.get("path"))),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.agent.device_plugin import Offer
 from tonnage.documents.node_gpu_status import DeviceStatus, Holder, LinkStatus, MigPlacement, MigStatus
 from tonnage.model.devices import Device, MigDevice, Sample
-from tonnage.model.links import NVSWITCH, Link, PciLevel
+from tonnage.model.links import NVSWITCH, PCI_WORDS, Link, PciLevel
 from tonnage.model.names import parse_device_id
 from tonnage.model.sharing import Hold, PlannedResource, Slot
 
@@ -16,15 +16,6 @@ _MOST_HOLDERS: Final = 2048
 _MOST_IDS: Final = 64
 """On a node, divided among its devices, and ids for each. So it stays below what etcd takes (1.5 MiB)."""
 _LONGEST_REASON: Final = 2048
-_PATHS: Final = {
-    PciLevel.BOARD: "BOARD",
-    PciLevel.SWITCH: "PIX",
-    PciLevel.SWITCHES: "PXB",
-    PciLevel.HOST_BRIDGE: "PHB",
-    PciLevel.NUMA_NODE: "NODE",
-    PciLevel.SYSTEM: "SYS",
-}
-"""nvidia-smi's words, which has none for two GPUs on one board."""
 
 
 def devices_of(offer: Offer, samples: Iterable[Sample] = ()) -> list[DeviceStatus]:
@@ -118,7 +109,7 @@ def _nearest(kind: tuple[bool, int, PciLevel | None]) -> tuple[bool, int, int]:
 
 def _link(kind: tuple[bool, int, PciLevel | None], peers: list[int]) -> LinkStatus:
     switches, nvlinks, level = kind
-    path = "" if level is None else _PATHS[level]
+    path = "" if level is None else PCI_WORDS[level]
     return LinkStatus.model_construct(peers=sorted(peers), switches=switches, nvlinks=nvlinks, path=path)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.families import Boards
+from tonnage.diagnose.joined import held_by, link_reasons
 from tonnage.diagnose.rules.single_request import STRICT_KEY
 from tonnage.model.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
@@ -24,18 +26,24 @@ _HARDWARE_WORDS: Final = ("no longer healthy", "no healthy devices present")
 def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanation:
     """The explanation of a pod that has a node, or has ended."""
     reason = _trouble(pod, snapshot)
-    placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot))
+    boards: Boards = {}
+    held = held_by(pod, snapshot, boards)
+    links = held.to_json() if held is not None else None
+    placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot), links=links)
+    slow = tuple(link_reasons(held, snapshot, boards)) if held is not None and reason is None else ()
     return Explanation(
         subject=subject,
         verdict=_verdict(pod, reason),
         layer=reason.layer if reason else None,
         phase=pod.status.phase,
         needs=device_needs(pod),
-        message=reason.message if reason else _told(pod, placement),
+        message=reason.message if reason else _told(pod, placement) + (held.told if held else ""),
         upstream_message=pod.status.message,
         placement=placement,
-        reasons=(reason,) if reason else (),
-        remedies=(Remedy(reason.remedy, "the next pod can start"),) if reason else (),
+        reasons=(reason,) if reason else tuple(found for found, _ in slow),
+        remedies=(Remedy(reason.remedy, "the next pod can start"),)
+        if reason
+        else tuple(remedy for _, remedy in slow),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tonnage.model.links import PciLevel
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceHolder:
@@ -15,6 +17,19 @@ class DeviceHolder:
     container: str
     resource: str
     ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLinks:
+    """How a device reaches some others, all alike: those with the indices `peers`, or the board's NVSwitches.
+
+    `nvlinks` are active NVLinks to each; `level` is None where the driver does not say.
+    """
+
+    peers: tuple[int, ...] = ()
+    switches: bool = False
+    nvlinks: int = 0
+    level: PciLevel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +46,10 @@ class GpuDevice:
     healthy: bool = True
     reason: str = ""
     holders: tuple[DeviceHolder, ...] = ()
+    compute_capability: str = ""
+    pci_bus_id: str = ""
+    numa_node: int | None = None
+    links: tuple[DeviceLinks, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final
 
 NVSWITCH: Final = ""
@@ -23,6 +25,19 @@ class PciLevel(IntEnum):
     HOST_BRIDGE = 30
     NUMA_NODE = 40
     SYSTEM = 50
+
+
+PCI_WORDS: Final[Mapping[PciLevel, str]] = MappingProxyType(
+    {
+        PciLevel.BOARD: "BOARD",
+        PciLevel.SWITCH: "PIX",
+        PciLevel.SWITCHES: "PXB",
+        PciLevel.HOST_BRIDGE: "PHB",
+        PciLevel.NUMA_NODE: "NODE",
+        PciLevel.SYSTEM: "SYS",
+    }
+)
+"""nvidia-smi's words, which has none for two GPUs on one board."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class Code(StrEnum):
     HOST_PORT_TAKEN = "host-port-taken"
     INSUFFICIENT = "insufficient-resource"
     KUBELET_REJECTED = "kubelet-rejected"
+    LINKS_BELOW_BEST = "links-below-best"
+    LINKS_BELOW_FAMILY = "links-below-family"
     LIMIT_MISSING = "limit-missing"
     NEGATIVE = "quantity-negative"
     NODE_AFFINITY = "node-affinity-mismatch"
@@ -132,6 +134,8 @@ class Placement:
     victims: tuple[str, ...] = ()
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Device ids by resource, when the node's agent says which."""
+    links: JsonObject | None = None
+    """How its GPUs are joined, beside the best set of as many there; None for fewer than two whole ones."""
 
     def to_json(self) -> JsonObject:
         """The placement under the keys of the verdict's contract."""
@@ -145,6 +149,8 @@ class Placement:
         if self.devices:
             devices: dict[str, JsonValue] = {name: list(ids) for name, ids in self.devices.items()}
             body["devices"] = devices
+        if self.links is not None:
+            body["links"] = self.links
         return body
 
 

@@ -49,22 +49,32 @@ def link_matrix(devices: Sequence[Device], links: Iterable[Link]) -> LinkMatrix:
     one side knows nothing of do not count. Without a PCI level, two devices of one NUMA node are NUMA_NODE,
     others SYSTEM.
     """
-    known = {(link.source, link.target): link for link in links if link.source != link.target}
+    known = links_by_ends(links)
     order = sorted(devices, key=lambda device: (device.index, device.uuid))
     per_link = [_per_link(device) for device in order]
     best = [[0] * len(order) for _ in order]
     pci = [[0] * len(order) for _ in order]
     for i, one in enumerate(order):
         for j in range(i):
-            slow = PCI_TENTHS[_level(one, order[j], known)]
-            fast = _nvlinks(one.uuid, order[j].uuid, known) * min(per_link[i], per_link[j])
+            slow = PCI_TENTHS[pci_level(one, order[j], known)]
+            fast = nvlinks_between(one.uuid, order[j].uuid, known) * min(per_link[i], per_link[j])
             pci[i][j] = pci[j][i] = slow
             best[i][j] = best[j][i] = min(MOST_TENTHS, max(slow, fast))
     uuids = tuple(device.uuid for device in order)
     return LinkMatrix(uuids, tuple(map(tuple, best)), tuple(map(tuple, pci)))
 
 
-def _level(one: Device, other: Device, known: Mapping[tuple[str, str], Link]) -> PciLevel:
+Known = Mapping[tuple[str, str], Link]
+"""Links by source and target."""
+
+
+def links_by_ends(links: Iterable[Link]) -> Known:
+    """The links by their two ends; those from a device to itself are none."""
+    return {(link.source, link.target): link for link in links if link.source != link.target}
+
+
+def pci_level(one: Device, other: Device, known: Known) -> PciLevel:
+    """What is nearest above two devices; where no driver says, it follows from their NUMA nodes."""
     stated = [known.get((one.uuid, other.uuid)), known.get((other.uuid, one.uuid))]
     levels = [link.level for link in stated if link is not None and link.level is not None]
     if levels:
@@ -73,13 +83,13 @@ def _level(one: Device, other: Device, known: Mapping[tuple[str, str], Link]) ->
     return PciLevel.NUMA_NODE if same else PciLevel.SYSTEM
 
 
-def _nvlinks(one: str, other: str, known: Mapping[tuple[str, str], Link]) -> int:
+def nvlinks_between(one: str, other: str, known: Known) -> int:
     """How many NVLinks join the two, straight or through switches."""
     straight = _fewer(known, (one, other), (other, one))
     return max(straight, _fewer(known, (one, NVSWITCH), (other, NVSWITCH)))
 
 
-def _fewer(known: Mapping[tuple[str, str], Link], here: tuple[str, str], there: tuple[str, str]) -> int:
+def _fewer(known: Known, here: tuple[str, str], there: tuple[str, str]) -> int:
     one, other = known.get(here), known.get(there)
     return min(one.nvlinks, other.nvlinks) if one is not None and other is not None else 0
 

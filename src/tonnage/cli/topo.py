@@ -1,0 +1,152 @@
+"""`tonnage topo`: how the GPUs of a node are joined, and what a set of them is worth."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli.cluster import snapshot_of
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import emit, printable, table
+from tonnage.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from tonnage.diagnose.topo import Comparison, FleetTopology, NodeTopology
+
+_MOST_GPUS = 256
+
+
+@click.command(
+    help="Show how GPUs are joined: link matrix, NUMA nodes, and a set of GPUs beside the best.",
+    epilog=examples(
+        "tonnage topo                              # every node's family in a line",
+        "tonnage topo a100-0",
+        "tonnage topo a100-0 --gpus 0,1,4,5        # is it the best set of four?",
+        "tonnage topo --devices nvml               # this machine, without a cluster",
+    ),
+)
+@click.argument("node", required=False)
+@click.option("--gpus", metavar="I,J,…", help="Compare these GPUs (indices) with the best set of as many.")
+@click.option(
+    "--devices",
+    metavar="nvml|scenario:FILE",
+    help="Ask this machine's driver (or a file of pretended devices) instead of a cluster.",
+)
+@click.option(
+    "--driver-root", type=click.Path(path_type=Path), metavar="DIR", help="Where the driver is installed."
+)
+@common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
+def command(
+    common: Common, node: str | None, gpus: str | None, devices: str | None, driver_root: Path | None
+) -> int:
+    """Exit status 1 when the GPUs asked about are not the best set of their size."""
+    from tonnage.diagnose.topo import comparison, fleet_topology
+
+    wanted = _indices(gpus) if gpus is not None else None
+    if devices is not None:
+        found = asyncio.run(_this_machine(devices, driver_root))
+        return _show_node(common, found, comparison(found, _on(found, wanted)) if wanted else None)
+    fleet = fleet_topology(asyncio.run(snapshot_of(common)))
+    if node is None and wanted is None:
+        return _show_fleet(common, fleet)
+    found = _node(fleet, node)
+    return _show_node(common, found, comparison(found, _on(found, wanted)) if wanted else None)
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part) < _MOST_GPUS for part in parts):
+        raise click.UsageError(f"--gpus {text[:60]}: give indices, such as 0,1,4,5")
+    return tuple(map(int, parts))
+
+
+def _on(topology: NodeTopology, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    missing = sorted(set(wanted) - set(topology.board.indices))
+    if missing:
+        there = ", ".join(map(str, topology.board.indices)) or "none"
+        names = ", ".join(map(str, missing))
+        raise ConfigError(Problem(f"no GPU {names}", f"node {topology.node}", remedy=f"there are {there}"))
+    return wanted
+
+
+def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
+    names = [topology.node for topology in fleet.nodes]
+    if name is None:
+        raise click.UsageError("--gpus of which node? Give its name")
+    found = next((topology for topology in fleet.nodes if topology.node == name), None)
+    if found is not None:
+        return found
+    if name in fleet.silent:
+        why = "it has GPUs, and no agent of Tonnage says how they are joined (NodeGPUStatus)"
+        remedy = "install the agent there, or run tonnage topo --devices nvml on the node"
+        raise ConfigError(Problem("topology unknown", f"node {name}", why, remedy))
+    near = get_close_matches(name, names, n=1)
+    remedy = f"did you mean {near[0]}?" if near else f"nodes with GPUs: {', '.join(names[:10]) or 'none'}"
+    raise ConfigError(Problem(f'no node "{name}" with GPUs', remedy=remedy))
+
+
+async def _this_machine(devices: str, driver_root: Path | None) -> NodeTopology:
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.agent.main import backend_of
+    from tonnage.decide.node.board import board_of
+    from tonnage.diagnose.topo import topology_of_board
+
+    if devices != "nvml" and not devices.removeprefix("scenario:").strip():
+        raise click.UsageError("--devices scenario: names no file; write scenario:FILE")
+    if devices != "nvml" and not devices.startswith("scenario:"):
+        raise click.UsageError(f"--devices {devices[:60]}: write nvml or scenario:FILE")
+    backend = backend_of(devices, Path("/"), driver_root, SystemClock())
+    try:
+        inventory = await backend.scan()
+    finally:
+        await backend.close()
+    return topology_of_board(socket.gethostname(), board_of(inventory.devices, inventory.links))
+
+
+def _show_fleet(common: Common, fleet: FleetTopology) -> int:
+    from tonnage.diagnose.topo import node_json
+
+    if common.output != "text":
+        nodes = [node_json(topology) for topology in fleet.nodes]
+        emit({"items": [*nodes], "notes": [*fleet.notes], "unknown": [*fleet.silent]}, common.output)
+        return 0
+    rows = [
+        (
+            topology.node,
+            str(len(topology.rows)),
+            ", ".join(topology.family.products) or "-",
+            topology.family.told,
+            ", ".join(sorted({str(r.numa_node) for r in topology.rows if r.numa_node is not None})) or "-",
+            topology.fastest_pair or "-",
+        )
+        for topology in fleet.nodes
+    ]
+    if rows:
+        click.echo(printable(table(("NODE", "GPUS", "PRODUCT", "JOINED BY", "NUMA", "FASTEST PAIR"), rows)))
+    else:
+        click.echo("No agent says how any GPU is joined.", err=True)
+    for note in fleet.notes:
+        click.echo(printable(f"\n{note}"))
+    if fleet.silent:
+        click.echo(printable(f"\nunknown, no agent says: {', '.join(fleet.silent[:20])}"))
+    return 0
+
+
+def _show_node(common: Common, topology: NodeTopology, compared: Comparison | None) -> int:
+    from tonnage.diagnose.topo import node_json
+    from tonnage.diagnose.topo_text import best_lines, comparison_lines, matrix_lines
+
+    if common.output != "text":
+        emit(node_json(topology, compared), common.output)
+    else:
+        products = ", ".join(topology.family.products)
+        lines = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.told}", ""]
+        lines += [*matrix_lines(topology), "", *best_lines(topology)]
+        lines += ["", *comparison_lines(compared)] if compared is not None else []
+        click.echo(printable("\n".join(lines).rstrip()))
+    return 0 if compared is None or compared.is_best else 1

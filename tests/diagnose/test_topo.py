@@ -1,0 +1,237 @@
+"""TOP-1 to TOP-3: families of nodes, a set beside the best, and a slow job whose cause is its placement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from support.topologies import bridged_pairs, devices, dgx1, nvswitch, pci_only
+from tonnage.adapters.reading_documents import snapshot_from_documents
+from tonnage.agent.status_device import links_of
+from tonnage.decide.node.board import board_of
+from tonnage.diagnose.explain import explain, find_pod
+from tonnage.diagnose.families import FamilyKind, family_of
+from tonnage.diagnose.topo import comparison, fleet_topology, node_json, topology_of_board
+from tonnage.diagnose.topo_text import comparison_lines, matrix_lines
+from tonnage.model.cluster import Snapshot
+from tonnage.model.devices import Inventory
+from tonnage.model.json import JsonObject
+from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+
+Body = dict[str, Any]
+GPU = "nvidia.com/gpu"
+A100, L40S = "NVIDIA-A100-SXM4-80GB", "NVIDIA-L40S"
+
+
+def objects(
+    name: str, inventory: Inventory, product: str, held: dict[str, list[int]] | None = None
+) -> list[Body]:
+    """A node, what its agent publishes of it, and the running pods that hold GPUs of it, by index."""
+    links = links_of(inventory.devices, inventory.links)
+    holders: dict[int, list[Body]] = {}
+    for pod, indices in (held or {}).items():
+        for index in indices:
+            uuid = inventory.devices[index].uuid
+            holder = {"resource": GPU, "ids": [uuid], "namespace": "ml", "pod": pod, "container": "c"}
+            holders.setdefault(index, []).append(holder)
+    published = [
+        {
+            "uuid": device.uuid, "index": device.index, "product": product.replace("-", " "),
+            "computeCapability": device.compute_capability, "numaNode": device.numa_node, "health": "Healthy",
+            "resource": GPU, "replicas": 1, "holders": holders.get(device.index, []),
+            "links": [link.model_dump(by_alias=True) for link in links[device.uuid]],
+        }
+        for device in inventory.devices
+    ]  # fmt: skip
+    amounts = {"cpu": "96", "memory": "1Ti", "pods": "110", GPU: str(len(published))}
+    node = {
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": product}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }  # fmt: skip
+    status = {
+        "apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": name},
+        "status": {"devices": published, "resources": [{"name": GPU, "replicas": 1}]},
+    }  # fmt: skip
+    return [node, status, *(_pod(pod, name, len(indices)) for pod, indices in (held or {}).items())]
+
+
+def _pod(name: str, node: str, count: int) -> Body:
+    container = {"name": "c", "resources": {"limits": {GPU: str(count)}}}
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"nodeName": node, "containers": [container]}, "status": {"phase": "Running"},
+    }  # fmt: skip
+
+
+def cluster(*parts: list[Body]) -> Snapshot:
+    items: list[Any] = [item for part in parts for item in part]
+    return snapshot_from_documents([{"kind": "List", "items": items}], server_version="1.35")
+
+
+def explained(name: str, snapshot: Snapshot) -> Explanation:
+    pod = find_pod(snapshot, "ml", name)
+    assert pod is not None
+    return explain(pod, snapshot)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "kind", "told"),
+    [
+        (nvswitch(8, "8.0", 12), FamilyKind.NVSWITCH, "NVSwitch, 12 NVLinks each"),
+        (dgx1(), FamilyKind.NVLINK_GROUPS, "NVLink within 0-1-2-3-4-5-6-7"),
+        (bridged_pairs(), FamilyKind.NVLINK_GROUPS, "NVLink within 0-1, 2-3"),
+        (bridged_pairs(2), FamilyKind.NVLINK, "NVLink between all"),
+        (pci_only(), FamilyKind.PCI, "PCIe only"),
+        (Inventory(devices(1)), FamilyKind.ALONE, "one GPU"),
+        (Inventory(), FamilyKind.ALONE, "one GPU"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else None,
+)
+def test_a_family_is_told_in_a_few_words(inventory: Inventory, kind: FamilyKind, told: str) -> None:
+    family = family_of(board_of(inventory.devices, inventory.links))
+    assert (family.kind, family.told) == (kind, told)
+
+
+def test_amds_machines_are_families_of_their_own() -> None:
+    for source, kind in ((bridged_pairs(2), FamilyKind.XGMI), (bridged_pairs(), FamilyKind.XGMI_GROUPS)):
+        amd = tuple(replace(device, product="AMD Instinct MI250X") for device in source.devices)
+        assert family_of(board_of(amd, source.links)).kind is kind
+
+
+def test_top_1_what_the_agent_publishes_is_drawn_as_the_driver_stated_it() -> None:
+    """TOP-1: read, drawn, labelled."""
+    inventory = nvswitch(4, "8.0", 12)
+    (node,) = fleet_topology(cluster(objects("hgx-0", inventory, A100, {"train": [1, 2]}))).nodes
+    assert node.board.ways == board_of(inventory.devices, inventory.links).ways
+    lines = list(matrix_lines(node))
+    assert lines[0].split()[:6] == ["GPU0", "GPU1", "GPU2", "GPU3", "NUMA", "PCI"]
+    assert lines[2].split() == ["GPU1", "NV12", "X", "NV12", "NV12", "0", "-", GPU, "ml/train"]
+    assert "NV12 = 12 NVLinks side by side (their number, not a distance)" in lines
+    body: Any = node_json(node)
+    assert body["gb_s"][0][1] == 240.0
+    assert body["best"]["2"]["slowest"] == {"pair": [0, 1], "link": "NV12", "gb_s": 240.0}
+
+
+def test_top_1_families_that_differ_are_not_one_pool() -> None:
+    """TOP-1: one resource name, two ways of being joined."""
+    fast, slow = nvswitch(4, "8.0", 12), bridged_pairs()
+    one = fleet_topology(cluster(objects("a", fast, A100), objects("b", slow, A100)))
+    (note,) = one.notes
+    assert "a (NVSwitch, 12 NVLinks each); b (NVLink within 0-1, 2-3)" in note
+    assert "label them by how they are joined" in note
+    other = fleet_topology(cluster(objects("a", fast, A100), objects("b", slow, L40S)))
+    assert "the product label tells them apart" in other.notes[0]
+    alike = fleet_topology(cluster(objects("a", fast, A100), objects("b", fast, A100)))
+    assert alike.notes == ()
+    single = fleet_topology(cluster(objects("a", fast, A100), objects("b", Inventory(devices(1)), L40S)))
+    assert single.notes == ()
+
+
+def test_a_node_whose_agent_is_silent_is_named() -> None:
+    node, _ = objects("dark", nvswitch(4), A100)
+    fleet = fleet_topology(cluster([node], objects("a", nvswitch(4), A100)))
+    assert (fleet.silent, [n.node for n in fleet.nodes]) == (("dark",), ["a"])
+
+
+def test_a_chosen_set_is_held_against_the_best_and_what_is_free() -> None:
+    snapshot = cluster(objects("b", bridged_pairs(), A100, {"other": [0]}))
+    (node,) = fleet_topology(snapshot).nodes
+    split = comparison(node, (1, 2))
+    assert not split.is_best
+    assert (split.best.indices, split.best_free.indices) == ((0, 1), (2, 3))
+    told = list(comparison_lines(split))
+    assert told[0] == "chosen: GPU 1, 2: slowest pair 1-2 over SYS, 6 GB/s; NUMA nodes 0, 1"
+    assert told[1].endswith("(40.0 times as fast)")
+    assert comparison(node, (2, 3)).is_best
+    body: Any = node_json(node, split)
+    assert body["set"]["is_best"] is False
+
+
+def test_top_2_four_gpus_with_the_best_links_and_one_numa_node() -> None:
+    """TOP-2: explain says that nothing better was to be had."""
+    answer = explained("train", cluster(objects("a", nvswitch(8, "8.0", 12), A100, {"train": [4, 5, 6, 7]})))
+    assert (answer.verdict, answer.reasons) == (Verdict.FITS, ())
+    assert "no 4 GPUs of the node are better joined (NV12, NUMA node 1)" in answer.message
+    links: Any = answer.placement.links
+    assert links["numa_nodes"] == [1]
+    assert links["slowest"] == links["best"]["slowest"] | {"pair": [4, 5]}
+
+
+def test_top_2_four_gpus_that_are_not_the_best_four() -> None:
+    """TOP-2: explain compares with the best possible, and says who has it."""
+    held = {"train": [0, 1, 2, 4], "other": [3]}
+    answer = explained("train", cluster(objects("a", pci_only(), L40S, held)))
+    (reason,) = answer.reasons
+    assert (reason.code, reason.layer, answer.verdict) == (Code.LINKS_BELOW_BEST, Layer.PLUGIN, Verdict.FITS)
+    best: Any = reason.facts["best"]
+    assert best["gpus"] == [0, 1, 2, 3]
+    assert "slowest pair 0-4 over SYS, 6 GB/s" in reason.message
+    assert "once ml/other no longer holds some of them" in reason.remedy
+    assert answer.remedies[0].effect == "its slowest pair is 1.6 times as fast"
+
+
+def test_top_3_the_slow_job_after_a_move_to_a_general_pool() -> None:
+    """TOP-3: the placement is shown to be the cause, before any advice on tuning, with the way back."""
+    general = objects("general-0", pci_only(), L40S, {"train": [0, 1, 2, 3]})
+    answer = explained("train", cluster(general, objects("hgx-0", nvswitch(8, "8.0", 12), A100)))
+    (reason,) = answer.reasons
+    assert (reason.code, reason.layer) == (Code.LINKS_BELOW_FAMILY, Layer.SCHEDULER)
+    assert "PCIe only" in reason.message
+    assert "hgx-0 (NVSwitch, 12 NVLinks each)" in reason.message
+    assert "9.9 GB/s over NODE, there it has 240 GB/s over NV12" in reason.message
+    assert "look here before the program, NCCL or the batch size" in reason.message
+    (remedy,) = answer.remedies
+    assert remedy.patch == {"spec": {"nodeSelector": {"nvidia.com/gpu.product": A100}}}
+    assert remedy.effect == "its slowest pair is 24.2 times as fast"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "found"),
+    [
+        pytest.param([("b", nvswitch(2, "8.0", 12), A100)], [], id="too few GPUs there"),
+        pytest.param([("b", pci_only(), A100)], [], id="another node that is as slow"),
+        pytest.param(
+            [("b", nvswitch(8, "8.0", 12), L40S)], [Code.LINKS_BELOW_FAMILY], id="a product that says nothing"
+        ),
+    ],
+)
+def test_elsewhere_counts_only_what_the_pod_could_use(
+    nodes: list[tuple[str, Inventory, str]], found: list[Code]
+) -> None:
+    here = objects("general-0", pci_only(), L40S, {"train": [0, 1, 2, 3]})
+    answer = explained("train", cluster(here, *(objects(*node) for node in nodes)))
+    assert [reason.code for reason in answer.reasons] == found
+    assert all(remedy.patch == {} and "label nodes" in remedy.action for remedy in answer.remedies)
+
+
+def test_one_gpu_and_replicas_have_no_links_to_compare() -> None:
+    single = explained("train", cluster(objects("a", pci_only(), L40S, {"train": [0]})))
+    shared = objects("a", pci_only(), L40S, {"train": [0, 7]})
+    for device in shared[1]["status"]["devices"]:
+        for holder in device["holders"]:
+            holder["ids"] = [f"{device['uuid']}::0"]
+    for answer in (single, explained("train", cluster(shared))):
+        assert (answer.placement.links, answer.reasons) == (None, ())
+
+
+def test_hostile_links_draw_something() -> None:
+    odd: JsonObject = {"peers": [0, 0, 99, -1, True, "x"], "nvlinks": -5, "path": "WARP", "switches": 1}
+    node, status = objects("a", nvswitch(3), A100)
+    for device in status["status"]["devices"]:
+        device |= {"links": [odd, 7, {}], "index": 0}
+    (found,) = fleet_topology(cluster([node, status])).nodes
+    assert len(list(matrix_lines(found))) >= 4
+    assert node_json(found)["node"] == "a"
+    assert (
+        len(fleet_topology(cluster([node, {**status, "status": {"devices": [{}] * 9}}])).nodes[0].rows) == 0
+    )
+
+
+def test_this_machine_needs_no_cluster() -> None:
+    inventory = bridged_pairs()
+    topology = topology_of_board("here", board_of(inventory.devices, inventory.links))
+    assert topology.free == (0, 1, 2, 3)
+    assert topology.fastest_pair == "NV12, 240 GB/s"
