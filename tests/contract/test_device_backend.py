@@ -15,13 +15,14 @@ import pytest
 
 from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
+from support.nvml.changes import compute_modes
 from support.nvml.state import DriverState, FakeGpu, Rule
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import DeviceBackend
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import RawEvent, RawEventKind
+from tonnage.model.devices import ComputeMode, RawEvent, RawEventKind, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
 
 PATIENCE_S = 20.0
@@ -38,6 +39,10 @@ class Machine(Protocol):
     def remove(self, index: int) -> None: ...
     def replace(self, index: int, uuid: str) -> None: ...
     def vanish(self) -> None: ...
+    def mode(self, index: int) -> int:
+        """NVML's number of the device's compute mode."""
+        ...
+
     def disturb(self) -> RawEventKind:
         """Make something happen that must be heard of."""
         ...
@@ -74,6 +79,9 @@ class ScenarioMachine:
     def vanish(self) -> None:
         self.file.unlink()
 
+    def mode(self, index: int) -> int:
+        return ScenarioBackend(self.file, SystemClock()).modes().get(f"GPU-{index}", 0)
+
     def disturb(self) -> RawEventKind:
         self.lose(3)
         return RawEventKind.CHANGED
@@ -100,6 +108,9 @@ class NvmlMachine:
 
     def vanish(self) -> None:
         self.driver.unload()
+
+    def mode(self, index: int) -> int:
+        return compute_modes(self.driver.file, 4)[index]
 
     def disturb(self) -> RawEventKind:
         self.driver.xid(2, 79)
@@ -179,6 +190,19 @@ async def test_samples_are_readings_of_each_device(machine: Machine) -> None:
     samples = await machine.backend.sample()
     assert [sample.uuid for sample in samples] == [f"GPU-{i}" for i in range(4)]
     assert all(sample.memory_used_mib is not None and sample.memory_used_mib >= 0 for sample in samples)
+
+
+async def test_a_device_is_one_processs_own_until_it_is_given_back(machine: Machine) -> None:
+    for mode in (ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.DEFAULT):
+        await machine.backend.apply(SetComputeMode("GPU-2", mode))
+        assert [machine.mode(index) for index in range(4)] == [0, 0, mode, 0]
+
+
+async def test_a_device_that_is_not_there_has_no_mode(machine: Machine) -> None:
+    machine.lose(1)
+    for uuid in ("GPU-1", "GPU-9"):
+        with pytest.raises(HardwareError, match=f"the compute mode of {uuid} cannot be set"):
+            await machine.backend.apply(SetComputeMode(uuid, ComputeMode.EXCLUSIVE_PROCESS))
 
 
 async def test_a_device_that_recovers_is_healthy_again(machine: Machine) -> None:
@@ -265,6 +289,25 @@ async def test_a_driver_that_hangs_is_an_error_and_recovers(driver: Driver) -> N
             except HardwareError:
                 await asyncio.sleep(0)
     assert len(inventory.devices) == 4
+    await backend.close()
+
+
+async def test_a_mode_that_may_not_be_set_is_an_error_with_the_capability_that_is_lacking(
+    nvml: NvmlBackend, driver: Driver
+) -> None:
+    driver.rule(Rule("error", "nvmlDeviceSetComputeMode", value=4))
+    with pytest.raises(HardwareError, match="Insufficient Permissions") as caught:
+        await nvml.apply(SetComputeMode("GPU-1", ComputeMode.EXCLUSIVE_PROCESS))
+    assert "the capability SYS_ADMIN" in str(caught.value)
+    await nvml.apply(SetComputeMode("GPU-1", ComputeMode.DEFAULT))  # nothing to be set
+
+
+async def test_a_mode_that_hangs_is_given_up(driver: Driver) -> None:
+    backend = NvmlBackend(SystemClock(), driver_root=driver.root, deadline_s=0.1)
+    driver.rule(Rule("hang", "nvmlDeviceSetComputeMode"))
+    with pytest.raises(HardwareError, match="does not answer: set a mode of GPU-1"):
+        await backend.apply(SetComputeMode("GPU-1", ComputeMode.EXCLUSIVE_PROCESS))
+    driver.rule()
     await backend.close()
 
 

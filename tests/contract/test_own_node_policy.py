@@ -113,7 +113,7 @@ def server(genuine_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_its_own_conditions_of_its_own_node(server: Server) -> None:
-    assert server.as_agent("mine", conditions("GPUsHealthy", "GPUConfigApplied")) == ""
+    assert server.as_agent("mine", conditions("GPUsHealthy", "GPUConfigApplied", "MPSReady")) == ""
     assert server.as_agent("mine", conditions("GPUsHealthy")) == "", "again, with others beside"
 
 

@@ -129,9 +129,23 @@ def test_plugin_flags_are_honoured() -> None:
         pytest.param(
             "sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
             "f:1:11",
-            "MPS is not supported",
-            "timeSlicing",
-            id="MPS",
+            "using MPS requires --mps-root to be specified",
+            "/run/nvidia/mps",
+            id="MPS without a folder",
+        ),
+        pytest.param(
+            "flags: {mpsRoot: /mps}\nsharing:\n  mps:\n    resources:\n    - {name: gpu, replicas: 49}",
+            "f:5:",
+            "invalid MPS configuration: invalid device maximum allowed replicas exceeded: 49 > 48",
+            "at most 48",
+            id="SHR-4: more replicas than an MPS server has clients",
+        ),
+        pytest.param(
+            "flags: {mpsRoot: /m}\nsharing: {mps: {resources: [{name: gpu, replicas: 2, devices: ['0:1']}]}}",
+            "f:2:",
+            "sharing using MPS is not supported for MIG devices: 0:1",
+            "whole devices",
+            id="MPS for a MIG device",
         ),
         pytest.param(
             "version: v2", "f:1:1 version", "unknown version: v2", "version: v1", id="another version"
@@ -430,7 +444,7 @@ MPS = "flags: {mpsRoot: /mps}\nsharing: {mps: {resources: [{name: gpu, replicas:
 
 
 def with_daemon(text: str, *, lenient: bool = False) -> PluginConfig:
-    return parse_device_plugin_config(text, source="f", lenient=lenient, mps_daemon=True)
+    return parse_device_plugin_config(text, source="f", lenient=lenient)
 
 
 def test_shr_4_mps_is_read_whole_where_a_control_daemon_is_run() -> None:

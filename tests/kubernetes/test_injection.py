@@ -14,7 +14,7 @@ import pytest
 from support.driver_root import LIBRARIES
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import until
-from support.installed_agent import CONTROL, GPU, MAJOR, InstalledAgent, gpu_pod, installed_agent
+from support.installed_agent import CONTROL, MAJOR, InstalledAgent, gpu_pod, installed_agent
 from support.nvml.library import SONAME
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures("tidy")]
@@ -231,9 +231,8 @@ def test_what_cannot_be_honoured_is_refused_and_changes_nothing(
     cluster: GenuineCluster, agent: InstalledAgent
 ) -> None:
     assert agent.configure(strategy("volume-mounts")) == ""
-    mps = {"resources": [{"name": GPU, "replicas": 2}]}
-    flags = {"mpsRoot": "/run/nvidia/mps", "plugin": {"deviceListStrategy": "cdi-cri"}}
-    refused = agent.configure(json.dumps({"version": "v1", "flags": flags, "sharing": {"mps": mps}}))
-    assert "MPS is not supported by this version of Tonnage" in refused
+    flags = {"deviceDiscoveryStrategy": "tegra", "plugin": {"deviceListStrategy": "cdi-cri"}}
+    refused = agent.configure(json.dumps({"version": "v1", "flags": flags}))
+    assert "tegra is not supported by this version of Tonnage" in refused
     start(cluster, gpu_pod("one"))
     assert look(cluster, "one").visible == FOLDER

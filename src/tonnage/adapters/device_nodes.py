@@ -15,7 +15,7 @@ from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import Clock, DeviceBackend
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
 from tonnage.model.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
-from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample
+from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample, SetComputeMode
 
 _MINORS: Final = "proc/driver/nvidia-caps/mig-minors"
 _FOLDERS: Final = ("/dev", CAPABILITY_FOLDER, IMEX_FOLDER)
@@ -60,6 +60,9 @@ class NodesBeside:
         inventory = await self._backend.scan()
         self._seen = nodes
         return replace(inventory, nodes=nodes)
+
+    async def apply(self, step: SetComputeMode) -> None:
+        await self._backend.apply(step)
 
     async def events(self) -> AsyncIterator[RawEvent]:
         events = self._backend.events()

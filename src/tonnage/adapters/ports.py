@@ -12,9 +12,10 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from tonnage.model.cdi import DriverFiles
-from tonnage.model.devices import Inventory, RawEvent, Sample
+from tonnage.model.devices import Inventory, RawEvent, Sample, SetComputeMode
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.machine import Machine
+from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import ResourceName
 from tonnage.model.sharing import Advertisement, Hold, Injection, PluginConfig, Refusal
 from tonnage.wire.kinds import Kind
@@ -174,6 +175,10 @@ class DeviceBackend(Protocol):
         """A reading of every device that can be read. Raises HardwareError as `scan` does."""
         ...
 
+    async def apply(self, step: SetComputeMode) -> None:
+        """Make it so; nothing happens where it is so already. Raises HardwareError: why it is not."""
+        ...
+
     def stuck_s(self) -> float:
         """Seconds since the driver was asked something that it should have answered by now; else 0."""
         ...
@@ -282,6 +287,40 @@ class Checkpoints(Protocol):
 
     async def save(self, name: str, payload: bytes) -> None:
         """Replace the payload; on disk when this returns. Raises HardwareError: disk full, permission."""
+        ...
+
+
+class MpsDaemons(Protocol):
+    """Control daemons of MPS on this node, one for each resource at most.
+
+    Nothing waits for ever for a daemon that hangs, and none delays another's. They end with this process.
+    """
+
+    async def start(self, daemon: MpsDaemon) -> None:
+        """It answers and its limits hold; what an earlier one left is gone, whoever started that.
+
+        Raises HardwareError: why it does not serve; then none runs.
+        """
+        ...
+
+    async def ask(self, daemon: MpsDaemon) -> None:
+        """Return if it answers. Raises HardwareError."""
+        ...
+
+    def ended(self, daemon: MpsDaemon) -> str:
+        """Why it does not run (any more), with its last words; empty while it does."""
+        ...
+
+    async def stop(self, daemon: MpsDaemon) -> None:
+        """Ask it to quit, and end what is left of it. Raises HardwareError: something is left."""
+        ...
+
+    async def show_ready(self, root: str, *, ready: bool) -> None:
+        """Mark in the folder of MPS whether every daemon there serves."""
+        ...
+
+    async def close(self) -> None:
+        """End what runs, at once."""
         ...
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from tonnage.adapters.clock import next_beat
@@ -14,16 +14,19 @@ from tonnage.agent.cdi import NodeCdi
 from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
+from tonnage.agent.mps import NodeMps
 from tonnage.agent.topologies import Topologies
 from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.inject import inject
+from tonnage.decide.node.mps import daemons_of, gated
 from tonnage.decide.node.prefer import prefer
 from tonnage.decide.node.serve import Action, Publish, Register, Serve, Served, Withdraw, reconcile
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
+from tonnage.model.mps import MpsState
 from tonnage.model.names import ResourceName
 from tonnage.model.sharing import (
     Advertisement,
@@ -50,6 +53,7 @@ class Offer:
     plan: NodePlan
     holds: tuple[Hold, ...]
     advertised: tuple[Advertisement, ...]
+    mps: Mapping[ResourceName, MpsState] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -101,6 +105,8 @@ class DevicePlugin:
         self.offer: Offer | None = None
         self.cdi: NodeCdi | None = None
         """Asked before CDI devices are named; None: their specs are somebody else's matter."""
+        self.mps: NodeMps | None = None
+        """Says how the daemons stand without which devices cannot be used through MPS; None: nobody does."""
 
     def refresh(self) -> None:
         """Devices, configuration or holders changed."""
@@ -219,11 +225,16 @@ class DevicePlugin:
             return
         self._stale = False
         old, holds = self.offer, self._holders.holds
+        mps = self.mps.states if self.mps is not None else {}
         same = old is not None and old.inventory is inventory and old.config is config
-        plan = old.plan if old is not None and same else share(inventory, config.config)
+        if old is not None and same and old.mps is mps:
+            plan = old.plan
+        else:
+            plan = share(inventory, config.config)
+            plan = gated(plan, daemons_of(plan, inventory, config.config), mps)
         if not same:
             self._topologies.follow(plan, inventory)
-        offer = Offer(inventory, config, plan, holds, advertise(plan, holds))
+        offer = Offer(inventory, config, plan, holds, advertise(plan, holds), mps)
         self._holders.contested = any(
             shown.slots is not resource.slots
             for resource, shown in zip(plan.resources, offer.advertised, strict=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tonnage.agent.config import NodeConfig, Reading
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.metrics import AgentMetrics
+    from tonnage.agent.mps import NodeMps
     from tonnage.agent.node_condition import NodeConditions
     from tonnage.agent.probes import Probes
     from tonnage.agent.world import World
@@ -122,24 +123,26 @@ async def _run(
     from tonnage.adapters.kubelet.holds import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
     from tonnage.adapters.machine import MachineFiles
+    from tonnage.adapters.mps_daemon import ControlDaemons
     from tonnage.agent.cdi import NodeCdi
     from tonnage.agent.config import NodeConfig
     from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.features import NodeFeatures
     from tonnage.agent.holders import Holders
+    from tonnage.agent.mps import NodeMps
     from tonnage.agent.probes import Probes
     from tonnage.agent.start import end_without_devices
     from tonnage.agent.status import StatusPublisher
 
     kubelet = options.root / "var/lib/kubelet"
-    socket_file = options.kubelet_socket and options.root / options.kubelet_socket.lstrip("/")
-    sockets = PluginFolder(kubelet / "device-plugins", Path(socket_file) if socket_file else None)
+    sockets = PluginFolder(kubelet / "device-plugins", _socket_of(options))
     kubelet_holds = KubeletFiles(kubelet)
 
     def refresh() -> None:  # what it tells is made of the loops that call this
         plugin.refresh()
         cdi.refresh()
+        mps.refresh()
         conditions.look()
         features.look()
 
@@ -147,34 +150,43 @@ async def _run(
         devices.refresh()
         refresh()
 
-    def policy() -> HealthPolicy | None:
-        return config.current.config.health if config.current else None
-
-    devices = NodeDevices(world, backend, on_change=refresh, policy=policy)
+    devices = NodeDevices(world, backend, on_change=refresh, policy=lambda: _policy_of(config))
     config = NodeConfig(world, options.reading, on_change=configured)
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
-    cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
-    plugin.cdi = cdi
-    conditions = _conditions(world, devices, config)
-    sink = _label_sink(options, world.api)
-    features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink)
+    cdi = plugin.cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
+    mps = plugin.mps = NodeMps(
+        world, backend, ControlDaemons(options.root), devices, config, holders, on_change=refresh
+    )
+    conditions = _conditions(world, devices, config, mps)
+    sink_for = _label_sink(options, world.api)
+    features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink_for)
+    loops = (world.events, devices, config, holders, plugin, cdi, mps, status, conditions, features)
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in (world.events, devices, config, holders, plugin, cdi, status, conditions, features):
+            for loop in loops:
                 group.create_task(loop.run())
             group.create_task(end_without_devices(world.clock, devices, config))
             if listening is not None:
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
     finally:
-        await sockets.close()
-        await kubelet_holds.close()
-        await backend.close()
+        for each in (sockets, kubelet_holds, backend):
+            await each.close()
 
 
-def _conditions(world: World, devices: NodeDevices, config: NodeConfig) -> NodeConditions:
+def _socket_of(options: AgentOptions) -> Path | None:
+    """Where kubelet takes registrations; None: at nobody's."""
+    return options.root / options.kubelet_socket.lstrip("/") if options.kubelet_socket else None
+
+
+def _policy_of(config: NodeConfig) -> HealthPolicy | None:
+    return config.current.config.health if config.current else None
+
+
+def _conditions(world: World, devices: NodeDevices, config: NodeConfig, mps: NodeMps) -> NodeConditions:
+    from tonnage.agent.mps import READY
     from tonnage.agent.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
 
     return NodeConditions(
@@ -182,6 +194,7 @@ def _conditions(world: World, devices: NodeDevices, config: NodeConfig) -> NodeC
         {
             HEALTHY: lambda: health_of(devices.inventory, devices.error),
             CONFIGURED: lambda: applied(config.current),
+            READY: mps.finding,
         },
     )
 

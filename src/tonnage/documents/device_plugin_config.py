@@ -51,13 +51,11 @@ def parse_device_plugin_config(
     source: str,
     overrides: Iterable[Override] = (),
     lenient: bool = False,
-    mps_daemon: bool = False,
 ) -> PluginConfig:
     """What the configuration decides; empty text is every default, as is a key without value.
 
     `overrides` win over the text. `lenient` reads as NVIDIA's plugin does: keys of another case are taken,
-    unknown ones are left out with a remark, and MPS wins over time-slicing. `mps_daemon`: the node runs MPS
-    control daemons; otherwise MPS is refused.
+    unknown ones are left out with a remark, and MPS wins over time-slicing.
 
     Raises:
         ConfigError: every problem, each with file, line and field, or with the flag that says it.
@@ -67,7 +65,7 @@ def parse_device_plugin_config(
     if lenient:
         located, remarks = _without_unknown(located)
     document = validate(located, DevicePluginConfig)
-    if problems := tuple(problems_of(document, located, lenient=lenient, mps_daemon=mps_daemon)):
+    if problems := tuple(problems_of(document, located, lenient=lenient)):
         raise ConfigError(*problems)
     if document.sharing.mps is not None and document.sharing.time_slicing is not None:
         remarks += (f"{located.where(('sharing', 'timeSlicing'))}: left out, mps is given too",)

@@ -12,6 +12,7 @@ from tonnage.documents.device_plugin_schema import (
 )
 from tonnage.documents.source import Located, Path
 from tonnage.model.errors import Problem
+from tonnage.model.mps import MOST_MPS_CLIENTS
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, ResourceName, parse_resource_name
 from tonnage.model.plugin_settings import DRIVER_ROOT_IN_CONTAINER, MigStrategy, SharingKind
 
@@ -37,9 +38,7 @@ def offered_name(entry: ReplicatedResource, block: ReplicatedResources) -> Resou
     )
 
 
-def problems_of(
-    document: DevicePluginConfig, located: Located, *, lenient: bool, mps_daemon: bool
-) -> Iterator[Problem]:
+def problems_of(document: DevicePluginConfig, located: Located, *, lenient: bool) -> Iterator[Problem]:
     """Every contradiction, and every setting that is understood and cannot be followed."""
     yield from _unsupported(document.flags, located)
     sharing, flags = document.sharing, document.flags
@@ -50,7 +49,7 @@ def problems_of(
     if block is None:
         return
     if kind is SharingKind.MPS:
-        yield from _mps_problems(flags, located, daemon=mps_daemon)
+        yield from _mps_problems(flags, block, located)
     if not block.resources:
         remedy = "name a resource, or leave sharing out for exclusive use"
         yield Problem("no resources specified", located.where((*at, "resources")), remedy=remedy)
@@ -69,8 +68,9 @@ def _unsupported(flags: Flags, located: Located) -> Iterator[Problem]:
         yield Problem("another driver root in a running agent", located.where(root), why, remedy)
 
 
-def _mps_problems(flags: Flags, located: Located, *, daemon: bool) -> Iterator[Problem]:
-    at = ("sharing", "mps")
+def _mps_problems(flags: Flags, block: ReplicatedResources, located: Located) -> Iterator[Problem]:
+    """What MPS cannot do on any node; what depends on the devices is found where they are shared."""
+    at: Path = ("sharing", "mps")
     if flags.mig_strategy == MigStrategy.MIXED:
         yield Problem(
             "using --mig-strategy=mixed is not supported with MPS",
@@ -83,9 +83,23 @@ def _mps_problems(flags: Flags, located: Located, *, daemon: bool) -> Iterator[P
             located.where(at),
             remedy="set flags.mpsRoot, such as /run/nvidia/mps",
         )
-    if not daemon:
-        why = "no MPS control daemon is run by it"
-        yield Problem(f"MPS is {_LATER}", located.where(at), why, "use timeSlicing, or leave sharing out")
+    for index, entry in enumerate(block.resources):
+        where: Path = (*at, "resources", index)
+        if entry.replicas > MOST_MPS_CLIENTS:
+            what = "invalid MPS configuration: invalid device maximum allowed replicas exceeded"
+            yield Problem(
+                f"{what}: {entry.replicas} > {MOST_MPS_CLIENTS}",
+                located.where((*where, "replicas")),
+                "an MPS server has that many clients at most, 16 on devices of compute capability below 7.5",
+                f"ask for at most {MOST_MPS_CLIENTS}, or use timeSlicing",
+            )
+        for device in entry.devices if isinstance(entry.devices, list) else []:
+            if ":" in str(device) or str(device).startswith("MIG-"):
+                yield Problem(
+                    f"sharing using MPS is not supported for MIG devices: {str(device)[:100]}",
+                    located.where((*where, "devices")),
+                    remedy="select whole devices, or use timeSlicing",
+                )
 
 
 class _EntryRules:

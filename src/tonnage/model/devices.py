@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.links import Link
@@ -97,6 +97,24 @@ class Inventory:
     nodes: DeviceNodes = field(default_factory=DeviceNodes)
     vitals: tuple[Vitals, ...] = ()
     incarnation: str = ""
+
+
+class ComputeMode(IntEnum):
+    """Who may compute on a device. The values are NVML's.
+
+    DEFAULT: any number of processes. EXCLUSIVE_PROCESS: one, such as an MPS server for its clients.
+    """
+
+    DEFAULT = 0
+    EXCLUSIVE_PROCESS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SetComputeMode:
+    """A step on a physical device. The mode lasts until the driver is loaded anew."""
+
+    uuid: str
+    mode: ComputeMode
 
 
 class RawEventKind(StrEnum):

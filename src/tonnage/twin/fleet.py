@@ -20,6 +20,7 @@ from tonnage.twin.kubelet.programs.table import Programs
 from tonnage.twin.kubelet.runtime import Program
 from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.twin.kubelet.spec import KUBELET_VERSION
+from tonnage.twin.mps_control import MpsProgram
 from tonnage.twin.pki import Authority
 from tonnage.twin.world import HardwareFile, Machine, machines_of
 
@@ -55,6 +56,7 @@ class TwinNode:
     kubelet: Kubelet
     runtime: PretendedRuntime
     hardware: HardwareFile
+    mps: MpsProgram
     disk: FaultyDisk
     root: Path
 
@@ -94,7 +96,7 @@ class Fleet:
         disk = FaultyDisk(LocalDisk(), self._clock)
         runtime = PretendedRuntime(machine.spec.name, root, self._clock, programs)
         kubelet = Kubelet(machine.spec, api, self._clock, root, runtime, disk=disk)
-        return TwinNode(machine, kubelet, runtime, HardwareFile(root), disk, root)
+        return TwinNode(machine, kubelet, runtime, HardwareFile(root), MpsProgram(root), disk, root)
 
     async def start(self, authority: Authority, loops: Loops) -> None:
         """Let every kubelet listen and run; nodes are Ready within seconds."""
@@ -103,6 +105,8 @@ class Fleet:
         for node in self.nodes.values():
             node.root.mkdir(parents=True)
             node.hardware.write(node.machine.hardware)
+            if node.machine.hardware.devices:
+                node.mps.install()
             await self._servers.listen(node.kubelet)
             loops.run(f"kubelet {node.machine.spec.name}", node.kubelet.run())
 

@@ -1,4 +1,4 @@
-"""What processes changed through the pretended library (MIG modes, instances), kept beside its state."""
+"""What processes changed through the pretended library (modes, instances), kept beside its state."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ def reset_gpu(state_file: Path, slot: int) -> None:
     waiting = [line[3] for line in _lines(state_file) if line[:3] == ["gpu", str(slot), "mig-pending"]]
     with _file(state_file).open("a", encoding="ascii") as changes:
         changes.writelines(f"gpu {slot} mig-mode {mode}\n" for mode in waiting[-1:])
+
+
+def compute_modes(state_file: Path, slots: int) -> list[int]:
+    """NVML's number of each GPU's compute mode."""
+    said = {line[1]: int(line[3]) for line in _lines(state_file) if line[2:3] == ["compute-mode"]}
+    return [said.get(str(slot), 0) for slot in range(slots)]
 
 
 def mig_devices(state: DriverState, state_file: Path, slot: int) -> list[FakeMig]:

@@ -15,7 +15,16 @@ from tonnage.adapters.vendors.driver_thread import NODE, DriverThread, OverdueEr
 from tonnage.adapters.vendors.nvml_links import read_links
 from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind, Sample, Vitals
+from tonnage.adapters.vendors.nvml_steps import set_compute_mode
+from tonnage.model.devices import (
+    Device,
+    Inventory,
+    RawEvent,
+    RawEventKind,
+    Sample,
+    SetComputeMode,
+    Vitals,
+)
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.links import Link
 
@@ -119,6 +128,14 @@ class NvmlBackend:
             except OverdueError as error:
                 if not self._note(error):
                     raise
+
+    async def apply(self, step: SetComputeMode) -> None:
+        try:
+            await self._calls.call(
+                f"set a mode of {step.uuid}", lambda: set_compute_mode(self._session, step)
+            )
+        except self._session.errors() as error:
+            raise self._refused(error) from None
 
     async def events(self) -> AsyncIterator[RawEvent]:
         listening = asyncio.create_task(self._listen())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import AsyncIterator
@@ -12,7 +13,17 @@ from tonnage.adapters.ports import Clock
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.source import MAX_BYTES, parse_document
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices import Device, Inventory, MigDevice, RawEvent, RawEventKind, Sample, Vitals
+from tonnage.model.devices import (
+    ComputeMode,
+    Device,
+    Inventory,
+    MigDevice,
+    RawEvent,
+    RawEventKind,
+    Sample,
+    SetComputeMode,
+    Vitals,
+)
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.health import RecoveryAction
 from tonnage.model.links import NVSWITCH, Link
@@ -29,6 +40,7 @@ class ScenarioBackend:
 
     def __init__(self, file: Path, clock: Clock) -> None:
         self._file = file
+        self._modes = file.with_name(f"{file.name}.modes")
         self._clock = clock
         self._seen = b""
         self._told: dict[str, tuple[int, ...]] | None = None
@@ -76,6 +88,28 @@ class ScenarioBackend:
             for entry, _ in self._read().indexed()
             if entry.health not in ("lost", "hung")
         )
+
+    async def apply(self, step: SetComputeMode) -> None:
+        hardware = self._read()
+        entry = next((each for each in hardware.devices if each.uuid == step.uuid), None)
+        if entry is None or entry.health in ("lost", "hung"):
+            why = "no such device" if entry is None else _REASONS[entry.health]
+            raise HardwareError(
+                Problem(f"the compute mode of {step.uuid} cannot be set", str(self._file), why)
+            )
+        modes = self.modes()
+        if modes.get(step.uuid, ComputeMode.DEFAULT) != step.mode:
+            known = {uuid: int(mode) for uuid, mode in {**modes, step.uuid: step.mode}.items()}
+            self._modes.write_text(json.dumps({"boot": hardware.boot, "modes": known}), encoding="utf-8")
+
+    def modes(self) -> dict[str, ComputeMode]:
+        """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
+        try:
+            kept = json.loads(self._modes.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        same = kept.get("boot") == self._read().boot
+        return {uuid: ComputeMode(mode) for uuid, mode in kept["modes"].items()} if same else {}
 
     def stuck_s(self) -> float:
         return 0.0

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Final
 
 from tonnage.decide.node.access import only_cdi
+from tonnage.decide.node.mps import mps_edits
 from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.plugin_settings import CdiSettings
 from tonnage.model.sharing import (
@@ -30,8 +31,9 @@ _DIGITS: Final = 16
 def inject(allocation: Allocation, config: PluginConfig, access: Access) -> Injection:
     """Answers of every strategy that is configured, combined; volume-mounts wins over envvar's value.
 
-    With strategies of CDI alone there is nothing else: what else a container needs is in the specs. Replicas
-    of one device are that device once. The annotation's key follows from the ids: no two of a pod are alike.
+    With strategies of CDI alone there is nothing else: what else a container needs is in the specs, but for
+    what a client of MPS does, which is of no device. Replicas of one device are that device once. The
+    annotation's key follows from the ids: no two of a pod are alike.
 
     Source: NVIDIA/k8s-device-plugin v0.20.
     """
@@ -42,10 +44,11 @@ def inject(allocation: Allocation, config: PluginConfig, access: Access) -> Inje
     annotated = DeviceListStrategy.CDI_ANNOTATIONS in config.device_list
     named = DeviceListStrategy.CDI_CRI in config.device_list
     plain = not only_cdi(config)
+    variables, mounts = mps_edits(allocation.resource, config)
     return Injection(
-        env=dict(_variables(names, config, access)) if plain else {},
+        env={**(dict(_variables(names, config, access)) if plain else {}), **variables},
         cdi_devices=qualified if named else (),
-        mounts=tuple(_mounts(names, config, access)),
+        mounts=(*_mounts(names, config, access), *mounts),
         nodes=tuple(_nodes(allocation, access)) if plain and config.pass_device_specs else (),
         annotations={_key(allocation, config.cdi): ",".join(qualified)} if annotated else {},
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tonnage.decide.node.access import access_to, missing_channels, obstacle
+from tonnage.decide.node.mps import unshareable, uses_mps
 from tonnage.decide.node.units import Unit, parts_of, units_of
 from tonnage.model.devices import Inventory
 from tonnage.model.names import DeviceId, ResourceName
@@ -37,6 +38,10 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
         problems += [f"no device {name} for {shared.offered_as}" for name in missing]
         for unit in found:
             del free[unit.uuid]
+        if uses_mps(config):
+            refused = {unit.uuid: why for unit in found if (why := unshareable(unit, shared.replicas))}
+            problems += refused.values()
+            found = tuple(unit for unit in found if unit.uuid not in refused)
         if found:
             chosen.append((shared, found))
     exclusive: dict[ResourceName, list[Unit]] = {}

@@ -1,0 +1,301 @@
+"""The control daemons of MPS: started, watched, replaced and ended as devices and configuration want them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from tonnage.adapters.ports import DeviceBackend, MpsDaemons
+from tonnage.agent.config import ConfigInForce, NodeConfig
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.holders import Holders
+from tonnage.agent.node_condition import Finding
+from tonnage.agent.world import World
+from tonnage.decide.node.mps import daemons_of
+from tonnage.decide.node.mps_memory import recalled, remembered
+from tonnage.decide.node.mps_steps import (
+    Ask,
+    Standing,
+    Start,
+    Step,
+    Stop,
+    answered,
+    died,
+    next_steps,
+    pause_s,
+    silent,
+    started,
+)
+from tonnage.decide.node.share import share
+from tonnage.model.devices import ComputeMode, Inventory, SetComputeMode
+from tonnage.model.errors import HardwareError
+from tonnage.model.mps import MpsDaemon, MpsState
+from tonnage.model.names import ResourceName
+
+_LOG: Final = logging.getLogger(__name__)
+CHECKPOINT: Final = "mps"
+READY: Final = "MPSReady"
+_TICK_S: Final = 0.2
+_ENDING_S: Final = 4.0
+"""For all daemons together, when the agent ends: its own end has a deadline, too."""
+
+
+class NodeMps:
+    """Keeps daemons like the configuration. `on_change` is called after `states` changed.
+
+    Which daemons may have left something on the node is on disk before anything is done for them, so that
+    the agent that comes after one that was killed gives devices back that nobody wants to share any more.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        backend: DeviceBackend,
+        daemons: MpsDaemons,
+        devices: NodeDevices,
+        config: NodeConfig,
+        holders: Holders,
+        *,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._node = world.node
+        self._clock = world.clock
+        self._checkpoints = world.checkpoints
+        self._events = world.events
+        self._backend = backend
+        self._daemons = daemons
+        self._devices = devices
+        self._config = config
+        self._holders = holders
+        self._on_change = on_change
+        self._wake = asyncio.Event()
+        self._known = False
+        """Whether it is known what an earlier agent left."""
+        self._used = False
+        self._basis: tuple[Inventory, ConfigInForce] | None = None
+        self._wants: tuple[MpsDaemon, ...] = ()
+        self._saved = b""
+        self._saving = asyncio.Lock()
+        self._marking = asyncio.Lock()
+        self._standing: dict[ResourceName, Standing] = {}
+        self._tasks: dict[ResourceName, asyncio.Task[None]] = {}
+        self._marked: dict[str, bool] = {}
+        self.states: Mapping[ResourceName, MpsState] = MappingProxyType({})
+        """How every daemon stands, by resource; another object after each change."""
+
+    def refresh(self) -> None:
+        """Devices, configuration or holders may be others now."""
+        self._wake.set()
+
+    def finding(self) -> Finding:
+        """The condition `MPSReady`; nothing is said on a node that never shared devices through MPS."""
+        if not self._used:
+            return Finding("Unknown", "MPSNeverUsed", "")
+        failing = [f"{name}: {state.why}" for name, state in self.states.items() if state.why]
+        if failing:
+            return Finding("False", "MPSDaemonNotReady", "; ".join(failing))
+        if not self.states:
+            return Finding("True", "MPSNotUsed", "no resource is shared through MPS")
+        return Finding("True", "MPSDaemonsReady", f"serving {', '.join(sorted(self.states))}")
+
+    async def run(self) -> None:
+        """Run until cancelled; then end every daemon and give the devices back."""
+        await self._restore()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._tick())
+                while True:
+                    self._turn(group)
+                    await self._wake.wait()
+                    self._wake.clear()
+        finally:
+            await self._end()
+
+    async def _tick(self) -> None:
+        """A daemon that dies tells nobody, and pauses end by themselves."""
+        while True:
+            await self._clock.sleep(_TICK_S)
+            now = self._clock.monotonic()
+            if any(now >= one.due_at or self._ended(one) for one in self._standing.values() if not one.busy):
+                self._wake.set()
+
+    def _ended(self, one: Standing) -> str:
+        return self._daemons.ended(one.daemon) if one.alive else ""
+
+    def _turn(self, group: asyncio.TaskGroup) -> None:
+        """Begin what is to be done now."""
+        for name, one in tuple(self._standing.items()):
+            if not one.busy and (why := self._ended(one)):
+                self._put(name, died(one, why, now=self._clock.monotonic()))
+        wanted = self._wanted()
+        if wanted is None:
+            return
+        held = {hold.resource for hold in self._holders.holds}
+        now = self._clock.monotonic()
+        for step in next_steps(wanted, self._standing, held, now=now):
+            name = step.daemon.resource
+            before = self._standing.get(name) or Standing(step.daemon)
+            daemon = step.daemon if isinstance(step, Start) else before.daemon
+            self._put(name, replace(before, daemon=daemon, busy=True))
+            self._used = True
+            self._tasks[name] = group.create_task(self._take(step))
+        for root in {daemon.root for daemon in wanted}:
+            ready = all(self._serves(daemon) for daemon in wanted if daemon.root == root)
+            if self._marked.get(root) != ready:
+                self._marked[root] = ready
+                group.create_task(self._mark(root))
+
+    def _wanted(self) -> tuple[MpsDaemon, ...] | None:
+        """None as long as it is not known what is wanted, or what was left."""
+        inventory, config = self._devices.inventory, self._config.current
+        if not self._known or inventory is None or config is None or not self._holders.known:
+            return None
+        if self._basis is None or self._basis[0] is not inventory or self._basis[1] is not config:
+            self._basis = inventory, config
+            self._wants = daemons_of(share(inventory, config.config), inventory, config.config)
+        return self._wants
+
+    async def _mark(self, root: str) -> None:
+        async with self._marking:
+            await self._daemons.show_ready(root, ready=self._marked[root])
+
+    def _serves(self, daemon: MpsDaemon) -> bool:
+        state = self.states.get(daemon.resource)
+        return state is not None and not state.why and state.daemon.like(daemon)
+
+    async def _take(self, step: Step) -> None:
+        """Take one step; what comes of it is in `standing`."""
+        name = step.daemon.resource
+        before = self._standing[name]
+        after: Standing | None = None
+        try:
+            match step:
+                case Start(daemon):
+                    await self._start(daemon)
+                    after = started(before, now=self._clock.monotonic())
+                case Ask(daemon):
+                    await self._ask(daemon)
+                    after = answered(before, now=self._clock.monotonic())
+                case Stop(daemon):
+                    await self._stop(daemon)
+        except HardwareError as error:
+            problem = error.problems[0]
+            why = ": ".join(part for part in (problem.what, *problem.why.splitlines()) if part)
+            after = self._failed(step, before, why)
+        if after is None:
+            self._standing.pop(name)
+            self._told(name, before.state, None)
+            await self._save()
+        else:
+            self._put(name, replace(after, busy=False))
+        self._wake.set()
+
+    def _failed(self, step: Step, before: Standing, why: str) -> Standing:
+        now = self._clock.monotonic()
+        if isinstance(step, Ask):
+            return silent(before, why, now=now)
+        if isinstance(step, Stop):
+            _LOG.warning(
+                "MPS daemon not ended: node=%s resource=%s why=%s", self._node, before.daemon.resource, why
+            )
+            failures = before.failures + 1
+            return replace(
+                before, alive=False, ready=False, why=why, failures=failures, due_at=now + pause_s(failures)
+            )
+        return died(before, why, now=now)
+
+    async def _start(self, daemon: MpsDaemon) -> None:
+        await self._save()  # first: whoever comes after a crash must know of it
+        await self._set(daemon, ComputeMode.EXCLUSIVE_PROCESS)
+        await self._daemons.start(daemon)
+
+    async def _ask(self, daemon: MpsDaemon) -> None:
+        """Whether it serves, and is alone on its devices: a driver that is loaded anew forgets the mode."""
+        await self._daemons.ask(daemon)
+        await self._set(daemon, ComputeMode.EXCLUSIVE_PROCESS)
+
+    async def _stop(self, daemon: MpsDaemon) -> None:
+        await self._daemons.stop(daemon)
+        await self._set(daemon, ComputeMode.DEFAULT)
+
+    async def _set(self, daemon: MpsDaemon, mode: ComputeMode) -> None:
+        """The mode of its devices. One that is faulty may refuse: what heals it sets its mode back, too."""
+        inventory = self._devices.inventory or Inventory()
+        healthy = {device.uuid: device.healthy for device in inventory.devices}
+        for device in daemon.devices:
+            if device.uuid in healthy:
+                with nullcontext() if healthy[device.uuid] else suppress(HardwareError):
+                    await self._backend.apply(SetComputeMode(device.uuid, mode))
+
+    def _put(self, name: ResourceName, after: Standing) -> None:
+        before = self._standing.get(name)
+        self._standing[name] = after
+        self._told(name, before.state if before else None, after.state)
+
+    def _told(self, name: ResourceName, before: MpsState | None, after: MpsState | None) -> None:
+        """Let others know how a daemon stands, if that changed."""
+        if before == after and name in self.states:
+            return
+        states = {other: state for other, state in self.states.items() if other != name}
+        self.states = MappingProxyType(states if after is None else {**states, name: after})
+        if after is not None and (before is None or before.why != after.why):
+            self._report(name, before, after)
+        self._on_change()
+
+    def _report(self, name: ResourceName, before: MpsState | None, after: MpsState) -> None:
+        if not after.why:
+            daemon = after.daemon
+            _LOG.info(
+                "MPS daemon serves: node=%s resource=%s devices=%d threads_percent=%d",
+                *(self._node, name, len(daemon.devices), daemon.threads_percent),
+            )
+            self._events.post("Normal", "MpsDaemonReady", f"{name} is served by its MPS control daemon")
+        elif before is not None:
+            _LOG.warning("MPS daemon does not serve: node=%s resource=%s why=%s", self._node, name, after.why)
+            self._events.post("Warning", "MpsDaemonNotReady", f"{name}: {after.why}")
+
+    async def _end(self) -> None:
+        """End daemons in order, side by side; what cannot be ended in time is killed, and left on disk."""
+
+        async def one(standing: Standing) -> ResourceName | None:
+            try:
+                await self._stop(standing.daemon)
+            except HardwareError as error:
+                _LOG.warning("MPS daemon not ended: node=%s error=%s", self._node, error)
+                return None
+            return standing.daemon.resource
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDING_S):
+                done = await asyncio.gather(*(one(each) for each in self._standing.values()))
+                for name in done:
+                    if name is not None:
+                        del self._standing[name]
+                await self._save()
+        await self._daemons.close()
+
+    async def _restore(self) -> None:
+        """What an earlier agent may have left is standing, dead."""
+        left: tuple[MpsDaemon, ...] = ()
+        try:
+            payload = await self._checkpoints.load(CHECKPOINT)
+            if payload is not None:
+                self._used, left = True, recalled(json.loads(payload))
+        except (HardwareError, ValueError, KeyError, TypeError) as error:
+            _LOG.warning("MPS daemons of before not known: node=%s error=%s", self._node, error)
+        self._standing = {daemon.resource: Standing(daemon) for daemon in left}
+        self._known = True
+
+    async def _save(self) -> None:
+        """Raises HardwareError: it is not on disk."""
+        async with self._saving:
+            payload = json.dumps(remembered(one.daemon for one in self._standing.values())).encode()
+            if payload != self._saved:
+                await self._checkpoints.save(CHECKPOINT, payload)
+                self._saved = payload

@@ -1,0 +1,45 @@
+"""MPS control daemons as a checkpoint has them: those that may have left something on the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from tonnage.model.json import JsonObject
+from tonnage.model.mps import MpsDaemon, MpsDevice
+from tonnage.model.names import parse_resource_name
+
+_MOST: Final = 256
+
+
+def remembered(daemons: Iterable[MpsDaemon]) -> JsonObject:
+    """As it is written."""
+    return {
+        "daemons": [
+            {
+                "resource": daemon.resource,
+                "root": daemon.root,
+                "threads": daemon.threads_percent,
+                "devices": [[device.uuid, device.limit_mib] for device in daemon.devices],
+            }
+            for daemon in daemons
+        ]
+    }
+
+
+def recalled(payload: Any) -> tuple[MpsDaemon, ...]:
+    """What was written. Raises ValueError, KeyError, TypeError: it makes no sense.
+
+    >>> daemon = MpsDaemon(parse_resource_name("nvidia.com/gpu"), "/mps", 12, (MpsDevice("GPU-0", 1920),))
+    >>> recalled(remembered([daemon])) == (daemon,)
+    True
+    """
+    return tuple(
+        MpsDaemon(
+            parse_resource_name(str(each["resource"])),
+            str(each["root"]),
+            int(each["threads"]),
+            tuple(MpsDevice(str(uuid), int(limit)) for uuid, limit in each["devices"][:_MOST]),
+        )
+        for each in payload["daemons"][:_MOST]
+    )
