@@ -130,6 +130,18 @@ async def test_a_signal_ends_it_in_order_whoever_is_connected(
     assert f"ending: signal={number.name}" in node.log[-1]
 
 
+async def test_the_signal_to_read_the_configuration_again_ends_nobody(node: PluginNode) -> None:
+    """A config manager sends it to NVIDIA's plugin; here a changed text counts without."""
+    await node.start_kubelet()
+    await node.start_agent()
+    async with node.channel() as channel:
+        await first_list(channel)
+        assert node.agent is not None
+        node.agent.send_signal(signal.SIGHUP)
+        await node.says("nothing to read again")
+        assert await allocate(channel, "GPU-0") == ""
+
+
 async def stuck(node: PluginNode) -> asyncio.subprocess.Process:
     """An agent with a thread that never comes back, which was told to end."""
     fifo = node.root / "config.yaml"

@@ -270,7 +270,11 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _end_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) -> None:
-    """The first signal ends the agent in order, a second one at once; what hangs is named and ended."""
+    """The first signal ends the agent in order, a second one at once; what hangs is named and ended.
+
+    SIGHUP, by which NVIDIA's plugin is told to read its configuration again, ends nobody.
+    """
+    log = logging.getLogger(__name__)
 
     def end(received: signal.Signals) -> None:
         if task.cancelling():  # two that came at once
@@ -281,11 +285,14 @@ def _end_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) ->
             signal.signal(number, _end_at_once)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         faulthandler.dump_traceback_later(_ENDING_S, exit=True)
-        logging.getLogger(__name__).info("ending: signal=%s", received.name)
+        log.info("ending: signal=%s", received.name)
         task.cancel()
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, end, number)
+    loop.add_signal_handler(
+        signal.SIGHUP, log.info, "nothing to read again: changes are followed by themselves"
+    )
 
 
 def _end_at_once(number: int, _frame: FrameType | None) -> None:
