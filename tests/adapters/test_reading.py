@@ -58,10 +58,9 @@ def test_match_label_keys_become_part_of_the_selector() -> None:
     assert spread.selector == LabelSelector((Requirement("app", "In", ("x",)),))
 
 
-def test_claims_and_bound_volumes_are_named_as_not_modelled() -> None:
+def test_bound_volumes_are_named_as_not_modelled() -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {}}, {"name": "tmp", "emptyDir": {}}]
-    pod = read(resourceClaims=[{"name": "gpu"}], volumes=volumes)
-    assert pod.unmodelled == ("resource claims (gpu)", "volume data (persistentVolumeClaim)")
+    assert read(volumes=volumes).unmodelled == ("volume data (persistentVolumeClaim)",)
 
 
 def test_a_pod_level_limit_is_a_request_only_where_no_container_asks() -> None:

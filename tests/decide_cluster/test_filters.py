@@ -230,7 +230,10 @@ def test_pins_to_different_nodes_at_once_are_a_conflict() -> None:
     pins = tuple(Requirement("metadata.name", "In", (name,)) for name in ("a", "b"))
     torn = pod("p", affinity=Affinity(node=(NodeSelectorTerm(fields=pins),)))
     assert schedule(torn, Snapshot((node("a"),))).message == (
-        "0/1 nodes are available: pod affinity terms conflict. no new claims to deallocate, "
+        "0/1 nodes are available: pod affinity terms conflict. not found"
+    )
+    assert schedule(torn, Snapshot((node("a"),)), version="1.33").message == (
+        "0/1 nodes are available: pod affinity terms conflict. "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
 

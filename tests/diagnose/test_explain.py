@@ -540,7 +540,7 @@ def test_gates_claims_and_other_schedulers_are_named_not_guessed() -> None:
     gated = explained("p", room, pod("p", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]))
     assert (gated.verdict, gated.reasons[0].code) == (Verdict.NOT_NOW, Code.GATED)
     claims = explained("p", room, pod("p", resourceClaims=[{"name": "gpu"}]))
-    assert (claims.verdict, claims.reasons[0].code) == (Verdict.UNKNOWN, Code.NOT_MODELLED)
+    assert (claims.verdict, claims.reasons[0].code) == (Verdict.NOT_NOW, Code.CLAIM_MISSING)
     assert claims.upstream_message == ""
     foreign = explained("p", room, pod("p", schedulerName="kai-scheduler"))
     assert (foreign.verdict, foreign.reasons[0].code) == (Verdict.UNKNOWN, Code.OTHER_SCHEDULER)

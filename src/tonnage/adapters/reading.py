@@ -10,6 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from tonnage.adapters.reading_claims import (
+    claim_from,
+    device_class_from,
+    pod_claims_of,
+    slice_from,
+    template_from,
+)
 from tonnage.adapters.reading_gpu import gpu_status_from
 from tonnage.adapters.reading_parts import (
     Notes,
@@ -35,6 +42,7 @@ from tonnage.model.cluster import (
     WorkloadSelector,
 )
 from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice
 from tonnage.model.selectors import Labels, LabelSelector, Requirement, Taint, Toleration
 from tonnage.wire import objects as w
 
@@ -84,6 +92,7 @@ def pod_from(pod: w.Pod) -> Pod:
         spread=spread_of(spec.topology_spread_constraints, meta.labels),
         host_ports=_host_ports(spec),
         gates=tuple(str(gate.get("name", "")) for gate in spec.scheduling_gates),
+        claims=pod_claims_of(spec.resource_claims, pod.status.resource_claim_statuses),
         unmodelled=(*_unmodelled(spec), *unread),
         status=_pod_status(pod),
         problems=tuple(notes.problems),
@@ -121,6 +130,10 @@ class _Parts:
     selectors: list[WorkloadSelector] = field(default_factory=list)
     quotas: list[Quota] = field(default_factory=list)
     gpu: dict[str, GpuStatus] = field(default_factory=dict)
+    slices: list[ResourceSlice] = field(default_factory=list)
+    device_classes: list[DeviceClass] = field(default_factory=list)
+    claims: list[ResourceClaim] = field(default_factory=list)
+    templates: list[ClaimTemplate] = field(default_factory=list)
 
     def take(self, obj: w.Object) -> None:
         """Sort one object in; kinds that bear on nothing here are passed over."""
@@ -145,6 +158,19 @@ class _Parts:
             case w.NodeGPUStatus():
                 self.gpu[meta.name] = gpu_status_from(obj)
             case _:
+                self._take_dynamic(obj)
+
+    def _take_dynamic(self, obj: w.Object) -> None:
+        match obj:
+            case w.ResourceSlice():
+                self.slices.append(slice_from(obj))
+            case w.DeviceClass():
+                self.device_classes.append(device_class_from(obj))
+            case w.ResourceClaim():
+                self.claims.append(claim_from(obj))
+            case w.ResourceClaimTemplate():
+                self.templates.append(template_from(obj))
+            case _:
                 pass
 
 
@@ -164,6 +190,10 @@ def snapshot_from(
         selectors=tuple(parts.selectors),
         quotas=tuple(parts.quotas),
         gpu=parts.gpu,
+        slices=tuple(parts.slices),
+        device_classes=tuple(parts.device_classes),
+        claims=tuple(parts.claims),
+        claim_templates=tuple(parts.templates),
         server_version=server_version,
         now=now,
     )
@@ -275,17 +305,12 @@ def _host_ports(spec: w.PodSpec) -> tuple[HostPort, ...]:
 
 
 def _unmodelled(spec: w.PodSpec) -> tuple[str, ...]:
-    found: list[str] = []
-    if spec.resource_claims:
-        names = ", ".join(str(claim.get("name", "")) for claim in spec.resource_claims)
-        found.append(f"resource claims ({names})")
-    found += [
+    return tuple(
         f"volume {volume.get('name', '')} ({source})"
         for volume in spec.volumes
         for source in _BOUND_VOLUMES
         if source in volume
-    ]
-    return tuple(found)
+    )
 
 
 def _pod_status(pod: w.Pod) -> PodStatus:

@@ -30,9 +30,22 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.SERVICE,
     kinds.RESOURCE_QUOTA,
     kinds.NODE_GPU_STATUS,
+    kinds.RESOURCE_SLICE,
+    kinds.DEVICE_CLASS,
+    kinds.RESOURCE_CLAIM,
+    kinds.RESOURCE_CLAIM_TEMPLATE,
 )
 """Kinds that bear on an answer: what is read of a live cluster, and out of a file."""
-_READ: Final = {(kind.api_version, kind.kind): kind for kind in READ_KINDS}
+_OLDER_VERSIONS: Final = ("v1beta2", "v1beta1")
+_READ: Final[dict[tuple[str, str], Kind[Any]]] = {
+    **{(kind.api_version, kind.kind): kind for kind in READ_KINDS},
+    **{
+        (f"{kind.group}/{version}", kind.kind): kind
+        for kind in READ_KINDS
+        if kind.group == kinds.RESOURCE_CLAIM.group
+        for version in _OLDER_VERSIONS
+    },
+}
 _TEMPLATES: Final = {
     "Deployment": "Deployment.apps",
     "ReplicaSet": "ReplicaSet.apps",

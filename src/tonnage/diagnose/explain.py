@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tonnage.decide.cluster.filters import claims as claims_filter
 from tonnage.decide.cluster.scheduling import TOTAL, Decision, schedule_on
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.diagnose.admission import (
@@ -86,7 +87,8 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
 
 def _explain_waiting(pod: Pod, subject: Subject, view: View, *, new: bool = False) -> Explanation:
     decision = schedule_on(pod, view, thorough=True)
-    nodes = node_verdicts(pod, decision, view) if not decision.gates and not decision.conflict else ()
+    tried = not (decision.gates or decision.held or decision.conflict)
+    nodes = node_verdicts(pod, decision, view) if tried else ()
     case = Case(pod, view, decision, nodes)
     reasons = (*_pod_reasons(case), *(reason for rule in RULES for reason in rule.findings(case)))
     verdict = _verdict(case, reasons)
@@ -137,11 +139,11 @@ def _pod_reasons(case: Case) -> Iterable[Reason]:
             Code.GATED, Layer.SCHEDULER, subject, told, {"gates": [*decision.gates]}, remedy,
             "spec.schedulingGates", lasting=False,
         )  # fmt: skip
-    elif not case.view.nodes:
+    elif not case.view.nodes and not decision.held:
         yield Reason(
             Code.NO_NODES, Layer.SCHEDULER, "Cluster", "there are no nodes", {}, "add a node", "Nodes"
         )
-    if decision.conflict:
+    if decision.conflict and decision.halted_by != claims_filter.NAME:
         told = "the affinity terms pin the pod to different nodes at once"
         yield Reason(
             Code.PINNED_NOWHERE, Layer.SCHEDULER, subject, told, {}, "correct matchFields", "NodeAffinity"
@@ -185,8 +187,10 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
     if decision.chosen is not None:
         chosen = next(node for node in case.nodes if node.node == decision.chosen)
         return chosen.verdict
-    if decision.gates or decision.nominated is not None:
+    if decision.gates or decision.held or decision.nominated is not None:
         return Verdict.NOT_NOW
+    if decision.failed:
+        return Verdict.NEVER
     found = {node.verdict for node in case.nodes}
     return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in found), Verdict.NEVER)
 

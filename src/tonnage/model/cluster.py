@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from tonnage.model.errors import Problem
 from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, PodClaim, ResourceClaim, ResourceSlice
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
 
 Requests: TypeAlias = Mapping[str, int]
@@ -152,6 +153,7 @@ class Pod:
     spread: tuple[SpreadConstraint, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     gates: tuple[str, ...] = ()
+    claims: tuple[PodClaim, ...] = ()
     unmodelled: tuple[str, ...] = ()
     status: PodStatus = PodStatus()
     problems: tuple[Problem, ...] = ()
@@ -260,6 +262,10 @@ class Snapshot:
     selectors: tuple[WorkloadSelector, ...] = ()
     quotas: tuple[Quota, ...] = ()
     gpu: Mapping[str, GpuStatus] = field(default_factory=dict)
+    slices: tuple[ResourceSlice, ...] = ()
+    device_classes: tuple[DeviceClass, ...] = ()
+    claims: tuple[ResourceClaim, ...] = ()
+    claim_templates: tuple[ClaimTemplate, ...] = ()
     server_version: str = ""
     now: datetime | None = None
     missing: frozenset[str] = frozenset()

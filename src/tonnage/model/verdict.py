@@ -38,9 +38,14 @@ class Layer(StrEnum):
 class Code(StrEnum):
     """Stable names of reasons. Each is documented in `docs/reference/reason-codes.md`."""
 
+    CLAIM_ELSEWHERE = "claim-elsewhere"
+    CLAIM_ERROR = "claim-error"
+    CLAIM_MISSING = "claim-missing"
+    CLAIM_UNALLOCATABLE = "claim-not-allocatable"
     CONTAINER_FAILED = "container-failed"
     CONTAINER_WAITING = "container-waiting"
     CORDONED = "node-unschedulable"
+    DEVICE_CLASS_MISSING = "device-class-missing"
     GATED = "scheduling-gated"
     GPU_CONFIG_REFUSED = "gpu-config-refused"
     HOST_PORT_TAKEN = "host-port-taken"

@@ -118,7 +118,7 @@ class Scheduler:
             self._queue.remove(key)
             return
         surroundings = snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services])
-        decision = schedule_on(pod, self._cache.view(surroundings))
+        decision = schedule_on(_judged(pod), self._cache.view(surroundings))
         if decision.chosen is not None:
             self._queue.remove(key)
             self._cache.assume(pod, decision.chosen)
@@ -229,6 +229,14 @@ class Scheduler:
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
+
+
+def _judged(pod: Pod) -> Pod:
+    """The pod as the engine shall judge it: nothing here prepares devices for resource claims."""
+    if not pod.claims:
+        return pod
+    names = ", ".join(entry.name for entry in pod.claims)
+    return replace(pod, claims=(), unmodelled=(*pod.unmodelled, f"resource claims ({names})"))
 
 
 def _waits(pod: Pod) -> bool:

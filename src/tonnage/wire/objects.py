@@ -181,6 +181,7 @@ class PodStatus(Wire):
     conditions: list[Condition] = []
     container_statuses: list[dict[str, Any]] = []
     init_container_statuses: list[dict[str, Any]] = []
+    resource_claim_statuses: list[dict[str, Any]] = []
     start_time: str | None = None
     nominated_node_name: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
@@ -371,4 +372,21 @@ class Service(Object):
 class NodeFeature(Object):
     """nfd.k8s-sigs.io/v1alpha1: what somebody else tells node feature discovery about a node."""
 
+    spec: dict[str, Any] = {}
+
+
+class ResourceSlice(Object):
+    spec: dict[str, Any] = {}
+
+
+class DeviceClass(Object):
+    spec: dict[str, Any] = {}
+
+
+class ResourceClaim(Object):
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+class ResourceClaimTemplate(Object):
     spec: dict[str, Any] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.decide.cluster.filters import node_affinity
+from tonnage.decide.cluster.claims.waiting import claims_of, stops
+from tonnage.decide.cluster.filters import claims, node_affinity
 from tonnage.decide.cluster.filters.order import FILTERS
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
@@ -15,19 +16,25 @@ from tonnage.model.cluster import Pod
 class Filtered:
     """Feasible node names in order, and the refusals of every other node, the one that counts first.
 
-    `conflict`: the pod's own terms contradict each other, so no node was looked at.
+    `conflict`: what pod or claims ask contradicts itself or does not exist, so no node was looked at, by the
+    plugin `halted_by`. `error`: a plugin failed, and with it the attempt. `unknown`: what hides the answer.
     """
 
     feasible: tuple[str, ...]
     refusals: dict[str, tuple[Refusal, ...]]
     conflict: str = ""
+    halted_by: str = ""
+    error: str = ""
+    unknown: tuple[str, ...] = ()
 
 
 def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
     """Judge every node. `thorough` collects the refusals of all filters, not only the first."""
     names = node_affinity.pinned_names(pod)
     if names is not None and not names:
-        return Filtered((), {}, node_affinity.CONFLICT)
+        return Filtered((), {}, node_affinity.CONFLICT, node_affinity.NAME)
+    if halt := _halted(pod, view):
+        return halt
     checks = prepared(pod, view)
     feasible: list[str] = []
     refusals: dict[str, tuple[Refusal, ...]] = {}
@@ -41,7 +48,22 @@ def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
             refusals[name] = found
         else:
             feasible.append(name)
-    return Filtered(tuple(feasible), refusals)
+    first = [found[0] for found in refusals.values()]
+    error = next((refusal.texts[0] for refusal in first if refusal.fatal), "")
+    unknown = tuple(dict.fromkeys(refusal.unknown for refusal in first if refusal.unknown))
+    return Filtered(tuple(feasible), refusals, error=error, unknown=unknown)
+
+
+def _halted(pod: Pod, view: View) -> Filtered | None:
+    """The end of the cycle when the pod's claims ask what does not exist."""
+    if not pod.claims or not view.profile.allocates:
+        return None
+    text, is_error = stops(claims_of(pod, view.supply.claims), view.supply)
+    if not text:
+        return None
+    if is_error:
+        return Filtered((), {}, error=f'running PreFilter plugin "{claims.NAME}": {text}')
+    return Filtered((), {}, text, claims.NAME)
 
 
 def prepared(pod: Pod, view: View) -> tuple[Check, ...]:

@@ -13,6 +13,7 @@ from typing import Final
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filtering import Filtered, first_refusal
 from tonnage.decide.cluster.matching import selector_matches
+from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import DisruptionBudget, Pod
 
@@ -24,13 +25,16 @@ _PRIORITY_OFFSET: Final = 2**31
 class Preemption:
     """A node to clear and its victims, most important first; or why not, as the scheduler says it.
 
-    `tried` is False when the pod may not preempt at all: what was nominated before stays so.
+    `tried` is False when the pod may not preempt at all: what was nominated before stays so. `failed`: a
+    plugin fails on the cleared node, and `message` is its error. `unknown`: a filter cannot know its answer.
     """
 
     node: str | None = None
     victims: tuple[Pod, ...] = ()
     message: str = ""
     tried: bool = True
+    failed: bool = False
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
         return Preemption(message=refusal, tried=False)
     candidates: list[_Candidate] = []
     texts: list[str] = []
+    errors: list[str] = []
+    unknown: list[str] = []
     for name, node in view.nodes.items():
         refusals = filtered.refusals.get(name, ())
         if filtered.conflict or not refusals or refusals[0].unresolvable:
@@ -55,8 +61,17 @@ def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
         outcome = _try(pod, node, view)
         if isinstance(outcome, _Candidate):
             candidates.append(outcome)
+        elif outcome.fatal:
+            errors += outcome.texts
         else:
-            texts += outcome
+            texts += outcome.texts
+            unknown += [outcome.unknown] if outcome.unknown else []
+    if unknown:
+        return Preemption(unknown=tuple(dict.fromkeys(unknown)))
+    if errors and not candidates:
+        different = list(dict.fromkeys(errors))
+        message = different[0] if len(different) == 1 else f"[{', '.join(different)}]"
+        return Preemption(message=message, tried=False, failed=True)
     if not candidates:
         return Preemption(message=messages.fit_error(len(view.nodes), texts))
     best = min(candidates, key=_cost)
@@ -79,15 +94,15 @@ def _not_eligible(pod: Pod, view: View, filtered: Filtered) -> str:
     return messages.WAITS_FOR_VICTIMS if any(leaving) else ""
 
 
-def _try(pod: Pod, node: NodeView, view: View) -> _Candidate | tuple[str, ...]:
+def _try(pod: Pod, node: NodeView, view: View) -> _Candidate | Refusal:
     """Clear the node of all lesser pods, then put back as many as still leave room, the important first."""
     lesser = sorted((p for p in node.pods if p.priority < pod.priority), key=_importance)
     if not lesser:
-        return (messages.NO_VICTIMS,)
+        return Refusal("", (messages.NO_VICTIMS,), unresolvable=True, reasons=())
     current = node.without(lesser)
     refusal = first_refusal(pod, current, view.with_node(current))
     if refusal is not None:
-        return refusal.texts
+        return refusal
     violating, others = _by_budget(lesser, view.snapshot.budgets)
     victims: list[Pod] = []
     violations = 0

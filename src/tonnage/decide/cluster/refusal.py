@@ -15,13 +15,16 @@ from tonnage.model.verdict import Reason
 class Refusal:
     """Why one plugin refuses one node. `texts` are upstream's words, each counted once in its message.
 
-    `unresolvable`: preemption cannot help (UnschedulableAndUnresolvable).
+    `unresolvable`: preemption cannot help (UnschedulableAndUnresolvable). `fatal`: the plugin fails, and with
+    it the attempt on all nodes; `texts` is the error then. `unknown`: what hides the answer.
     """
 
     plugin: str
     texts: tuple[str, ...]
     unresolvable: bool
     reasons: tuple[Reason, ...]
+    fatal: bool = False
+    unknown: str = ""
 
 
 Check: TypeAlias = Callable[[NodeView], Refusal | None]

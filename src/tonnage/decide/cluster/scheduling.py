@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tonnage.decide.cluster import messages
+from tonnage.decide.cluster.claims.waiting import claims_of, unreadable
 from tonnage.decide.cluster.filtering import Filtered, filter_nodes, first_refusal
+from tonnage.decide.cluster.filters import claims as claims_filter
 from tonnage.decide.cluster.preemption import Preemption, preempt
 from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.scores.order import SCORES
@@ -23,7 +25,8 @@ class Decision:
     `chosen` is the best node, ties broken by name. `scores` has a row per feasible node when there are two or
     more: each plugin's weighted score and their `total`. `message` is upstream's refusal, empty when the pod
     is placed, or when `unmodelled` names something that no filter here decides. `refusals` lists, per refused
-    node, the refusal that counts first; the others only in a thorough decision.
+    node, the refusal that counts first; the others only in a thorough decision. `held`: the pod is not tried,
+    because of a claim that is not there yet. `failed`: `message` is the error of a plugin.
     """
 
     chosen: str | None = None
@@ -31,10 +34,13 @@ class Decision:
     scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     message: str = ""
     gates: tuple[str, ...] = ()
+    held: str = ""
+    failed: bool = False
     nominated: str | None = None
     victims: tuple[Pod, ...] = ()
     refusals: Mapping[str, tuple[Refusal, ...]] = field(default_factory=dict)
     conflict: str = ""
+    halted_by: str = ""
     unmodelled: tuple[str, ...] = ()
     keeps_nomination: bool = False
 
@@ -51,14 +57,19 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False) -> Decision:
     """The same on a view that stands, so that many questions share it."""
     if pod.gates:
         return Decision(gates=pod.gates, message=messages.GATED)
+    if pod.claims and view.profile.allocates and (missing := claims_of(pod, view.supply.claims).missing):
+        return Decision(held=missing)
     if not view.nodes:
         return Decision(message=messages.NO_NODES)
-    unmodelled = (*pod.unmodelled, *_unknowns(pod, view))
+    unmodelled = (*pod.unmodelled, *_unknowns(pod, view), *_unknown_claims(pod, view))
     if not thorough and not unmodelled and _nominated_still_fits(pod, view):
         return Decision(pod.status.nominated_node, (pod.status.nominated_node,))
     filtered = filter_nodes(pod, view, thorough=thorough)
-    if unmodelled:
-        return Decision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=unmodelled)
+    if unmodelled or filtered.unknown:
+        unknown = (*unmodelled, *filtered.unknown)
+        return Decision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=unknown)
+    if filtered.error:
+        return Decision(message=filtered.error, failed=True, refusals=filtered.refusals)
     if filtered.feasible:
         return _placed(pod, view, filtered)
     return _refused(pod, view, filtered)
@@ -73,6 +84,17 @@ def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
         if term.namespace_selector is not None and term.namespace_selector.requirements:
             return ("an affinity's namespaceSelector, in a cluster whose namespaces are not known",)
     return ()
+
+
+def _unknown_claims(pod: Pod, view: View) -> tuple[str, ...]:
+    """What keeps the pod's claims from being judged."""
+    if not pod.claims:
+        return ()
+    release = view.profile.release
+    if not view.profile.allocates:
+        names = ", ".join(entry.name for entry in pod.claims)
+        return (f"resource claims ({names}) on Kubernetes {release}, where their gate is off by default",)
+    return tuple(unreadable(claims_of(pod, view.supply.claims), view.supply))
 
 
 def _nominated_still_fits(pod: Pod, view: View) -> bool:
@@ -109,21 +131,38 @@ def rated(pod: Pod, view: View, feasible: tuple[str, ...]) -> dict[str, dict[str
 
 def _refused(pod: Pod, view: View, filtered: Filtered) -> Decision:
     preemption = preempt(pod, view, filtered)
+    if preemption.unknown:
+        return Decision(feasible=(), refusals=filtered.refusals, unmodelled=preemption.unknown)
     return Decision(
-        message=refusal_message(view, filtered, preemption),
+        message=refusal_message(pod, view, filtered, preemption),
         nominated=preemption.node,
         victims=preemption.victims,
         refusals=filtered.refusals,
         conflict=filtered.conflict,
+        halted_by=filtered.halted_by,
         keeps_nomination=not preemption.tried,
     )
 
 
-def refusal_message(view: View, filtered: Filtered, preemption: Preemption) -> str:
+def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemption) -> str:
     """Upstream's sentence for a pod that no node takes; a preemption that starts adds nothing to it."""
     suffix = ""
-    if preemption.node is None:
-        parts = [messages.NO_CLAIMS] if view.profile.speaks_of_claims else []
-        suffix = ", ".join([*parts, f"preemption: {preemption.message}"])
+    if view.profile.allocates and filtered.halted_by not in ("", claims_filter.NAME):
+        suffix = messages.STATE_MISSING
+    elif preemption.failed:
+        suffix = f"preemption: {preemption.message}"
+    elif preemption.node is None:
+        suffix = ", ".join([*_words_on_claims(pod, view, filtered), f"preemption: {preemption.message}"])
     texts = [text for refusals in filtered.refusals.values() for text in refusals[0].texts]
     return messages.fit_error(len(view.nodes), texts, instead=filtered.conflict, suffix=suffix)
+
+
+def _words_on_claims(pod: Pod, view: View, filtered: Filtered) -> tuple[str, ...]:
+    """What the DynamicResources plugin adds to a refusal."""
+    claims = claims_of(pod, view.supply.claims).claims if pod.claims and view.profile.allocates else ()
+    if claims and not filtered.halted_by:
+        first = (refusals[0] for refusals in filtered.refusals.values())
+        if any(claims_filter.may_be_freed(pod, refusal, claims) for refusal in first):
+            return (messages.CLAIM_FREED,)
+        return (messages.CLAIMS_REMAIN,) if view.profile.speaks_of_claims else ()
+    return (messages.NO_CLAIMS,) if view.profile.speaks_of_claims else ()

@@ -1,12 +1,12 @@
 """What differs between schedulers, release by release: texts above all.
 
-Source: kube-scheduler 1.35.4 (recorded); 1.34.1 and 1.36.3 read; the others by their release notes.
+Source: kube-scheduler 1.35.4 (recorded); 1.34.4, 1.36.3 and 1.37.1 read; the others by their release notes.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -21,18 +21,29 @@ class Profile:
     """`no new claims to deallocate` stands before the preemption part."""
     scores_claims: bool = True
     """The DynamicResources plugin scores, so it has a column in every score table."""
+    allocates: bool = True
+    """It allocates resource claims; before 1.34 that is behind a gate that is off by default."""
     verified: bool = False
+
+    @property
+    def minor(self) -> int:
+        """31 for 1.31."""
+        return int(self.release.split(".")[1])
+
+
+def _before_claims(release: str) -> Profile:
+    return Profile(release, hides_taints=False, speaks_of_claims=False, scores_claims=False, allocates=False)
 
 
 DEFAULT_RELEASE: Final = "1.35"
 _RELEASES: Final = {
-    "1.31": Profile("1.31", hides_taints=False, speaks_of_claims=False, scores_claims=False),
-    "1.32": Profile("1.32", hides_taints=False, speaks_of_claims=False, scores_claims=False),
-    "1.33": Profile("1.33", hides_taints=False, speaks_of_claims=False, scores_claims=False),
+    "1.31": _before_claims("1.31"),
+    "1.32": _before_claims("1.32"),
+    "1.33": _before_claims("1.33"),
     "1.34": Profile("1.34", scores_claims=False),
     "1.35": Profile("1.35", verified=True),
     "1.36": Profile("1.36"),
-    "1.37": Profile("1.37"),
+    "1.37": Profile("1.37", speaks_of_claims=False),
 }
 _TAINTS_NAMED_IN_134: Final = ("0", "1")
 """Patch levels of 1.34 from before the change that hides taints was taken back to it."""
@@ -66,4 +77,4 @@ def profile_for(version: str) -> Profile:
     minor = int(release.split(".")[1])
     oldest, *_, newest = _RELEASES
     nearest = _RELEASES[oldest if minor < int(oldest.split(".")[1]) else newest]
-    return Profile(release, nearest.hides_taints, nearest.speaks_of_claims, nearest.scores_claims)
+    return replace(nearest, release=release, verified=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from tonnage.decide.cluster.claims.allocating import Allocator
+from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of
 from tonnage.decide.cluster.requests import add, pod_requests, scored_requests
 from tonnage.decide.cluster.versions import Profile, profile_for
 from tonnage.model.cluster import Node, Pod, Requests, Snapshot
@@ -51,6 +53,13 @@ class View:
     nominated: Mapping[str, tuple[Pod, ...]]
     snapshot: Snapshot
     profile: Profile
+    allocator: Allocator = field(default_factory=lambda: Allocator(supply_of((), (), (), gates_of(35))))
+    """Devices for resource claims."""
+
+    @property
+    def supply(self) -> Supply:
+        """What resource slices offer, and what of it claims have."""
+        return self.allocator.supply
 
     def with_node(self, node: NodeView) -> View:
         """The same cluster with one node replaced."""
@@ -76,9 +85,12 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
         elif not pod.node_name and pod.status.nominated_node:
             nominated.setdefault(pod.status.nominated_node, []).append(pod)
     nodes = sorted(snapshot.nodes, key=lambda node: node.name)
+    profile = profile_for(version or snapshot.server_version)
+    supply = supply_of(snapshot.slices, snapshot.device_classes, snapshot.claims, gates_of(profile.minor))
     return View(
         {node.name: NodeView(node).plus(by_node[node.name]) for node in nodes},
         {name: tuple(pods) for name, pods in nominated.items()},
         snapshot,
-        profile_for(version or snapshot.server_version),
+        profile,
+        Allocator(supply),
     )

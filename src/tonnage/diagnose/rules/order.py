@@ -6,6 +6,7 @@ from typing import Final
 
 from tonnage.diagnose.case import ManifestRule, Rule
 from tonnage.diagnose.rules import (
+    claims,
     gpu_config,
     not_advertised,
     product_undecided,
@@ -16,6 +17,7 @@ from tonnage.diagnose.rules import (
 
 MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (quantities,)
 RULES: Final[tuple[Rule, ...]] = (
+    claims,
     renamed_resource,
     not_advertised,
     gpu_config,

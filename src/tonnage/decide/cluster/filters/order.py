@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.cluster.filters import (
+    claims,
     node_affinity,
     node_name,
     node_unschedulable,
@@ -25,4 +26,5 @@ FILTERS: Final[tuple[Filter, ...]] = (
     resources,
     topology_spread,
     pod_affinity,
+    claims,
 )

@@ -1,0 +1,243 @@
+"""A compiled expression as a tree, and the changes that give it the scheduler's meaning.
+
+The library compiles and evaluates; what it lacks is put into the tree: a domain that a device does not know
+is an empty map, functions of Kubernetes' own are called by their generic names, and `==` minds versions.
+
+Source: cel.expr.CheckedExpr (field numbers), k8s.io/dynamic-resource-allocation/cel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message, message_factory
+
+ATTRIBUTES: Final = "device.attributes"
+CAPACITY: Final = "device.capacity"
+PADDED: Final = "device.padded_"
+"""Prefix of the variables in which every domain that an expression names is there."""
+_TYPE_INT64: Final = 3
+_TYPE_BOOL: Final = 8
+_TYPE_STRING: Final = 9
+_TYPE_MESSAGE: Final = 11
+_SCALARS: Final = {"int64": _TYPE_INT64, "bool": _TYPE_BOOL, "string": _TYPE_STRING}
+_LOOKUPS: Final = frozenset({"_[_]", "_[?_]", "_?._"})
+_PACKAGE: Final = "tonnage.cel"
+_URL: Final = "type.googleapis.com/cel.expr.CheckedExpr"
+_SHAPES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
+    "Reference": {"name": (1, "string"), "overload_id": (3, "string*")},
+    "ReferenceEntry": {"key": (1, "int64"), "value": (2, "Reference")},
+    "Checked": {"reference_map": (2, "ReferenceEntry*"), "expr": (4, "Expr")},
+    "Constant": {"string_value": (6, "string?")},
+    "Ident": {"name": (1, "string")},
+    "Select": {"operand": (1, "Expr"), "field": (2, "string"), "test_only": (3, "bool")},
+    "Call": {"target": (1, "Expr"), "function": (2, "string"), "args": (3, "Expr*")},
+    "CreateList": {"elements": (1, "Expr*")},
+    "Entry": {"map_key": (3, "Expr"), "value": (4, "Expr")},
+    "CreateStruct": {"entries": (2, "Entry*")},
+    "Comprehension": {
+        "iter_range": (2, "Expr"),
+        "accu_init": (4, "Expr"),
+        "loop_condition": (5, "Expr"),
+        "loop_step": (6, "Expr"),
+        "result": (7, "Expr"),
+    },
+    "Expr": {
+        "id": (2, "int64"),
+        "const_expr": (3, "Constant"),
+        "ident_expr": (4, "Ident"),
+        "select_expr": (5, "Select"),
+        "call_expr": (6, "Call"),
+        "list_expr": (7, "CreateList"),
+        "struct_expr": (8, "CreateStruct"),
+        "comprehension_expr": (9, "Comprehension"),
+    },
+}
+"""Only what is read or changed; the other fields travel along unseen. `*` repeated, `?` with presence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What an expression looks at: domains by map, all names that could be an attribute's, other variables.
+
+    `program` is for devices without versions among those names, `careful` for the others.
+    """
+
+    domains: Mapping[str, frozenset[str]]
+    names: frozenset[str]
+    whole_device: bool
+    computed: bool
+    """A domain is computed from other values than the driver's name."""
+    looks_at_all: bool
+    """It does more with the maps than look up names that it spells out."""
+    program: bytes
+    careful: bytes
+
+
+def read_tree(serialized: bytes, functions: Mapping[str, str]) -> Tree:
+    """The tree of a checked expression. `functions` gives the generic overload by the checked one's id."""
+    wrapped = any_pb2.Any.FromString(serialized)
+    checked: Any = _checked().FromString(wrapped.value)
+    references = {entry.key: entry.value for entry in checked.reference_map}
+    for reference in references.values():
+        generic = {functions[name] for name in reference.overload_id if name in functions}
+        if generic:
+            reference.overload_id[:] = sorted(generic)
+    domains: dict[str, set[str]] = {ATTRIBUTES: set(), CAPACITY: set()}
+    names: set[str] = set()
+    whole = computed = False
+    for expr in _walk(checked.expr):
+        computed = _pad(expr, references, domains) or computed
+        names.update(_named(expr))
+        whole = whole or (expr.ident_expr.name == "device")
+    everything = _looks_at_all(checked.expr)
+    program = _packed(checked)
+    for expr in list(_walk(checked.expr)):
+        _mind_versions(expr, references)
+    return Tree(
+        {name: frozenset(found) for name, found in domains.items()},
+        frozenset(names),
+        whole,
+        computed,
+        everything,
+        program,
+        _packed(checked),
+    )
+
+
+def _packed(checked: message.Message) -> bytes:
+    return any_pb2.Any(type_url=_URL, value=checked.SerializeToString()).SerializeToString()
+
+
+def _walk(expr: Any) -> Iterator[Any]:
+    """The expression and all below it."""
+    stack = [expr]
+    while stack:
+        current = stack.pop()
+        yield current
+        for _, part in current.ListFields():
+            if isinstance(part, message.Message):
+                stack += _children(part)
+
+
+def _children(part: Any) -> Iterator[Any]:
+    for _, value in part.ListFields():
+        values = [value] if isinstance(value, message.Message) else value
+        for child in values if not isinstance(values, str | bool | int) else ():
+            if isinstance(child, message.Message):
+                if child.DESCRIPTOR.name == "Expr":
+                    yield child
+                else:
+                    yield from _children(child)
+
+
+def _pad(expr: Any, references: Mapping[int, Any], domains: dict[str, set[str]]) -> bool:
+    """Turn a lookup of a domain to the padded variable; True when the domain is not known yet."""
+    operand, key = None, None
+    known = True
+    if expr.HasField("select_expr"):
+        operand, key = expr.select_expr.operand, expr.select_expr.field
+    elif expr.HasField("call_expr") and expr.call_expr.function in _LOOKUPS and len(expr.call_expr.args) == 2:
+        operand, index = expr.call_expr.args
+        key = index.const_expr.string_value if index.const_expr.HasField("string_value") else None
+        known = key is not None or index.ident_expr.name == "device.driver"
+    if operand is None or not operand.HasField("ident_expr"):
+        return False
+    name = references[operand.id].name if operand.id in references else operand.ident_expr.name
+    if name not in domains:
+        return False
+    if key is not None:
+        domains[name].add(key)
+    operand.ident_expr.name = PADDED + name.rpartition(".")[2]
+    if operand.id in references:
+        references[operand.id].name = operand.ident_expr.name
+    return not known
+
+
+def _looks_at_all(root: Any) -> bool:
+    """Whether a map of attributes is used as a map, or looked up by what is not spelled out."""
+    by_name: set[int] = set()
+    maps: set[int] = set()
+    for expr in _walk(root):
+        operand, spelled = _looked_up(expr)
+        if operand is not None:
+            if not spelled:
+                return True
+            by_name.add(operand.id)
+        if _is_map(expr):
+            maps.add(expr.id)
+    return not maps <= by_name
+
+
+def _looked_up(expr: Any) -> tuple[Any, bool]:
+    """The operand of a lookup, and whether its key is spelled out or the driver's name."""
+    if expr.HasField("select_expr"):
+        return expr.select_expr.operand, True
+    call = expr.call_expr
+    if call.function in _LOOKUPS and len(call.args) == 2:
+        index = call.args[1]
+        spelled = index.const_expr.HasField("string_value") or index.ident_expr.name == "device.driver"
+        return call.args[0], spelled
+    return None, False
+
+
+def _is_map(expr: Any) -> bool:
+    """Whether the expression is a whole map: of all domains, or of one domain."""
+    if expr.ident_expr.name.startswith((ATTRIBUTES, CAPACITY, PADDED)):
+        return True
+    if expr.select_expr.test_only:
+        return False
+    operand, _ = _looked_up(expr)
+    return operand is not None and operand.ident_expr.name.startswith(PADDED)
+
+
+def _named(expr: Any) -> Iterator[str]:
+    if expr.HasField("select_expr"):
+        yield expr.select_expr.field
+    elif expr.const_expr.HasField("string_value"):
+        yield expr.const_expr.string_value
+
+
+_EQUALITY: Final = {"_==_": "@equal", "_!=_": "@unequal"}
+
+
+def _mind_versions(expr: Any, references: Mapping[int, Any]) -> None:
+    """Compare by cel-go's rules, in which a version left of another kind of value is an error."""
+    name = _EQUALITY.get(expr.call_expr.function)
+    if name is not None and expr.id in references:
+        expr.call_expr.function = name
+        references[expr.id].overload_id[:] = [f"{name}_2"]
+
+
+@cache
+def _checked() -> type[message.Message]:
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.Checked"))
+
+
+@cache
+def _pool() -> descriptor_pool.DescriptorPool:
+    file = descriptor_pb2.FileDescriptorProto(name="tonnage_cel.proto", package=_PACKAGE, syntax="proto3")
+    for name, fields in _SHAPES.items():
+        kind = file.message_type.add(name=name)
+        for field, (number, shape) in fields.items():
+            _declare(kind, field, number, shape)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+def _declare(kind: descriptor_pb2.DescriptorProto, field: str, number: int, shape: str) -> None:
+    base = shape.rstrip("*?")
+    declared = kind.field.add(name=field, number=number, label=3 if shape.endswith("*") else 1)
+    if base in _SCALARS:
+        declared.type = _SCALARS[base]  # type: ignore[assignment]
+    else:
+        declared.type = _TYPE_MESSAGE  # type: ignore[assignment]
+        declared.type_name = f".{_PACKAGE}.{base}"
+    if shape.endswith("?"):
+        kind.oneof_decl.add(name=f"_{field}")
+        declared.oneof_index = len(kind.oneof_decl) - 1
+        declared.proto3_optional = True

@@ -1,0 +1,63 @@
+"""Parts of devices: how much of a capacity a request takes, and whether that much is left.
+
+Source: k8s.io/dynamic-resource-allocation/structured (consumable capacity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from tonnage.model.resource_claims import Capacity, Device, Quantities, RequestPolicy
+
+
+def consumption(device: Device, asked: Quantities | None) -> dict[str, Fraction] | None:
+    """What a request takes of each capacity; None when the device lacks one or its policy forbids it."""
+    wanted = asked or {}
+    if any(name not in device.capacity for name in wanted):
+        return None
+    taken: dict[str, Fraction] = {}
+    for name, capacity in device.capacity.items():
+        amount = _rounded(capacity, wanted.get(name))
+        if _violates(amount, capacity.policy):
+            return None
+        taken[name] = amount
+    return taken
+
+
+def fits(device: Device, taken: Quantities, *others: Mapping[str, Fraction]) -> bool:
+    """Whether what is taken fits beside what others have of the device."""
+    return all(
+        amount + sum((other.get(name, Fraction(0)) for other in others), Fraction(0))
+        <= device.capacity[name].value
+        for name, amount in taken.items()
+    )
+
+
+def _rounded(capacity: Capacity, asked: Fraction | None) -> Fraction:
+    policy = capacity.policy
+    if asked is None:
+        return policy.default if policy is not None and policy.default is not None else capacity.value
+    if policy is None:
+        return asked
+    if policy.least is not None:
+        return _in_steps(asked, policy.least, policy.step)
+    return next((value for value in policy.values if asked <= value), asked)
+
+
+def _in_steps(asked: Fraction, least: Fraction, step: Fraction | None) -> Fraction:
+    if asked < least:
+        return least
+    if step is None or step <= 0:
+        return asked
+    return least + -(-(asked - least) // step) * step
+
+
+def _violates(amount: Fraction, policy: RequestPolicy | None) -> bool:
+    if policy is None or amount == policy.default:
+        return False
+    if policy.least is not None or policy.most is not None:
+        if policy.most is not None and amount > policy.most:
+            return True
+        return bool(policy.step) and (amount - (policy.least or 0)) % (policy.step or 1) != 0
+    return bool(policy.values) and amount not in policy.values
