@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.informer import Informer
+from tonnage.agent.config_memory import mark_of, recalled, remembered
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, Wishes, choose
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
@@ -74,12 +75,15 @@ class NodeConfig:
         self._checkpoints = world.checkpoints
         self._events = world.events
         self._metrics = world.metrics
+        self._started = world.started
         self._reading = reading
         self._wishes = reading.wishes
         self._file = reading.file
         self._on_change = on_change
         self._dirty = asyncio.Event()
         self._saved: Choice | None = None
+        self._read: dict[Choice, PluginConfig] = {}
+        """What was read last, so that nothing is read twice."""
         self._absent = "does not exist"
         self.current: ConfigInForce | None = None
         self.asked = False
@@ -105,6 +109,7 @@ class NodeConfig:
         """
         if self._api is None:
             return lambda: "", lambda: None
+        await self._started.wait()
         namespace, _, name = self._wishes.config_map.partition("/")
         nodes = Informer(
             self._api, NODE, self._clock, field_selector=f"metadata.name={self._node}", on_change=self._wake
@@ -161,17 +166,28 @@ class NodeConfig:
                 self._dirty.set()
 
     async def _restore(self) -> None:
+        """Use what ran last; otherwise see whether any configuration can be read. Raises ConfigError."""
+        await self._recall()
+        if self.current is None and self._api is not None:
+            self._started.set()  # only the cluster can say what to run
+        if self.current is None and self._reading.overrides:
+            self._reading.parsed("", "--config")
+
+    async def _recall(self) -> None:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is None:
                 return
             saved = json.loads(payload)
             choice = Choice(str(saved["text"]), str(saved["source"]), str(saved["key"]))
-            config = self._reading.parsed(choice.text, choice.source)
+            known = recalled(saved.get("read"), mark_of(choice, self._reading))
+            if known is not None:
+                self._read = {choice: known}
+            config = self._meaning(choice)
         except (HardwareError, ConfigError, ValueError, KeyError, TypeError) as error:
             _LOG.warning("last configuration not usable: node=%s error=%s", self._node, error)
             return
-        self._saved = choice
+        self._saved = choice if known is not None else None
         self._use(ConfigInForce(config, choice))
 
     async def _evaluate(
@@ -202,7 +218,7 @@ class NodeConfig:
                 built_in = Choice("", "built-in")
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
             new = ConfigInForce(fallback.config, fallback.choice, found)
-        await self._save(new.choice)  # first, so that a crash never comes back under other names
+        await self._save(new.choice, new.config)  # first, so that a crash never comes back under other names
         self.asked = True
         self._use(new)
 
@@ -219,9 +235,15 @@ class NodeConfig:
         if isinstance(choice, Problem):
             return str(choice)
         try:
-            return ConfigInForce(self._reading.parsed(choice.text, choice.source), choice)
+            return ConfigInForce(self._meaning(choice), choice)
         except ConfigError as error:
             return str(error)
+
+    def _meaning(self, choice: Choice) -> PluginConfig:
+        """What the choice says. Raises ConfigError."""
+        if choice not in self._read:
+            self._read = {choice: self._reading.parsed(choice.text, choice.source)}
+        return self._read[choice]
 
     def _use(self, new: ConfigInForce) -> None:
         old, self.current = self.current, new
@@ -240,11 +262,12 @@ class NodeConfig:
             self._events.post("Normal", "DevicePluginConfigApplied", said)
         self._on_change()
 
-    async def _save(self, choice: Choice) -> None:
+    async def _save(self, choice: Choice, config: PluginConfig) -> None:
         """Keep what runs for the next start. A disk that refuses is tried again."""
         if choice == self._saved:
             return
-        payload = json.dumps({"source": choice.source, "key": choice.key, "text": choice.text})
+        read = remembered(config, mark_of(choice, self._reading))
+        payload = json.dumps({"source": choice.source, "key": choice.key, "text": choice.text, "read": read})
         try:
             await self._checkpoints.save(CHECKPOINT, payload.encode())
         except HardwareError as error:

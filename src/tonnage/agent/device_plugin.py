@@ -90,6 +90,7 @@ class DevicePlugin:
         self._node = world.node
         self._clock = world.clock
         self._metrics = world.metrics
+        self._started = world.started
         self._sockets = sockets
         self._devices = devices
         self._config = config
@@ -126,6 +127,8 @@ class DevicePlugin:
                 self._look()
                 if self.offer is not None:
                     await self._act(self.offer)
+                    if not (self._started.is_set() or self.unregistered()):
+                        self._started.set()
 
     async def answer(
         self, resource: ResourceName, requests: Sequence[Sequence[str]]

@@ -13,8 +13,6 @@ from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.label_sinks import NodeLabels
 from tonnage.agent.world import World
-from tonnage.decide.node.labels import gpu_labels
-from tonnage.decide.node.machine_labels import gpus_on_the_bus, machine_labels
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ApiError, ClusterError, HardwareError
@@ -43,6 +41,7 @@ class NodeFeatures:
     ) -> None:
         self._node = world.node
         self._clock = world.clock
+        self._begun = world.started
         self._machine = machine
         self._devices = devices
         self._config = config
@@ -64,6 +63,7 @@ class NodeFeatures:
         """Publish until cancelled."""
         if self._sink_for is None:
             return
+        await self._begun.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick())
             while True:
@@ -114,6 +114,9 @@ class NodeFeatures:
 
         Where node feature discovery runs it speaks of the machine itself.
         """
+        from tonnage.decide.node.labels import gpu_labels  # loaded once kubelet knows the devices
+        from tonnage.decide.node.machine_labels import gpus_on_the_bus, machine_labels
+
         features = config.config.features
         machine = await self._machine.read(features.machine_type_file)
         if self._devices.error:

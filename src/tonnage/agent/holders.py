@@ -74,6 +74,7 @@ class Holders:
         self._allocating = 0
         self._complaints: dict[str, str] = {}
         self._soon = asyncio.Event()
+        self._taken = asyncio.Event()
         self.known = False
         self.contested = False
         """Set by who sees that a hold keeps a device from being offered: then its end is wanted soon."""
@@ -104,6 +105,7 @@ class Holders:
                 ledger = record(ledger, allocation, order=self._order, now=self._clock.monotonic())
             await self._save(ledger)
             self._ledger = ledger
+        self._taken.set()
 
     def doubtful(self, resource: str) -> frozenset[str]:
         """Ids of which the kubelet that is there now has not shown that it knows who holds them."""
@@ -138,11 +140,21 @@ class Holders:
         """Wake the question: often while an answer is awaited, else now and then."""
         asked = self._clock.monotonic()
         while True:
-            await (self._clock.sleep(_QUICK_S) if self._awaited() else next_beat(self._clock))
+            await (self._clock.sleep(_QUICK_S) if self._awaited() else self._calm())
             now = self._clock.monotonic()
             if self._awaited() or now - asked >= _CALM_S:
                 asked = now
                 self._soon.set()
+
+    async def _calm(self) -> None:
+        """Return at the next beat, or with the next allocation."""
+        self._taken.clear()
+        waits = [asyncio.create_task(self._taken.wait()), asyncio.create_task(next_beat(self._clock))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     def _awaited(self) -> bool:
         """Whether kubelet's next answer may change what is offered."""

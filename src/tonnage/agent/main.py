@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0
-"""After this the probes are answered even if kubelet took no registration: it may be waiting for them."""
+"""After this all the rest is begun even if kubelet took no registration: it may be waiting for the probes."""
 _LOOK_S: Final = 0.1
 _LONGEST_BOOT_ID: Final = 64
 
@@ -81,12 +81,18 @@ class AgentOptions:
 
 
 async def run_agent(
-    options: AgentOptions, *, api: KubernetesApi | None, clock: Clock, metrics: AgentMetrics | None = None
+    options: AgentOptions,
+    *,
+    api: KubernetesApi | None,
+    clock: Clock,
+    metrics: AgentMetrics | None = None,
+    started: asyncio.Event | None = None,
 ) -> None:
     """Run until cancelled; without `api` the configuration is `options.config` and nothing is published.
 
     Cancelled, it removes its sockets; allocations and configuration stay on disk for the next start.
-    `metrics` is where `api` counts its requests, if it does.
+    `metrics` is where `api` counts its requests, if it does. `started` is set when kubelet knows the devices
+    or needs an answer of `api` first, after two seconds at the latest.
 
     Raises:
         ConfigError: an option cannot be used, such as an address with a port that is in use.
@@ -96,7 +102,7 @@ async def run_agent(
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
     async with alone_on(options.root / "var/lib/tonnage/agent.lock", clock):
         with listen(address) if address else nullcontext() as listening:
-            world = _world(options, api, clock, metrics)
+            world = _world(options, api, clock, metrics, started or asyncio.Event())
             try:
                 await _run(options, backend, world, listening)
             except BaseExceptionGroup as group:
@@ -104,7 +110,11 @@ async def run_agent(
 
 
 def _world(
-    options: AgentOptions, api: KubernetesApi | None, clock: Clock, metrics: AgentMetrics | None
+    options: AgentOptions,
+    api: KubernetesApi | None,
+    clock: Clock,
+    metrics: AgentMetrics | None,
+    started: asyncio.Event,
 ) -> World:
     from tonnage.agent.events import NodeEvents
     from tonnage.agent.metrics import AgentMetrics
@@ -112,7 +122,8 @@ def _world(
 
     events = NodeEvents(options.node_name, api, clock)
     checkpoints = FolderCheckpoints(options.root / "var/lib/tonnage")
-    return World(options.node_name, api, clock, checkpoints, events, metrics or AgentMetrics(clock))
+    told = metrics or AgentMetrics(clock)
+    return World(options.node_name, api, clock, checkpoints, events, told, started)
 
 
 async def _run(
@@ -168,6 +179,7 @@ async def _run(
             for loop in loops:
                 group.create_task(loop.run())
             group.create_task(end_without_devices(world.clock, devices, config))
+            group.create_task(_begin(world))
             if listening is not None:
                 probes = Probes(world.metrics, backend, devices, config, holders, plugin)
                 group.create_task(_answer(listening, world, probes, sockets.streams))
@@ -183,6 +195,11 @@ def _socket_of(options: AgentOptions) -> Path | None:
 
 def _policy_of(config: NodeConfig) -> HealthPolicy | None:
     return config.current.config.health if config.current else None
+
+
+async def _begin(world: World) -> None:
+    await world.clock.sleep(_SERVE_S)
+    world.started.set()
 
 
 def _conditions(world: World, devices: NodeDevices, config: NodeConfig, mps: NodeMps) -> NodeConditions:
@@ -249,7 +266,7 @@ def _check(options: AgentOptions) -> Address | None:
     if isinstance(address, Problem):
         problems.append(address)
     if problems:
-        raise ConfigError(*problems)
+        raise ConfigError(*problems, *_wrong_overrides(options))
     assert not isinstance(address, Problem)
     return address
 
@@ -272,6 +289,10 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
         yield Problem(f"no key of a label: {options.node_label[:80]!r}", "--node-label", remedy=remedy)
     if (wrong := unknown_fallbacks(options.fallback_strategies)) is not None:
         yield wrong
+
+
+def _wrong_overrides(options: AgentOptions) -> Iterator[Problem]:
+    """What no configuration could be read with: told here beside other problems, else when one is read."""
     if options.overrides:
         from tonnage.documents.device_plugin_config import parse_device_plugin_config
 

@@ -90,6 +90,7 @@ class NodeConditions:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
+        self._begun = world.started
         self._checkpoints = world.checkpoints
         self._say = say
         self._dirty = asyncio.Event()
@@ -107,6 +108,7 @@ class NodeConditions:
         """Write after every change until cancelled."""
         if self._api is None:
             return
+        await self._begun.wait()
         await self._restore()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick())

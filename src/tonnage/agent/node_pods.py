@@ -29,6 +29,7 @@ class NodePods:
     def __init__(self, world: World, *, on_change: Callable[[], None]) -> None:
         self._api = world.api
         self._clock = world.clock
+        self._started = world.started
         self._on_change = on_change
         self._selector = f"spec.nodeName={world.node}"
         self._over: frozenset[str] = frozenset()
@@ -43,6 +44,7 @@ class NodePods:
         """Follow the pods until cancelled."""
         if self._api is None:
             return
+        await self._started.wait()
         self._informer = Informer(
             self._api, POD, self._clock, field_selector=self._selector, on_change=lambda _: self._on_change()
         )

@@ -28,6 +28,7 @@ class StatusPublisher:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
+        self._begun = world.started
         self._offer: Offer | None = None
         self._dirty = asyncio.Event()
         self._complaint = ""
@@ -41,6 +42,7 @@ class StatusPublisher:
         """Publish after every change until cancelled; a refusal is logged once and tried again."""
         if self._api is None:
             return
+        await self._begun.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick())
             while True:

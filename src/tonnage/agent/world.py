@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from tonnage.adapters.ports import Checkpoints, Clock, KubernetesApi
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
 
 
+def _nothing_to_wait_for() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 @dataclass(frozen=True, slots=True)
 class World:
-    """The node's name and the outside; `api` is None where there is no cluster to talk to."""
+    """The node's name and the outside; `api` is None where there is no cluster to talk to.
+
+    `started` is set once kubelet knows the devices, or needs something first. What can wait waits for it:
+    until then every module that is loaded and every question asked makes that later.
+    """
 
     node: str
     api: KubernetesApi | None
@@ -19,3 +30,4 @@ class World:
     checkpoints: Checkpoints
     events: NodeEvents
     metrics: AgentMetrics
+    started: asyncio.Event = field(default_factory=_nothing_to_wait_for)

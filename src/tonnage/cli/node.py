@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import importlib
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TypedDict
@@ -28,7 +29,9 @@ from tonnage.model.names import CONFIG_LABEL
 from tonnage.model.plugin_settings import FALLBACKS, LabelPlace
 
 if TYPE_CHECKING:
+    from tonnage.adapters.ports import KubernetesApi
     from tonnage.agent.main import AgentOptions
+    from tonnage.agent.metrics import AgentMetrics
     from tonnage.model.plugin_settings import Override
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -211,13 +214,24 @@ async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> in
         if standalone:
             await run_agent(options, api=None, clock=clock, metrics=metrics)
         else:
-            from tonnage.cli.cluster import connected
+            from tonnage.adapters.kubernetes.late import late
 
-            async with connected(common, program="tonnage-agent", on_answer=metrics.api_answered) as api:
-                await run_agent(options, api=api, clock=clock, metrics=metrics)
+            started = asyncio.Event()
+            async with late(started, lambda: _client(common, metrics)) as api:
+                await run_agent(options, api=api, clock=clock, metrics=metrics, started=started)
     except asyncio.CancelledError:
         return 0
     return 0
+
+
+@asynccontextmanager
+async def _client(common: Common, metrics: AgentMetrics) -> AsyncIterator[KubernetesApi]:
+    """Loaded by a thread: kubelet asks its first questions meanwhile."""
+    await asyncio.to_thread(importlib.import_module, "tonnage.adapters.kubernetes.transport")
+    from tonnage.cli.cluster import connected
+
+    async with connected(common, program="tonnage-agent", on_answer=metrics.api_answered) as api:
+        yield api
 
 
 def told_by(context: click.Context) -> Told:

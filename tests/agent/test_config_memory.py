@@ -1,0 +1,91 @@
+"""What was read in a configuration and is not read again, unless it might mean something else now."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tonnage
+from tonnage.agent.config import Reading
+from tonnage.agent.config_memory import mark_of, reader_files, recalled, remembered
+from tonnage.decide.node.choose_config import Choice, Wishes
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.plugin_settings import Override
+from tonnage.model.sharing import PluginConfig
+
+EVERYTHING = """
+version: v1
+flags:
+  migStrategy: mixed
+  plugin:
+    deviceListStrategy: [cdi-cri, envvar]
+    deviceIDStrategy: index
+    sharedDevicesAllocationPolicy: packed
+  gfd: {sleepInterval: infinite, noTimestamp: true}
+resources:
+  gpus: [{pattern: "*T4*", name: t4}]
+imex: {channelIDs: [0], required: true}
+sharing:
+  timeSlicing:
+    failRequestsGreaterThanOne: true
+    resources:
+    - {name: nvidia.com/gpu, rename: a, replicas: 2, devices: 1}
+    - {name: nvidia.com/t4, rename: b, replicas: 3, devices: ["0", "1:0"]}
+"""
+CHOICE = Choice(EVERYTHING, "file")
+MAP = Wishes("ns/map")
+READING = Reading(MAP)
+
+
+def test_what_is_recalled_is_what_was_read() -> None:
+    read = parse_device_plugin_config(EVERYTHING, source="file")
+    assert dataclasses.asdict(read) != dataclasses.asdict(PluginConfig())
+    assert recalled(remembered(read, "m"), "m") == read
+    assert recalled(remembered(PluginConfig(), "m"), "m") == PluginConfig()
+
+
+@pytest.mark.parametrize(
+    "value", [None, 1, "m", [], {}, {"mark": "m"}, {"mark": "m", "config": {"shared": 1}}]
+)
+def test_what_makes_no_sense_is_read_anew(value: Any) -> None:
+    assert recalled(value, "m") is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "reading"),
+    [
+        (Choice(EVERYTHING + "\n", "file"), READING),
+        (Choice(EVERYTHING, "other file"), READING),
+        (CHOICE, Reading(MAP, lenient=True)),
+        (CHOICE, Reading(MAP, labels="direct")),
+        (CHOICE, Reading(MAP, overrides=(Override(("flags",), {}, "--x"),))),
+    ],
+)
+def test_another_text_or_other_flags_are_read_anew(choice: Choice, reading: Reading) -> None:
+    assert mark_of(choice, reading) != mark_of(CHOICE, READING)
+
+
+def test_where_else_configurations_might_be_means_nothing() -> None:
+    elsewhere = Reading(Wishes("other/map"), Path("/a/file"))
+    assert mark_of(CHOICE, elsewhere) == mark_of(CHOICE, READING)
+    assert mark_of(Choice(EVERYTHING, "file", "key"), READING) == mark_of(CHOICE, READING)
+
+
+def test_another_version_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = mark_of(CHOICE, READING)
+    monkeypatch.setattr(tonnage, "__version__", "99")
+    assert mark_of(CHOICE, READING) != before
+
+
+def test_every_module_that_reads_is_in_the_mark() -> None:
+    program = "import sys, tonnage.documents.device_plugin_config\n"
+    program += "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('tonnage.')), sep='\\n')"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {Path(line) for line in said.stdout.splitlines() if not line.endswith("__init__.py")}
+    assert len(loaded) > 5
+    assert loaded <= set(reader_files())
