@@ -104,6 +104,13 @@ def file_problem(what: str, file: Path, error: OSError) -> Problem:
     return Problem(f"{file.name} {what}", str(file), why, _REMEDIES.get(error.errno or 0, ""))
 
 
+def payload_of(raw: bytes) -> bytes | None:
+    """What was saved in a checkpoint; None if its checksum does not fit."""
+    header = _HEADER.match(raw)
+    payload = raw[header.end() :] if header else b""
+    return payload if header and hashlib.sha256(payload).hexdigest().encode() == header[1] else None
+
+
 def _load(file: Path) -> bytes | None:
     try:
         with file.open("rb") as stream:
@@ -112,9 +119,8 @@ def _load(file: Path) -> bytes | None:
         return None
     except OSError as error:
         raise HardwareError(file_problem("cannot be read", file, error)) from None
-    header = _HEADER.match(raw)
-    payload = raw[header.end() :] if header else b""
-    if header and hashlib.sha256(payload).hexdigest().encode() == header[1]:
+    payload = payload_of(raw)
+    if payload is not None:
         return payload
     aside = file.with_name(f"{file.name}.damaged")
     try:

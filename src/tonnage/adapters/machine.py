@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -28,9 +29,10 @@ class MachineFiles:
 
     async def read(self, machine_type_file: str) -> Machine:
         """The machine now, its product out of that file. What cannot be read is left empty."""
-        return await asyncio.to_thread(self._read, machine_type_file)
+        return await asyncio.to_thread(self.now, machine_type_file)
 
-    def _read(self, machine_type_file: str) -> Machine:
+    def now(self, machine_type_file: str) -> Machine:
+        """As `read`, in this thread."""
         return Machine(
             product=_text(self._root / machine_type_file.lstrip("/")).strip(),
             kernel=_text(self._root / "proc/sys/kernel/osrelease").strip(),
@@ -93,7 +95,8 @@ def _text(file: Path) -> str:
 
 def _bytes(file: Path, most: int) -> bytes:
     try:
-        with file.open("rb") as stream:
-            return stream.read(most)
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not make us wait
+        with os.fdopen(handle, "rb") as stream:
+            return stream.read(most) or b""
     except OSError:
         return b""

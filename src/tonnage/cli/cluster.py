@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -118,6 +118,22 @@ def read_snapshot(path: Path) -> Snapshot:
         return snapshot_from_documents(_documents(content, str(path)))
     except ConfigError as error:
         raise in_file(error, path) from None
+
+
+def read_objects(path: Path) -> Iterator[JsonValue]:
+    """The objects of such a file as they stand there, among them Lists. Raises ConfigError."""
+    from tonnage.adapters.snapshots.load import LONGEST_LINE, decompressed, is_snapshot
+
+    try:
+        with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+            stream = decompressed(file)
+            if not is_snapshot(stream, str(path)):
+                yield from _documents(stream.read(_LARGEST_JSON + 1), str(path))
+                return
+            while line := stream.readline(LONGEST_LINE):
+                yield _parsed_json(line, str(path))
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(Problem("cannot read the file", str(path), str(error) or "it is cut")) from None
 
 
 def _of_known_version(snapshot: Snapshot, source: str) -> Snapshot:

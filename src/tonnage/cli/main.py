@@ -29,6 +29,7 @@ COMMANDS: Final = {
         "tonnage.cli.snapshot",
         "Capture the cluster, redacted, for --snapshot and for bug reports.",
     ),
+    "doctor": ("tonnage.cli.doctor", "Say what is wrong with a node: the first failing layer first."),
     "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
     "cdi": ("tonnage.cli.cdi", "Make CDI specs for container runtimes, and check them."),
     "version": ("tonnage.cli.version", "Print the version of this program and of the cluster."),

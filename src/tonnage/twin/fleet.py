@@ -103,7 +103,8 @@ class Fleet:
         serving = authority.issue("kubelet", hosts=[LOOPBACK, "localhost"], server=True)
         self._servers = KubeletServer(authority.certificate_pem, serving)
         for node in self.nodes.values():
-            node.root.mkdir(parents=True)
+            (node.root / "etc").mkdir(parents=True)
+            (node.root / "etc/hostname").write_text(f"{node.machine.spec.name}\n", encoding="ascii")
             node.hardware.write(node.machine.hardware)
             if node.machine.hardware.devices:
                 node.mps.install()

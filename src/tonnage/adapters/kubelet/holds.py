@@ -88,20 +88,28 @@ def _read_checkpoint(file: Path) -> tuple[Hold, ...]:
     except OSError as error:
         raise HardwareError(file_problem("cannot be read", file, error)) from None
     try:
-        entries = json.loads(raw)["Data"]["PodDeviceEntries"] or []
-        return tuple(
-            Hold(
-                str(entry["ResourceName"]),
-                tuple(_ids(entry["DeviceIDs"])),
-                pod=str(entry["PodUID"]),
-                container=str(entry["ContainerName"]),
-            )
-            for entry in entries
-        )
+        return holds_in(raw)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HardwareError(
             Problem("kubelet's checkpoint makes no sense", str(file), type(error).__name__)
         ) from None
+
+
+def holds_in(raw: bytes) -> tuple[Hold, ...]:
+    """What kubelet's checkpoint says; `pod` is a uid.
+
+    Raises ValueError, KeyError, TypeError, RecursionError: it makes no sense.
+    """
+    entries = json.loads(raw)["Data"]["PodDeviceEntries"] or []
+    return tuple(
+        Hold(
+            str(entry["ResourceName"]),
+            tuple(_ids(entry["DeviceIDs"])),
+            pod=str(entry["PodUID"]),
+            container=str(entry["ContainerName"]),
+        )
+        for entry in entries
+    )
 
 
 def _ids(value: Any) -> Iterator[str]:

@@ -1,0 +1,70 @@
+"""CDI specs in the folders that container runtimes read, and whether what they name is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.adapters.node_facts.files import NodeFiles
+from tonnage.documents.source import MAX_BYTES, parse_yaml_all
+from tonnage.model.errors import ConfigError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.node_facts import CdiFacts, SpecDocument
+
+FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
+_MOST_SPECS: Final = 100
+_MOST_PATHS: Final = 4096
+
+
+def cdi_facts(files: NodeFiles) -> CdiFacts:
+    """Every `.json` and `.yaml` of both folders; those of the second win."""
+    specs: list[SpecDocument] = []
+    for rank, folder in enumerate(FOLDERS):
+        names = [name for name in files.names(folder) if name.endswith((".json", ".yaml"))]
+        specs += [_spec(files, f"{folder}/{name}", rank) for name in names[:_MOST_SPECS]]
+    named = {path for spec in specs if spec.document for path in _paths(spec.document)}
+    checked = sorted(named)[:_MOST_PATHS]
+    return CdiFacts(tuple(specs), frozenset(path for path in checked if not files.there(path)))
+
+
+def _spec(files: NodeFiles, path: str, rank: int) -> SpecDocument:
+    found = files.read(path, MAX_BYTES)
+    if found.content is None:
+        return SpecDocument(path, rank, trouble=found.trouble or "it is gone")
+    try:
+        value = json.loads(found.content) if path.endswith(".json") else _yaml(found.text, path)
+    except ConfigError as error:
+        return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {error.problems[0].what}")
+    except (ValueError, RecursionError) as error:
+        return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {str(error)[:200]}")
+    if not isinstance(value, dict):
+        return SpecDocument(path, rank, trouble="failed to parse CDI Spec, no Spec data")
+    return SpecDocument(path, rank, value)
+
+
+def _yaml(text: str, path: str) -> JsonValue:
+    documents = parse_yaml_all(text, source=path)
+    return documents[0].value if documents else None
+
+
+def _paths(document: JsonObject) -> Iterator[str]:
+    """Host paths of nodes, mounts and hooks."""
+    devices = document.get("devices")
+    owners = [document, *(devices if isinstance(devices, list) else [])]
+    for owner in owners:
+        edits = owner.get("containerEdits") if isinstance(owner, dict) else None
+        for key, fields in (
+            ("deviceNodes", ("hostPath", "path")),
+            ("mounts", ("hostPath",)),
+            ("hooks", ("path",)),
+        ):
+            entries = edits.get(key) if isinstance(edits, dict) else None
+            for entry in entries if isinstance(entries, list) else ():
+                path = (
+                    next((entry[each] for each in fields if entry.get(each)), "")
+                    if isinstance(entry, dict)
+                    else ""
+                )
+                if isinstance(path, str) and path.startswith("/"):
+                    yield path

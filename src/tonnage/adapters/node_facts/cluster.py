@@ -1,0 +1,128 @@
+"""The node's own objects, as the API server has them or a captured cluster had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol
+from urllib.parse import quote
+
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.node_facts import ClusterFacts, PodFacts
+
+_KINDS: Final = frozenset({"Node", "Pod", "RuntimeClass"})
+_MOST_PODS: Final = 2000
+_LONGEST: Final = 1000
+
+
+class RawApi(Protocol):
+    """Whatever a server has at a path."""
+
+    async def get_raw(self, path: str) -> JsonValue:
+        """Raises ApiError, ClusterError."""
+        ...
+
+
+async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
+    """The node with its pods, and the runtime classes where they may be read. Raises ClusterError."""
+    selector = quote(f"spec.nodeName={node}")
+    found = await api.get_raw(f"/api/v1/nodes/{quote(node)}")
+    documents: list[JsonValue] = [_kind(found, "Node")]
+    for path in (
+        f"/api/v1/pods?fieldSelector={selector}&limit={_MOST_PODS}",
+        "/apis/node.k8s.io/v1/runtimeclasses",
+    ):
+        try:
+            documents.append(await api.get_raw(path))
+        except ApiError as error:
+            if error.code not in (403, 404):
+                raise
+    return cluster_facts(documents, node)
+
+
+def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | None:
+    """Out of objects and Lists of them; None if the node is not among them."""
+    objects = [each for each in _objects(documents) if each.get("kind") in _KINDS]
+    own = next((each for each in objects if each.get("kind") == "Node" and _name(each) == node), None)
+    if own is None:
+        return None
+    status = _object(own, "status")
+    classes = [each for each in objects if each.get("kind") == "RuntimeClass"]
+    pods = (_pod(each) for each in objects if _is_pod_of(each, node))
+    return ClusterFacts(
+        labels=_texts(_object(own, "metadata").get("labels")),
+        capacity=_counts(status.get("capacity")),
+        allocatable=_counts(status.get("allocatable")),
+        conditions=dict(_conditions(status)),
+        runtime=_text(_object(status, "nodeInfo").get("containerRuntimeVersion")),
+        pods=tuple(pods)[:_MOST_PODS],
+        runtime_classes={_name(each): _text(each.get("handler")) for each in classes},
+    )
+
+
+def _kind(value: JsonValue, kind: str) -> JsonValue:
+    return {"kind": kind, **value} if isinstance(value, dict) else None
+
+
+def _objects(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:
+    """Items of a list of one kind do not name it."""
+    for document in documents:
+        if not isinstance(document, dict):
+            continue
+        items = document.get("items")
+        if isinstance(items, list):
+            kind = _text(document.get("kind")).removesuffix("List")
+            yield from ({"kind": kind, **item} for item in items if isinstance(item, dict))
+        else:
+            yield document
+
+
+def _is_pod_of(document: JsonObject, node: str) -> bool:
+    return document.get("kind") == "Pod" and _object(document, "spec").get("nodeName") == node
+
+
+def _pod(document: JsonObject) -> PodFacts:
+    meta, spec, status = (_object(document, key) for key in ("metadata", "spec", "status"))
+    lists = [spec.get(key) for key in ("containers", "initContainers")]
+    containers = [each for found in lists if isinstance(found, list) for each in found]
+    images = (_text(each.get("image")) for each in containers if isinstance(each, dict))
+    return PodFacts(
+        _text(meta.get("namespace")) or "default",
+        _text(meta.get("name")),
+        _text(meta.get("uid")),
+        _text(status.get("phase")),
+        _text(status.get("reason")),
+        _text(status.get("message")),
+        tuple(image for image in images if image),
+        _text(spec.get("runtimeClassName")),
+    )
+
+
+def _conditions(status: JsonObject) -> Iterator[tuple[str, tuple[str, str]]]:
+    found = status.get("conditions")
+    for each in found if isinstance(found, list) else ():
+        if isinstance(each, dict):
+            yield _text(each.get("type")), (_text(each.get("status")), _text(each.get("message")))
+
+
+def _counts(value: JsonValue) -> Mapping[str, int]:
+    """Of extended resources, which are whole numbers."""
+    found = {key: _text(amount) for key, amount in value.items()} if isinstance(value, dict) else {}
+    return {key: int(amount) for key, amount in found.items() if "/" in key and amount.isdecimal()}
+
+
+def _texts(value: JsonValue) -> Mapping[str, str]:
+    return {key: _text(each) for key, each in value.items()} if isinstance(value, dict) else {}
+
+
+def _name(document: JsonObject) -> str:
+    return _text(_object(document, "metadata").get("name"))
+
+
+def _object(owner: JsonObject, key: str) -> JsonObject:
+    value = owner.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: JsonValue) -> str:
+    return "" if value is None or isinstance(value, dict | list) else str(value)[:_LONGEST]

@@ -1,0 +1,183 @@
+"""All facts about a node, gathered at once; what does not answer in time is missing, with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+from tonnage.adapters.machine import MachineFiles
+from tonnage.adapters.node_facts.cdi import cdi_facts
+from tonnage.adapters.node_facts.files import NodeFiles, Numbers, device_numbers
+from tonnage.adapters.node_facts.hardware import (
+    CONTAINER_DRIVER,
+    device_node_facts,
+    driver_facts,
+    hardware_facts,
+    library_facts,
+    module_version,
+)
+from tonnage.adapters.node_facts.kubelet import kubelet_facts, kubelet_holds
+from tonnage.adapters.node_facts.plugin import plugin_facts
+from tonnage.adapters.node_facts.processes import gpu_containers, process_ids, wants_nri
+from tonnage.adapters.node_facts.runtime import runtime_facts
+from tonnage.adapters.node_facts.runtime_version import runtime_version
+from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
+from tonnage.model.machine import Machine
+from tonnage.model.node_facts import (
+    ClusterFacts,
+    DriverAnswer,
+    NodeFacts,
+    PluginFacts,
+    RuntimeFacts,
+    WorkloadFacts,
+)
+from tonnage.model.plugin_settings import FeatureSettings
+
+_AGENTS_DRIVER: Final = "/driver-root"
+"""Where the agent's pod has the driver's files."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """Where and how to look. `devices` is `nvml`, `none` or `scenario:FILE`; `address` is the agent's."""
+
+    root: Path
+    node: str
+    devices: str = "nvml"
+    address: str = ""
+    deadline_s: float = 3.0
+    driver_deadline_s: float = 5.0
+    numbers: Numbers = device_numbers
+
+
+Cluster = Callable[[], Awaitable[ClusterFacts | None]]
+
+
+class Gathering:
+    """One look at a node."""
+
+    def __init__(self, looking: Looking, cluster: Cluster, say: Callable[[str], None]) -> None:
+        """`cluster` asks for the node's objects; `say` is told what is waited for."""
+        self._looking = looking
+        self._files = NodeFiles(looking.root)
+        self._cluster = cluster
+        self._say = say
+        self._troubles: dict[str, str] = {}
+
+    async def facts(self) -> NodeFacts:
+        """Everything that can be told in time."""
+        looking, files = self._looking, self._files
+        used: Mapping[str, int]
+        async with asyncio.TaskGroup() as group:
+            hardware = group.create_task(self._apart("hardware", lambda: hardware_facts(files)))
+            machine = group.create_task(self._machine())
+            driver = group.create_task(self._apart("driver", lambda: driver_facts(files)))
+            nodes = group.create_task(
+                self._apart("device_nodes", lambda: device_node_facts(files, looking.numbers))
+            )
+            libraries = group.create_task(self._apart("libraries", lambda: library_facts(files)))
+            runtime = group.create_task(self._runtime())
+            cdi = group.create_task(self._apart("cdi", lambda: cdi_facts(files)))
+            kubelet = group.create_task(self._apart("kubelet", lambda: kubelet_facts(files)))
+            plugin = group.create_task(self._plugin())
+            cluster = group.create_task(self._asked_cluster())
+            workload = group.create_task(self._workload())
+            answer = group.create_task(self._answer())
+        said, used = answer.result()
+        containers = workload.result()
+        return NodeFacts(
+            node=looking.node,
+            answer=said,
+            hardware=hardware.result(),
+            machine=machine.result() or Machine(),
+            driver=driver.result(),
+            device_nodes=nodes.result(),
+            libraries=libraries.result(),
+            runtime=runtime.result(),
+            cdi=cdi.result(),
+            kubelet=kubelet.result(),
+            plugin=plugin.result(),
+            cluster=cluster.result(),
+            workload=replace(containers, used_mib=used) if containers else None,
+            troubles=dict(self._troubles),
+        )
+
+    async def _apart(self, name: str, look: Callable[[], T]) -> T | None:
+        """What `look` finds, in a thread that is left alone when it takes too long."""
+        thread = DriverThread(f"doctor-{name}", deadline_s=self._looking.deadline_s)
+        try:
+            return await thread.call(name, look)
+        except OverdueError:
+            self._troubles[name] = f"reading took longer than {self._looking.deadline_s:g} s"
+        except OSError as error:
+            self._troubles[name] = error.strerror or str(error)
+        finally:
+            thread.close()
+        return None
+
+    async def _machine(self) -> Machine | None:
+        def read() -> Machine:
+            return MachineFiles(self._looking.root).now(FeatureSettings().machine_type_file)
+
+        return await self._apart("machine", read)
+
+    async def _runtime(self) -> RuntimeFacts | None:
+        files = self._files
+        found = await self._apart("runtime", lambda: runtime_facts(files))
+        if found is None:
+            return None
+        wanted = await self._apart("processes", lambda: tuple(wants_nri(files, process_ids(files))))
+        name, version = await runtime_version(files, found.sockets) if found.sockets else ("", "")
+        return replace(found, name=name, version=version, nri_plugins=(*found.nri_plugins, *(wanted or ())))
+
+    async def _plugin(self) -> PluginFacts | None:
+        files, address = self._files, self._looking.address
+        return await self._apart("plugin", lambda: plugin_facts(files, process_ids(files), address))
+
+    async def _workload(self) -> WorkloadFacts | None:
+        files = self._files
+        containers = await self._apart("workload", lambda: gpu_containers(files, process_ids(files)))
+        if containers is None:
+            return None
+        holds, by_uid, trouble = await kubelet_holds(files)
+        return WorkloadFacts(containers, holds, by_uid, trouble)
+
+    async def _asked_cluster(self) -> ClusterFacts | None:
+        """What the API server says within the time; a slow one holds up nothing."""
+        try:
+            async with asyncio.timeout(self._looking.deadline_s):
+                found = await self._cluster()
+        except TimeoutError:
+            self._troubles["cluster"] = f"no answer within {self._looking.deadline_s:g} s"
+            return None
+        if found is None:
+            self._troubles.setdefault("cluster", f"it has no node {self._looking.node}")
+        return found
+
+    def cluster_silent(self, why: str) -> None:
+        """The API server cannot be asked."""
+        self._troubles["cluster"] = why
+
+    async def _answer(self) -> tuple[DriverAnswer, Mapping[str, int]]:
+        from tonnage.adapters.node_facts.driver_answer import driver_answer, pretended_answer
+
+        devices = self._looking.devices
+        if devices.startswith("scenario:"):
+            return await pretended_answer(Path(devices.removeprefix("scenario:")))
+        if devices != "nvml" or not await self._apart("module", lambda: module_version(self._files)):
+            return DriverAnswer(asked=False), {}
+        self._say("asking the driver")
+        root = self._looking.root
+        return await driver_answer(root, self._driver_root(), self._looking.driver_deadline_s)
+
+    def _driver_root(self) -> Path | None:
+        """Where its library is to be loaded from; None: where this system's own loader finds it."""
+        for path in (_AGENTS_DRIVER, CONTAINER_DRIVER):
+            place = self._files.place(path)
+            if place is not None and place != self._looking.root and any(place.iterdir()):
+                return place
+        return None if self._looking.root == Path("/") else self._looking.root

@@ -1,0 +1,70 @@
+"""kubelet's folders as they lie on the node; only pod resources are asked for, the rest is read."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Final
+
+from tonnage.adapters.kubelet.holds import KubeletFiles, holds_in
+from tonnage.adapters.node_facts.files import NodeFiles
+from tonnage.model.errors import ClusterError
+from tonnage.model.node_facts import KubeletFacts
+from tonnage.model.sharing import Hold
+
+KUBELET: Final = "/var/lib/kubelet"
+PLUGINS: Final = f"{KUBELET}/device-plugins"
+_CHECKPOINT: Final = f"{PLUGINS}/kubelet_internal_checkpoint"
+_POD_RESOURCES: Final = f"{KUBELET}/pod-resources/kubelet.sock"
+_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_MOST_BYTES: Final = 16 << 20
+_MOST_SOCKETS: Final = 200
+
+
+def kubelet_facts(files: NodeFiles) -> KubeletFacts:
+    """Sockets, who listens on them, and what kubelet remembers of plugins."""
+    names = [name for name in files.names(PLUGINS) if name.endswith(".sock") and name != "kubelet.sock"]
+    plugins = (files.socket(f"{PLUGINS}/{name}") for name in names[:_MOST_SOCKETS])
+    registered, trouble = _registered(files)
+    return KubeletFacts(
+        folder=files.there(PLUGINS),
+        socket=files.socket(f"{PLUGINS}/kubelet.sock"),
+        plugins=tuple(plugin for plugin in plugins if plugin is not None),
+        pod_resources=files.socket(_POD_RESOURCES),
+        registered=registered,
+        checkpoint_trouble=trouble,
+        contained=files.there(_ACCOUNT),
+        now=time.time(),
+    )
+
+
+def _registered(files: NodeFiles) -> tuple[dict[str, int] | None, str]:
+    """(healthy devices by resource, why they cannot be told)."""
+    found = files.read(_CHECKPOINT, _MOST_BYTES)
+    if found.content is None:
+        return None, found.trouble
+    try:
+        holds_in(found.content)
+        devices = json.loads(found.content)["Data"]["RegisteredDevices"] or {}
+        return {str(name): len(ids or ()) for name, ids in devices.items()}, ""
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return None, f"it makes no sense ({type(error).__name__})"
+
+
+async def kubelet_holds(files: NodeFiles) -> tuple[tuple[Hold, ...] | None, bool, str]:
+    """(who has what, whether by uid, why pod resources did not say); the checkpoint says it then."""
+    place = files.place(KUBELET)
+    trouble = "kubelet's folder is not there"
+    if place is not None:
+        kubelet = KubeletFiles(place)
+        try:
+            return (await kubelet.shown()).holds, False, ""
+        except ClusterError as error:
+            trouble = error.problems[0].what
+        finally:
+            await kubelet.close()
+    found = files.read(_CHECKPOINT, _MOST_BYTES)
+    try:
+        return (holds_in(found.content), True, trouble) if found.content else (None, True, trouble)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, True, trouble

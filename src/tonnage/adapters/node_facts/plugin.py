@@ -1,0 +1,120 @@
+"""The node's agent from outside: whether it runs, what it ran last, what it answers over HTTP."""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import os
+import re
+from contextlib import closing
+from typing import Final
+
+from tonnage.adapters.checkpoints import MAX_BYTES, payload_of
+from tonnage.adapters.http.address import parse_address
+from tonnage.adapters.node_facts.files import NodeFiles, refusal
+from tonnage.adapters.node_facts.processes import option, plugin_processes
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.node_facts import Page, PluginFacts
+from tonnage.model.sharing import PluginConfig
+
+_STATE: Final = "/var/lib/tonnage"
+_CONFIG: Final = f"{_STATE}/device-plugin-config"
+_WAIT_S: Final = 1.0
+_MOST_PAGE: Final = 1 << 20
+_LOCAL: Final = re.compile(r"\|-- (\d+\.\d+\.\d+\.\d+)\n\s*/32 host LOCAL")
+_ANY: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, nothing listens
+
+
+def plugin_facts(files: NodeFiles, pids: list[int], address: str = "") -> PluginFacts:
+    """What can be seen of it. Without an `address` the process's own words say where it serves."""
+    found = list(plugin_processes(files, pids))
+    running, trouble = _locked(files)
+    ours = next(((process, words) for process, words in found if process.name == "tonnage"), None)
+    if not address and ours is not None:
+        address = _address(files, ours[0].pid, option(ours[1], "--metrics-address"))
+    config, source, config_trouble = _config(files)
+    ready = _page(address, "/readyz") if address else None
+    return PluginFacts(
+        running,
+        trouble,
+        tuple(process for process, _ in found),
+        config,
+        source,
+        config_trouble,
+        address,
+        ready,
+        _page(address, "/metrics") if ready else None,
+    )
+
+
+def _locked(files: NodeFiles) -> tuple[bool | None, str]:
+    """(whether an agent holds the node's lock, why that cannot be told). The lock is let go at once."""
+    place = files.place(f"{_STATE}/agent.lock")
+    if place is None:
+        return False, ""
+    try:
+        handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        return None, refusal(error)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True, ""
+    except OSError as error:
+        return None, refusal(error)
+    finally:
+        os.close(handle)
+    return False, ""
+
+
+def _config(files: NodeFiles) -> tuple[PluginConfig | None, str, str]:
+    """(what ran last, where it was from, why it cannot be read)."""
+    found = files.read(_CONFIG, MAX_BYTES)
+    if found.content is None:
+        return None, "", found.trouble
+    payload = payload_of(found.content)
+    if payload is None:
+        return None, "", "its checksum does not fit"
+    try:
+        saved = json.loads(payload)
+        text, source = str(saved["text"]), str(saved["source"])[:500]
+        return _parsed(text, source), source, ""
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return None, "", f"it makes no sense ({type(error).__name__})"
+    except ConfigError as error:
+        return None, "", error.problems[0].what
+
+
+def _parsed(text: str, source: str) -> PluginConfig:
+    return parse_device_plugin_config(text, source=source, lenient=True) if text else PluginConfig()
+
+
+def _address(files: NodeFiles, pid: int, told: str) -> str:
+    """Where to ask: a wildcard is the machine's own address, or that of the process's network."""
+    address = parse_address(told) if told else None
+    if address is None or isinstance(address, Problem):
+        return ""
+    if address.host not in _ANY:
+        return told
+    own, first = (files.link(f"/proc/{each}/ns/net") for each in (pid, 1))
+    if own and own != first:
+        table = files.text(f"/proc/{pid}/net/fib_trie", 1 << 20)
+        local = [found for found in _LOCAL.findall(table) if not found.startswith("127.")]
+        return f"{local[0]}:{address.port}" if local else ""
+    return f"127.0.0.1:{address.port}"
+
+
+def _page(address: str, path: str) -> Page | None:
+    """What it answers within a moment; None if nobody does."""
+    found = parse_address(address)
+    if isinstance(found, Problem):
+        return None
+    try:
+        with closing(http.client.HTTPConnection(found.host, found.port, timeout=_WAIT_S)) as client:
+            client.request("GET", path)
+            answer = client.getresponse()
+            return Page(answer.status, answer.read(_MOST_PAGE).decode("utf-8", "replace"))
+    except (OSError, http.client.HTTPException):
+        return None

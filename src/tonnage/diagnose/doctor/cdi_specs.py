@@ -1,0 +1,172 @@
+"""Are CDI specs there where they are wanted, valid, and of this driver?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.decide.node.cdi import wants_cdi
+from tonnage.decide.node.cdi_rules import spec_problems
+from tonnage.diagnose.doctor.finding import (
+    DoctorCode,
+    Finding,
+    Judgement,
+    Layer,
+    counted,
+    error,
+    listed,
+    warning,
+)
+from tonnage.model.devices import Inventory
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import CDI_GPU_KIND, CDI_VENDOR
+from tonnage.model.node_facts import CdiFacts, SpecDocument
+from tonnage.model.sharing import PluginConfig
+
+_LAYER: Final = Layer.CDI
+_LIBRARY: Final = re.compile(r"/lib(?:cuda|nvidia-[a-z0-9-]+)\.so\.(\d+\.\d+(?:\.\d+)?)$")
+_NVIDIA: Final = ("nvidia.com/", "management.nvidia.com/", f"{CDI_VENDOR}/")
+_OURS_AGAIN: Final = "the agent writes it anew by itself; if it does not, see the plugin's layer"
+
+
+def judge_cdi(
+    facts: CdiFacts, version: str, inventory: Inventory | None, config: PluginConfig | None
+) -> Judgement:
+    """`version` is the loaded driver's, empty where staleness cannot be told; `config` the agent's."""
+    wrong = {spec.path: _problem(spec) for spec in facts.specs}
+    valid = [spec for spec in facts.specs if not wrong[spec.path]]
+    findings = [_invalid(spec, wrong[spec.path]) for spec in facts.specs if wrong[spec.path]]
+    findings += [stale for spec in valid if (stale := _stale(spec, facts, version)) is not None]
+    findings += _twice(valid)
+    if config is not None and wants_cdi(config):
+        findings += _wanted(valid, inventory)
+    kinds = sorted({_kind(spec) for spec in valid})
+    summary = f"{counted(len(valid), 'spec')}: {listed(kinds)}" if valid else "no specs"
+    return Judgement(_LAYER, tuple(findings), summary)
+
+
+def _problem(spec: SpecDocument) -> str:
+    if spec.document is None:
+        return spec.trouble or "failed to parse CDI Spec"
+    found = spec_problems(spec.document)
+    return f"{found[0].where}: {found[0].what}" if found else ""
+
+
+def _kind(spec: SpecDocument) -> str:
+    return str((spec.document or {}).get("kind") or "")
+
+
+def _invalid(spec: SpecDocument, problem: str) -> Finding:
+    unreadable = spec.trouble.startswith("permission denied")
+    make = warning if unreadable else error
+    return make(
+        DoctorCode.CDI_SPEC_INVALID,
+        _LAYER,
+        f"{spec.path} {'cannot be read' if unreadable else 'is refused by container runtimes'}",
+        where=spec.path,
+        why=f"{problem}; its devices are 'unresolvable CDI devices'"[:500],
+        remedy="run doctor as root"
+        if unreadable
+        else f"tonnage cdi validate {spec.path}; then {_again(spec)}",
+    )
+
+
+def _again(spec: SpecDocument) -> str:
+    kind = _kind(spec)
+    if kind.startswith(f"{CDI_VENDOR}/") or CDI_VENDOR in spec.path:
+        return _OURS_AGAIN
+    if kind.startswith("nvidia.com/") or "nvidia" in spec.path:
+        return (
+            f"tonnage cdi generate --output {spec.path}  (or: nvidia-ctk cdi generate --output={spec.path})"
+        )
+    return f"remove it, or let who wrote it write it anew: {spec.path}"
+
+
+def _stale(spec: SpecDocument, facts: CdiFacts, version: str) -> Finding | None:
+    """Only NVIDIA's: what others name may come later."""
+    if spec.document is None or not _kind(spec).startswith(_NVIDIA):
+        return None
+    paths = sorted(set(_paths(spec.document)))
+    others = {found[1] for path in paths if (found := _LIBRARY.search(path))} - {version}
+    missing = [path for path in paths if path in facts.missing]
+    if version and others and not any(path.endswith(f".so.{version}") for path in paths):
+        what = f"{spec.path} is of driver {listed(sorted(others))}, {version} is loaded"
+        why = "containers get libraries that are not there, or do not fit the module"
+    elif missing:
+        what = f"{spec.path} names {counted(len(missing), 'path')} where nothing is"
+        why = f"{listed(missing, 3)}: containers stay in ContainerCreating, 'failed to stat CDI host device'"
+    else:
+        return None
+    return error(DoctorCode.CDI_SPEC_STALE, _LAYER, what, where=spec.path, why=why, remedy=_again(spec))
+
+
+def _paths(document: JsonObject) -> Iterator[str]:
+    """Host paths of nodes and mounts."""
+    for edits in _edits(document):
+        for node in _objects(edits, "deviceNodes"):
+            yield str(node.get("hostPath") or node.get("path") or "")
+        for mount in _objects(edits, "mounts"):
+            yield str(mount.get("hostPath") or "")
+
+
+def _edits(document: JsonObject) -> Iterator[JsonObject]:
+    for owner in (document, *_objects(document, "devices")):
+        edits = owner.get("containerEdits")
+        if isinstance(edits, dict):
+            yield edits
+
+
+def _objects(owner: JsonObject, key: str) -> list[JsonObject]:
+    value: JsonValue = owner.get(key)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _names(spec: SpecDocument) -> list[str]:
+    return [str(device.get("name")) for device in _objects(spec.document or {}, "devices")]
+
+
+def _twice(valid: list[SpecDocument]) -> Iterator[Finding]:
+    """Two specs of one folder: neither wins, and the device cannot be resolved."""
+    for rank in (0, 1):
+        specs = [spec for spec in valid if spec.rank == rank]
+        counts = Counter(f"{_kind(spec)}={name}" for spec in specs for name in set(_names(spec)))
+        twice = sorted(name for name, number in counts.items() if number > 1)
+        if twice:
+            kind = twice[0].partition("=")[0]
+            paths = [spec.path for spec in specs if _kind(spec) == kind]
+            yield error(
+                DoctorCode.CDI_DEVICE_TWICE,
+                _LAYER,
+                f"{counted(len(twice), 'CDI device')} in two specs of one folder: {listed(twice, 3)}",
+                where=listed(paths, 3),
+                why="runtimes take neither: 'conflicting device', then 'unresolvable CDI devices'",
+                remedy=f"rm {paths[-1]}",
+            )
+
+
+def _wanted(valid: list[SpecDocument], inventory: Inventory | None) -> Iterator[Finding]:
+    ours = [spec for spec in valid if _kind(spec) == CDI_GPU_KIND]
+    devices = [device for device in inventory.devices if not device.mig_enabled] if inventory else []
+    names = {name for spec in ours for name in _names(spec)}
+    lacking = [device.uuid for device in devices if device.uuid not in names]
+    if not ours and devices:
+        yield error(
+            DoctorCode.CDI_SPEC_MISSING,
+            _LAYER,
+            f"there is no valid CDI spec of {CDI_GPU_KIND}",
+            where="/var/run/cdi",
+            why="the agent's configuration names devices by CDI, and every such container stays in"
+            " ContainerCreating",
+            remedy="kubectl logs of this node's agent; mount hostPath /var/run/cdi writable in its pod",
+        )
+    elif ours and lacking:
+        yield warning(
+            DoctorCode.CDI_SPEC_INCOMPLETE,
+            _LAYER,
+            f"the CDI spec lacks {counted(len(lacking), 'GPU')}: {listed(lacking, 2)}",
+            where=ours[0].path,
+            why="a container that gets it does not start",
+            remedy="tonnage cdi generate > /dev/null, which says what is left out and why",
+        )

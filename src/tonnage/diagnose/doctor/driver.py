@@ -1,0 +1,218 @@
+"""Has the right kernel driver the GPUs, does it answer, and will it after the next boot?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.diagnose.doctor.finding import (
+    DoctorCode,
+    Finding,
+    Judgement,
+    Layer,
+    counted,
+    error,
+    warning,
+)
+from tonnage.diagnose.doctor.hardware import AMD, GAUDI, NVIDIA, addresses, of_vendor
+from tonnage.diagnose.doctor.kernels import kernel_findings, next_kernel_findings
+from tonnage.model.node_facts import DriverAnswer, DriverFacts, LibraryFacts, NodeFacts, PciGpu
+
+_LAYER: Final = Layer.DRIVER
+_PASSED_ON: Final = frozenset({"vfio-pci", "nvgrace_gpu_vfio_pci", "pciback"})
+"""Drivers that give a GPU to a virtual machine: it is not for containers, on purpose."""
+_BLACKLIST: Final = (
+    "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' > /etc/modprobe.d/blacklist-nouveau.conf"
+    " && (update-initramfs -u || dracut --force); then drain and reboot the node"
+)
+_OTHERS: Final = {AMD: "amdgpu", GAUDI: "habanalabs"}
+
+
+def judge_driver(facts: NodeFacts, driver: DriverFacts) -> Judgement:
+    """What keeps the driver from the GPUs. NVIDIA's in depth; of others whether the module is loaded."""
+    nvidia = of_vendor(facts.hardware, NVIDIA)
+    findings = [*_others(facts, driver)]
+    if not nvidia:
+        names = [module for module in _OTHERS.values() if module in driver.modules]
+        return Judgement(_LAYER, tuple(findings), ", ".join(names))
+    mine = tuple(gpu for gpu in nvidia if gpu.driver not in _PASSED_ON)
+    bound = tuple(gpu for gpu in mine if gpu.driver == "nouveau")
+    if bound:
+        findings.append(_nouveau_bound(bound, mine))
+    if mine and "nvidia" not in driver.modules:
+        findings += [*kernel_findings(driver), *_not_loaded(driver, nouveau=bool(bound))]
+    elif mine:
+        findings += [*_not_driven(mine, facts.answer), *next_kernel_findings(driver)]
+        findings += _answers(facts.answer)
+    findings += [*_two_drivers(driver, facts.libraries), *_unhealthy(facts)]
+    return Judgement(_LAYER, tuple(findings), _summary(driver, len(nvidia) - len(mine)))
+
+
+def loaded(facts: NodeFacts) -> bool:
+    """Whether NVIDIA's module is in the kernel."""
+    return facts.driver is not None and "nvidia" in facts.driver.modules
+
+
+def _summary(driver: DriverFacts, passed_on: int) -> str:
+    if "nvidia" not in driver.modules:
+        return f"not loaded, kernel {driver.kernel or 'unknown'}"
+    whose = f" from {driver.container_root}" if driver.container_version == driver.version != "" else ""
+    given = f", {passed_on} passed on to virtual machines" if passed_on else ""
+    return (
+        f"nvidia {driver.version or 'of unknown version'}{whose}, kernel {driver.kernel or 'unknown'}{given}"
+    )
+
+
+def _others(facts: NodeFacts, driver: DriverFacts) -> Iterator[Finding]:
+    for vendor, module in _OTHERS.items():
+        gpus = of_vendor(facts.hardware, vendor)
+        if gpus and module not in driver.modules:
+            yield error(
+                DoctorCode.DRIVER_NOT_LOADED,
+                _LAYER,
+                f"{module} is not loaded, which drives {counted(len(gpus), 'GPU')}",
+                where=f"/sys/module/{module}",
+                why=f"GPUs at {addresses(gpus)}",
+                remedy=f"modprobe {module} && dmesg | tail",
+            )
+
+
+def _nouveau_bound(bound: tuple[PciGpu, ...], mine: tuple[PciGpu, ...]) -> Finding:
+    return error(
+        DoctorCode.NOUVEAU_BOUND,
+        _LAYER,
+        f"nouveau is bound to {len(bound)} of {counted(len(mine), 'GPU')}",
+        where=f"/sys/bus/pci/devices/{bound[0].address}/driver",
+        why="NVIDIA's driver cannot take a GPU that the open driver of the kernel has",
+        remedy=_BLACKLIST,
+    )
+
+
+def _not_loaded(driver: DriverFacts, *, nouveau: bool) -> Iterator[Finding]:
+    running = next((kernel for kernel in driver.kernels if kernel.release == driver.kernel), None)
+    installed = running is not None and running.module
+    if installed and driver.secure_boot:
+        yield error(
+            DoctorCode.SECURE_BOOT,
+            _LAYER,
+            "secure boot is on, and NVIDIA's module is installed but not loaded",
+            where="/sys/firmware/efi/efivars/SecureBoot-*",
+            why="the kernel refuses a module that nobody it trusts has signed",
+            remedy="modprobe nvidia; if it says 'Key was rejected': mokutil --import"
+            " /var/lib/shim-signed/mok/MOK.der (or where your DKMS keeps its key), reboot, enrol it",
+        )
+    elif not nouveau:
+        there = f"it is installed for {driver.kernel}" if installed else "it is not installed for this kernel"
+        yield error(
+            DoctorCode.DRIVER_NOT_LOADED,
+            _LAYER,
+            "NVIDIA's kernel module is not loaded",
+            where="/sys/module/nvidia",
+            why=there if running is not None else f"what is installed for {driver.kernel} cannot be seen",
+            remedy="modprobe nvidia && dmesg | grep -i nvrm"
+            if installed
+            else "install the driver, or let the GPU operator's driver container do it; then modprobe nvidia",
+        )
+    if driver.nouveau_installed and not driver.blacklists and not nouveau:
+        yield warning(
+            DoctorCode.NOUVEAU_NOT_BLACKLISTED,
+            _LAYER,
+            "nouveau is not blacklisted",
+            where="/etc/modprobe.d",
+            why="the kernel may load it before NVIDIA's driver, which then gets no GPU",
+            remedy=_BLACKLIST,
+        )
+
+
+def _not_driven(mine: tuple[PciGpu, ...], answer: DriverAnswer) -> Iterator[Finding]:
+    unbound = tuple(gpu for gpu in mine if gpu.driver not in ("nvidia", "nouveau"))
+    inventory = answer.inventory
+    told = "; ".join(inventory.problems) if inventory is not None else ""
+    seen = len(inventory.devices) if inventory is not None else len(mine)
+    if unbound:
+        yield error(
+            DoctorCode.GPU_NOT_DRIVEN,
+            _LAYER,
+            f"{len(unbound)} of {counted(len(mine), 'GPU')} have no NVIDIA driver: {addresses(unbound)}",
+            where=f"/sys/bus/pci/devices/{unbound[0].address}/driver",
+            why=f"bound to {unbound[0].driver or 'nothing'}: too old a driver for it, or a failed start",
+            remedy="dmesg | grep -iE 'nvrm|xid'",
+        )
+    elif seen < len(mine):
+        yield error(
+            DoctorCode.GPU_NOT_DRIVEN,
+            _LAYER,
+            f"{len(mine)} GPUs are on the bus, the driver shows {seen}",
+            where="NVML",
+            why=told or "the driver gave one up",
+            remedy="dmesg | grep -i xid; then kubectl drain this node and reboot it",
+        )
+
+
+def _answers(answer: DriverAnswer) -> Iterator[Finding]:
+    if answer.hangs:
+        hanging = (
+            [each for each in answer.inventory.problems if "does not answer" in each]
+            if answer.inventory
+            else []
+        )
+        yield error(
+            DoctorCode.DRIVER_HANGS,
+            _LAYER,
+            "the driver hangs" if not hanging else f"the driver hangs on {counted(len(hanging), 'GPU')}",
+            where="NVML",
+            why="; ".join(hanging) or answer.error,
+            remedy="dmesg | grep -iE 'xid|nvrm'; then kubectl drain this node and reboot it",
+        )
+
+
+def _two_drivers(driver: DriverFacts, libraries: LibraryFacts | None) -> Iterator[Finding]:
+    """DRV-5: a host's driver and a container's, and what the operator was told about whose it is."""
+    host = next((file.version for file in libraries.files if file.version), "") if libraries else ""
+    host = host if libraries is not None and libraries.root == "/" else ""
+    ready = driver.ready
+    says_host = ready.get("IS_HOST_DRIVER", "").lower() if ready is not None else ""
+    if host and driver.container_version and host != driver.container_version:
+        loaded_one = f"; {driver.version} is loaded" if driver.version else ""
+        yield error(
+            DoctorCode.TWO_DRIVERS,
+            _LAYER,
+            f"two drivers: {host} on the host, {driver.container_version} in {driver.container_root}",
+            where=driver.container_root,
+            why=f"only one can be loaded, and containers may get the other's libraries{loaded_one}",
+            remedy="keep one owner: remove the host's packages (apt-get purge 'nvidia-*' 'libnvidia-*'),"
+            " or set driver.enabled=false in the ClusterPolicy",
+        )
+    elif (says_host == "true" and not host and driver.container_version) or (
+        says_host == "false" and host and not driver.container_version
+    ):
+        owner = "host's" if says_host == "true" else "container's"
+        yield error(
+            DoctorCode.TWO_DRIVERS,
+            _LAYER,
+            f"the GPU operator counts on the {owner} driver, which is not there",
+            where="/run/nvidia/validations/driver-ready",
+            why=f"IS_HOST_DRIVER={says_host}, but "
+            + (
+                f"the driver is in {driver.container_root}"
+                if driver.container_version
+                else "the host has one"
+            ),
+            remedy="kubectl delete pod -n gpu-operator -l app=nvidia-operator-validator"
+            " --field-selector spec.nodeName=$(hostname)",
+        )
+
+
+def _unhealthy(facts: NodeFacts) -> Iterator[Finding]:
+    """What the node's agent says of its devices."""
+    conditions = facts.cluster.conditions if facts.cluster is not None else {}
+    status, message = conditions.get("GPUsHealthy", ("", ""))
+    if status == "False":
+        yield error(
+            DoctorCode.GPU_UNHEALTHY,
+            _LAYER,
+            message.splitlines()[0][:300] if message else "GPUs are unhealthy",
+            where=f"condition GPUsHealthy of node {facts.node}",
+            why="containers get no device that is not healthy; running pods keep theirs",
+            remedy="do what the reason asks for: reset, reboot or replacement (how-to: handle a faulty GPU)",
+        )

@@ -1,0 +1,170 @@
+"""The layers one after another: each judged as far as those that it stands on allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.diagnose.doctor.cdi_specs import judge_cdi
+from tonnage.diagnose.doctor.device_nodes import judge_device_nodes
+from tonnage.diagnose.doctor.driver import judge_driver, loaded
+from tonnage.diagnose.doctor.finding import Judgement, Layer, Report, State
+from tonnage.diagnose.doctor.hardware import NVIDIA, judge_hardware, of_vendor
+from tonnage.diagnose.doctor.kubelet import judge_kubelet
+from tonnage.diagnose.doctor.labels import judge_labels
+from tonnage.diagnose.doctor.libraries import judge_libraries
+from tonnage.diagnose.doctor.plugin import judge_plugin
+from tonnage.diagnose.doctor.runtime import judge_runtime
+from tonnage.diagnose.doctor.workload import judge_workload
+from tonnage.model.node_facts import NodeFacts
+from tonnage.model.sharing import PluginConfig
+
+_PRETENDED: Final = "the devices are pretended, so that there is nothing to look at"
+_UNSEEN: Final = "it could not be looked at"
+
+
+def examine(facts: NodeFacts, layers: Iterable[Layer] = tuple(Layer), workload: str = "") -> Report:
+    """A judgement of each of `layers`, in their order; `workload` is a pod or container to look at alone."""
+    examination = _Examination(facts, workload)
+    wanted = set(layers)
+    judged = {layer: examination.judged(layer, judge) for layer, judge in examination.judges()}
+    return Report(facts.node, tuple(judged[layer] for layer in Layer if layer in wanted))
+
+
+@dataclass(slots=True)
+class _Examination:
+    facts: NodeFacts
+    workload: str
+    failed: Judgement | None = None
+    """The first layer that fails."""
+
+    def judges(self) -> tuple[tuple[Layer, Callable[[], Judgement]], ...]:
+        return (
+            (Layer.HARDWARE, self._hardware),
+            (Layer.DRIVER, self._driver),
+            (Layer.DEVICE_NODES, self._device_nodes),
+            (Layer.LIBRARIES, self._libraries),
+            (Layer.RUNTIME, self._runtime),
+            (Layer.CDI, self._cdi),
+            (Layer.KUBELET, self._kubelet),
+            (Layer.PLUGIN, self._plugin),
+            (Layer.LABELS, self._labels),
+            (Layer.WORKLOAD, self._workload),
+        )
+
+    def judged(self, layer: Layer, judge: Callable[[], Judgement]) -> Judgement:
+        found = judge()
+        if found.state is State.FAILS and self.failed is None:
+            self.failed = found
+        return found
+
+    @property
+    def _pretended(self) -> bool:
+        return self.facts.answer.pretended
+
+    @property
+    def _gpus(self) -> bool:
+        """Whether there are GPUs of NVIDIA to offer, as far as it is known."""
+        if self._pretended:
+            return bool(self.facts.answer.inventory and self.facts.answer.inventory.devices)
+        return bool(of_vendor(self.facts.hardware, NVIDIA))
+
+    def _not(self, layer: Layer, why: str) -> Judgement:
+        return Judgement(layer, because=why)
+
+    def _missing(self, layer: Layer, name: str) -> Judgement:
+        return self._not(layer, self.facts.troubles.get(name, _UNSEEN))
+
+    def _below(self, layer: Layer) -> Judgement | None:
+        """Why a layer that stands on NVIDIA's loaded driver cannot be judged, if it cannot."""
+        hardware = self.facts.hardware
+        if self._pretended:
+            return self._not(layer, _PRETENDED)
+        if hardware is None or hardware.gpus is None:
+            return None if loaded(self.facts) else self._not(layer, "whether there is a GPU is not known")
+        if not self._gpus:
+            return self._not(layer, "there is no NVIDIA GPU")
+        return None if loaded(self.facts) else self._not(layer, "the driver is not loaded")
+
+    def _hardware(self) -> Judgement:
+        if self._pretended:
+            return self._not(Layer.HARDWARE, _PRETENDED)
+        facts = self.facts.hardware
+        return judge_hardware(facts) if facts is not None else self._missing(Layer.HARDWARE, "hardware")
+
+    def _driver(self) -> Judgement:
+        if self._pretended:
+            return self._not(Layer.DRIVER, _PRETENDED)
+        hardware, facts = self.facts.hardware, self.facts.driver
+        if facts is None:
+            return self._missing(Layer.DRIVER, "driver")
+        if hardware is not None and hardware.gpus == ():
+            return self._not(Layer.DRIVER, "there is no GPU")
+        return judge_driver(self.facts, facts)
+
+    def _device_nodes(self) -> Judgement:
+        facts = self.facts.device_nodes
+        below = self._below(Layer.DEVICE_NODES)
+        if below is not None:
+            return below
+        if facts is None:
+            return self._missing(Layer.DEVICE_NODES, "device_nodes")
+        return judge_device_nodes(facts, self.facts.answer.inventory)
+
+    def _libraries(self) -> Judgement:
+        facts = self.facts.libraries
+        below = self._below(Layer.LIBRARIES)
+        if below is not None:
+            return below
+        if facts is None:
+            return self._missing(Layer.LIBRARIES, "libraries")
+        version = self.facts.driver.version if self.facts.driver is not None else ""
+        return judge_libraries(facts, version, self.facts.answer, sound=self.failed is None)
+
+    def _runtime(self) -> Judgement:
+        facts = self.facts.runtime
+        if facts is None:
+            return self._missing(Layer.RUNTIME, "runtime")
+        return judge_runtime(self.facts, facts, gpus=self._gpus and not self._pretended)
+
+    def _cdi(self) -> Judgement:
+        facts, answer = self.facts.cdi, self.facts.answer
+        if facts is None:
+            return self._missing(Layer.CDI, "cdi")
+        driver = self.facts.driver
+        version = driver.version if driver is not None and not self._pretended else ""
+        return judge_cdi(facts, version, answer.inventory, self._config())
+
+    def _kubelet(self) -> Judgement:
+        facts = self.facts.kubelet
+        return (
+            judge_kubelet(facts, self.facts.plugin)
+            if facts is not None
+            else self._missing(Layer.KUBELET, "kubelet")
+        )
+
+    def _plugin(self) -> Judgement:
+        facts = self.facts.plugin
+        if facts is None:
+            return self._missing(Layer.PLUGIN, "plugin")
+        return judge_plugin(self.facts, facts, gpus=self._gpus)
+
+    def _labels(self) -> Judgement:
+        cluster, inventory = self.facts.cluster, self.facts.answer.inventory
+        if cluster is None:
+            return self._not(
+                Layer.LABELS, f"needs the Node object: {self.facts.troubles.get('cluster', _UNSEEN)}"
+            )
+        if inventory is None:
+            return self._not(Layer.LABELS, "what the GPUs are is not known: the driver does not say")
+        return judge_labels(cluster.labels, inventory, self._config() or PluginConfig(), self.facts.machine)
+
+    def _workload(self) -> Judgement:
+        facts = self.facts.workload
+        if facts is None:
+            return self._missing(Layer.WORKLOAD, "workload")
+        return judge_workload(facts, self.facts.answer.inventory, self.workload)
+
+    def _config(self) -> PluginConfig | None:
+        return self.facts.plugin.config if self.facts.plugin is not None else None

@@ -1,0 +1,85 @@
+"""APP-2: is an image's CUDA one that this driver and these GPUs can run?
+
+Source: NVIDIA CUDA compatibility guide (any driver runs every minor version of its CUDA), CUDA release notes
+(which toolkit compiles for which compute capability); NVIDIA_REQUIRE_CUDA of nvidia-container-toolkit v1.20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, warning
+from tonnage.diagnose.doctor.versions import version_of
+from tonnage.model.devices import Inventory
+
+_SINCE: Final = (
+    ((12, 1), (12, 9)),
+    ((12, 0), (12, 8)),
+    ((10, 3), (12, 9)),
+    ((10, 0), (12, 8)),
+    ((9, 0), (11, 8)),
+    ((8, 9), (11, 8)),
+    ((8, 6), (11, 1)),
+    ((8, 0), (11, 0)),
+    ((7, 5), (10, 0)),
+    ((7, 0), (9, 0)),
+)
+"""Compute capability -> the first CUDA that compiles for it."""
+_UNTIL: Final = (((13, 0), (7, 5)), ((12, 0), (5, 0)), ((11, 0), (3, 5)))
+"""CUDA -> the lowest compute capability that it still compiles for."""
+
+
+def image_findings(
+    name: str, where: str, env: Mapping[str, str], capabilities: tuple[str, ...], inventory: Inventory | None
+) -> Iterator[Finding]:
+    """`env` is the container's, with the CUDA version that NVIDIA's base images set."""
+    cuda = version_of(env.get("CUDA_VERSION", ""))
+    driver = version_of(inventory.cuda_version) if inventory is not None else None
+    if cuda is None:
+        return
+    wanted = f"{cuda[0]}.{cuda[1]}"
+    if inventory is not None and driver is not None and cuda[0] > driver[0]:
+        yield error(
+            DoctorCode.IMAGE_NEEDS_DRIVER,
+            Layer.WORKLOAD,
+            f"{name} is built with CUDA {wanted}; driver {inventory.driver_version} has"
+            f" CUDA {inventory.cuda_version}",
+            where=where,
+            why="'CUDA driver version is insufficient for CUDA runtime version': a driver runs no later"
+            " major version",
+            remedy=f"an image with CUDA {driver[0]}.x, a newer driver, or the package"
+            f" cuda-compat-{cuda[0]}-{cuda[1]} in the image (data center GPUs only)",
+        )
+    for capability in dict.fromkeys(capabilities):
+        found = version_of(capability)
+        reason = _no_code(cuda[:2], found[:2]) if found is not None else ""
+        if reason:
+            yield warning(
+                DoctorCode.IMAGE_WITHOUT_CODE,
+                Layer.WORKLOAD,
+                f"{name} is built with CUDA {wanted}, which has no code for its GPU"
+                f" (compute capability {capability})",
+                where=where,
+                why=f"{reason}; 'no kernel image is available for execution on the device', unless it"
+                " brings PTX",
+                remedy="an image whose CUDA knows the GPU, or a node with other GPUs"
+                " (label nvidia.com/gpu.compute.major)",
+            )
+
+
+def _no_code(cuda: tuple[int, ...], capability: tuple[int, ...]) -> str:
+    """Why that CUDA does not compile for that GPU; empty if it does.
+
+    >>> _no_code((12, 4), (10, 0))
+    'CUDA 12.8 was the first to know it'
+    >>> _no_code((13, 0), (7, 0)), _no_code((12, 4), (9, 0))
+    ('CUDA 13.0 dropped it', '')
+    """
+    since = next((first for known, first in _SINCE if capability >= known), None)
+    if since is not None and cuda < since:
+        return f"CUDA {since[0]}.{since[1]} was the first to know it"
+    for version, lowest in _UNTIL:
+        if cuda >= version:
+            return f"CUDA {version[0]}.{version[1]} dropped it" if capability < lowest else ""
+    return ""

@@ -1,0 +1,75 @@
+"""Kernels and the module that each needs: DRV-1, before the reboot and after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, warning
+from tonnage.model.node_facts import DriverFacts
+
+_NUMBER: Final = re.compile(r"\d+")
+_DEBIAN: Final = frozenset({"debian", "ubuntu"})
+_SUSE: Final = frozenset({"suse", "sles", "opensuse"})
+
+
+def kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
+    """The running kernel has no module, and none can be built for it."""
+    running = next((kernel for kernel in driver.kernels if kernel.release == driver.kernel), None)
+    if not driver.kernel or (running is not None and (running.module or running.headers)):
+        return
+    if not driver.kernels:
+        return  # a container's /lib: nothing can be seen of the host's kernels
+    yield error(
+        DoctorCode.HEADERS_MISSING,
+        Layer.DRIVER,
+        f"kernel headers for the running kernel {driver.kernel} are missing",
+        where=f"/lib/modules/{driver.kernel}/build",
+        why="NVIDIA's module is not built for this kernel, and cannot be without its headers: neither by"
+        " DKMS nor by a driver container",
+        remedy=headers_command(driver.os_id, driver.kernel),
+    )
+
+
+def next_kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
+    """A newer kernel is installed, for which there will be no module after a reboot."""
+    running = next((kernel for kernel in driver.kernels if kernel.release == driver.kernel), None)
+    if running is None or not (running.module or running.headers):
+        return  # neither the host builds its module nor could it: the driver is a container's of its own
+    newer = [each for each in driver.kernels if order_of(each.release) > order_of(driver.kernel)]
+    lacking = [each for each in newer if not each.module and not each.headers]
+    if not lacking:
+        return
+    worst = max(lacking, key=lambda kernel: order_of(kernel.release))
+    yield warning(
+        DoctorCode.NEXT_KERNEL,
+        Layer.DRIVER,
+        f"after a reboot into kernel {worst.release} there is no driver",
+        where=f"/lib/modules/{worst.release}",
+        why="it is installed, newer than the one that runs, and has neither NVIDIA's module nor headers",
+        remedy=headers_command(driver.os_id, worst.release),
+    )
+
+
+def order_of(release: str) -> tuple[int, ...]:
+    """By which a kernel is newer.
+
+    >>> order_of("6.8.0-51-generic") > order_of("6.8.0-9-generic")
+    True
+    """
+    return tuple(int(number[:9]) for number in _NUMBER.findall(release))
+
+
+def headers_command(os_id: str, release: str) -> str:
+    """What installs the headers of a kernel, by the system's `ID` and `ID_LIKE`.
+
+    >>> headers_command("ubuntu debian", "6.8.0-51-generic")
+    'apt-get install linux-headers-6.8.0-51-generic'
+    """
+    words = set(os_id.split())
+    if words & _DEBIAN or not words:
+        return f"apt-get install linux-headers-{release}"
+    if any(word.startswith(tuple(_SUSE)) for word in words):
+        return f"zypper install 'kernel-default-devel = {release.removesuffix('-default')}'"
+    return f"dnf install kernel-devel-{release} kernel-headers-{release}"

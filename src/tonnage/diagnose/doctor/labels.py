@@ -1,0 +1,70 @@
+"""Do the Node's labels say what GPUs it has?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tonnage.decide.node.labels import gpu_labels
+from tonnage.decide.node.share import share
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, counted, listed, warning
+from tonnage.model.devices import Inventory
+from tonnage.model.machine import Machine
+from tonnage.model.sharing import PluginConfig
+
+_LAYER: Final = Layer.LABELS
+_PREFIX: Final = "nvidia.com/"
+_SIGN: Final = "nvidia.com/gpu.product"
+"""Who publishes labels publishes this one."""
+_BY_HAND: Final = frozenset({"nvidia.com/gpu.present", "nvidia.com/gfd.timestamp"})
+_FAMILIES: Final = (
+    "nvidia.com/gpu.",
+    "nvidia.com/cuda.",
+    "nvidia.com/mig.",
+    "nvidia.com/mig-",
+    "nvidia.com/mps.",
+)
+_NOT_OURS: Final = ("nvidia.com/mig.config", "nvidia.com/gpu.deploy.")
+
+
+def judge_labels(
+    labels: Mapping[str, str], inventory: Inventory, config: PluginConfig, machine: Machine
+) -> Judgement:
+    """The Node's labels against those that its hardware gives under the configuration it runs."""
+    if _SIGN not in labels:
+        why = "the node has no labels of GPU feature discovery" if inventory.devices else "none, and no GPU"
+        return Judgement(_LAYER, because=f"{why} (tonnage node --labels)")
+    wanted = {
+        key: value
+        for key, value in gpu_labels(inventory, config, share(inventory, config), machine).items()
+        if key.startswith(_PREFIX) and key not in _BY_HAND
+    }
+    findings = tuple(_drift(labels, wanted))
+    return Judgement(_LAYER, findings, counted(len(wanted), "label"))
+
+
+def _drift(labels: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[Finding]:
+    other = [
+        f"{key}={labels[key]}, it is {value}"
+        for key, value in sorted(wanted.items())
+        if key in labels and labels[key] != value
+    ]
+    left = [
+        f"{key}={value}, there is no such thing"
+        for key, value in sorted(labels.items())
+        if key.startswith(_FAMILIES)
+        and not key.startswith(_NOT_OURS)
+        and key not in wanted
+        and key not in _BY_HAND
+    ]
+    if other or left:
+        yield warning(
+            DoctorCode.LABEL_DRIFTED,
+            _LAYER,
+            f"{counted(len(other) + len(left), 'label')} drifted from the hardware:"
+            f" {listed([*other, *left], 3)}",
+            where="the Node's labels",
+            why="pods that select nodes by them come to the wrong GPUs, or to none",
+            remedy="tonnage node --labels=direct (chart: features.publish) puts them right at once; with GPU"
+            " feature discovery, restart its pod",
+        )

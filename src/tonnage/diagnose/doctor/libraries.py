@@ -1,0 +1,85 @@
+"""Are the driver's libraries there, of the module's version, and does the loader find them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, error, warning
+from tonnage.model.node_facts import DriverAnswer, LibraryFacts
+
+_LAYER: Final = Layer.LIBRARIES
+_NVML: Final = "libnvidia-ml.so.1"
+_CUDA: Final = "libcuda.so.1"
+_PURPOSE: Final = {_NVML: "nvidia-smi and every device plugin need it", _CUDA: "CUDA programs need it"}
+
+
+def judge_libraries(facts: LibraryFacts, version: str, answer: DriverAnswer, *, sound: bool) -> Judgement:
+    """`version` is the loaded module's, empty if it is not known. `sound`: nothing below fails."""
+    found = {file.name: file for file in facts.files}
+    findings = [*_missing(facts), *_mismatched(facts, version), *_uncached(facts)]
+    if not findings and sound and answer.error and not answer.hangs:
+        findings.append(_refused(answer))
+    versions = sorted({file.version for file in facts.files if file.version})
+    where = "" if facts.root == "/" else f" in {facts.root}"
+    summary = f"{', '.join(versions) or 'of unknown version'}{where}" if found else "not found"
+    return Judgement(_LAYER, tuple(findings), summary)
+
+
+def _missing(facts: LibraryFacts) -> Iterator[Finding]:
+    there = {file.name for file in facts.files}
+    for name, purpose in _PURPOSE.items():
+        if name not in there:
+            yield error(
+                DoctorCode.LIBRARY_MISSING,
+                _LAYER,
+                f"{name} is not there",
+                where=f"{facts.root.rstrip('/')}/usr/lib*",
+                why=f"{purpose}; the module alone does not do",
+                remedy="install the driver's libraries of the module's version"
+                " (libnvidia-compute-* on Debian and Ubuntu, nvidia-driver-cuda-libs on Fedora and RHEL)",
+            )
+
+
+def _mismatched(facts: LibraryFacts, version: str) -> Iterator[Finding]:
+    for file in facts.files:
+        if version and file.version and file.version != version:
+            yield error(
+                DoctorCode.LIBRARY_MISMATCH,
+                _LAYER,
+                f"{file.name} is of version {file.version}, the loaded module of {version}",
+                where=file.path,
+                why="every call fails with 'Driver/library version mismatch': the driver was upgraded, and"
+                " its module is still the old one",
+                remedy="kubectl drain this node, then reboot it"
+                " (or: rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia)",
+            )
+
+
+def _uncached(facts: LibraryFacts) -> Iterator[Finding]:
+    """Only the host's: a container's driver is not found by the loader."""
+    if facts.root != "/":
+        return
+    for file in facts.files:
+        if facts.cache is not None and facts.cache.get(file.name):
+            continue
+        missing = facts.cache_trouble or ("" if facts.cache is not None else "there is none")
+        yield warning(
+            DoctorCode.LIBRARY_NOT_CACHED,
+            _LAYER,
+            f"the loader's cache does not have {file.name}",
+            where="/etc/ld.so.cache",
+            why=f"it lies at {file.path}, where programs may not look{f' ({missing})' if missing else ''}",
+            remedy="ldconfig",
+        )
+
+
+def _refused(answer: DriverAnswer) -> Finding:
+    return error(
+        DoctorCode.DRIVER_REFUSES,
+        _LAYER,
+        "the driver refuses to answer",
+        where="NVML",
+        why=answer.error,
+        remedy="nvidia-smi; dmesg | grep -iE 'nvrm|xid' | tail",
+    )

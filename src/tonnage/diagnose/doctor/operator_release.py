@@ -1,0 +1,53 @@
+"""DRV-4: components of another minor version than the GPU operator's release has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, warning
+from tonnage.diagnose.doctor.versions import version_of
+from tonnage.model.catalog.gpu_operator import operator_releases
+from tonnage.model.node_facts import NodeFacts
+
+_OPERATOR: Final = ("gpu-operator-validator", "gpu-operator")
+_TOOLKIT: Final = "container-toolkit"
+_PLUGIN: Final = "k8s-device-plugin"
+_PACKAGE: Final = "nvidia-container-toolkit"
+
+
+def operator_findings(facts: NodeFacts) -> Iterator[Finding]:
+    """By the images of the node's pods, and the toolkit's package where no pod brings it."""
+    images = dict(_images(facts))
+    operator = next((images[name] for name in _OPERATOR if name in images), None)
+    release = operator_releases().get(operator[0]) if operator is not None else None
+    if operator is None or release is None:
+        return
+    packages: Mapping[str, str] = facts.runtime.packages if facts.runtime is not None else {}
+    package = (packages[_PACKAGE], f"package {_PACKAGE}") if _PACKAGE in packages else None
+    for word, found, wanted in (
+        ("container toolkit", images.get(_TOOLKIT) or package, release.toolkit),
+        ("device plugin", images.get(_PLUGIN), release.device_plugin),
+    ):
+        has, needs = version_of(found[0]) if found else None, version_of(wanted)
+        if found is None or has is None or needs is None or has[:2] == needs[:2]:
+            continue
+        yield warning(
+            DoctorCode.OPERATOR_MIX,
+            Layer.RUNTIME,
+            f"{word} {'.'.join(map(str, has))} with GPU operator {release.version}, released with {wanted}",
+            where=found[1],
+            why="NVIDIA tests and supports the versions of one release together",
+            remedy=f"take the version out of the chart's values, or write {wanted} there",
+        )
+
+
+def _images(facts: NodeFacts) -> Iterator[tuple[str, tuple[str, str]]]:
+    """(version, whose) by the last part of an image's name."""
+    for pod in facts.cluster.pods if facts.cluster is not None else ():
+        for image in pod.images:
+            name, _, tag = image.partition("@")[0].rpartition(":")
+            found = version_of(tag)
+            if found is not None:
+                where = f"pod {pod.namespace}/{pod.name}: {image[:200]}"
+                yield name.rpartition("/")[2], (".".join(map(str, found)), where)

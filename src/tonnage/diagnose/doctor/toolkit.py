@@ -1,0 +1,81 @@
+"""Faults of NVIDIA's container toolkit's own configuration.
+
+Source: nvidia-container-toolkit v1.20, `/etc/nvidia-container-runtime/config.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Final
+
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, error, note, warning
+from tonnage.model.runtime_config import ToolkitConfig
+
+_LAYER: Final = Layer.RUNTIME
+_MODES: Final = ("auto", "legacy", "csv", "cdi", "jit-cdi")
+
+
+def toolkit_findings(config: ToolkitConfig, existing: frozenset[str]) -> Iterator[Finding]:
+    """`existing` are those of the paths in it that are there."""
+    for problem in config.problems:
+        unreadable = problem.why.startswith("permission denied")
+        yield (note if unreadable else error)(
+            DoctorCode.TOOLKIT_CONFIG,
+            _LAYER,
+            f"the container toolkit's configuration: {problem.what}",
+            where=problem.where,
+            why=problem.why,
+            remedy="run doctor as root"
+            if unreadable
+            else "correct it, or: nvidia-ctk config --in-place --set x=y",
+        )
+    if config.mode and config.mode not in _MODES:
+        near = get_close_matches(config.mode, _MODES, n=1)
+        yield error(
+            DoctorCode.TOOLKIT_CONFIG,
+            _LAYER,
+            f"the container toolkit has no mode {config.mode!r}",
+            where=config.mode_where,
+            why=f"it knows {', '.join(_MODES)}{f'; did you mean {near[0]}?' if near else ''}",
+            remedy="nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto",
+        )
+    legacy = config.mode in ("", "auto", "legacy")
+    if legacy and config.ldconfig and config.ldconfig.lstrip("@") not in existing:
+        yield error(
+            DoctorCode.TOOLKIT_LDCONFIG,
+            _LAYER,
+            f"the container toolkit's ldconfig is not there: {config.ldconfig}",
+            where=config.ldconfig_where,
+            why="containers fail with 'ldcache error: open failed'",
+            remedy="nvidia-ctk config --in-place --set nvidia-container-cli.ldconfig=@/sbin/ldconfig",
+        )
+    if config.root and config.root not in existing:
+        yield error(
+            DoctorCode.TOOLKIT_CONFIG,
+            _LAYER,
+            f"the container toolkit looks for the driver in {config.root}, which is not there",
+            where=config.root_where,
+            why="containers fail with 'load library failed: libnvidia-ml.so.1'",
+            remedy="take root out if the driver is the host's, or install the driver there",
+        )
+    if legacy and config.no_cgroups:
+        yield error(
+            DoctorCode.TOOLKIT_NO_CGROUPS,
+            _LAYER,
+            "the container toolkit leaves control groups alone (no-cgroups = true)",
+            where=config.no_cgroups,
+            why="containers see GPUs and may not open them: 'Failed to initialize NVML: Unknown Error'."
+            " It is for rootless Docker",
+            remedy="nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false",
+        )
+    if config.unprivileged_variable is False and legacy:
+        yield warning(
+            DoctorCode.TOOLKIT_VARIABLE,
+            _LAYER,
+            "the container toolkit ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers",
+            where=config.unprivileged_where,
+            why="deviceListStrategy envvar gives such containers nothing then",
+            remedy="deviceListStrategy: cdi-cri, or volume-mounts with"
+            " accept-nvidia-visible-devices-as-volume-mounts = true",
+        )

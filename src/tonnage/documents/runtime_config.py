@@ -1,0 +1,170 @@
+"""TOML of container runtimes to what GPUs depend on: containerd versions 1 to 3, CRI-O, NVIDIA's toolkit.
+
+Source: containerd docs/cri/config.md (1.7, 2.x), CRI-O docs/crio.conf.5, nvidia-container-toolkit v1.20.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tonnage.model.errors import Problem
+from tonnage.model.runtime_config import Handler, RuntimeConfig, RuntimeKind, ToolkitConfig
+
+_CRI: Final = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
+_CRI_NAMES: Final = frozenset({*_CRI, "io.containerd.cri.v1.images"})
+_NRI: Final = "io.containerd.nri.v1.nri"
+_POSITION: Final = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
+_HEADER: Final = re.compile(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(#.*)?")
+_KEY: Final = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
+_MOST_HANDLERS: Final = 100
+_LONGEST: Final = 500
+_LONGEST_LINE: Final = 2000
+
+Table = Mapping[str, Any]
+
+
+def containerd_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
+    """The main file and what it imports, in that order, each as (path, text); what is said later counts."""
+    problems: list[Problem] = []
+    said: dict[str, Any] = {}
+    handlers: dict[str, Handler] = {}
+    for path, text in files:
+        table = _parsed(path, text, problems)
+        if "version" in table and isinstance(table["version"], int):
+            said["version"] = table["version"]
+        disabled = table.get("disabled_plugins")
+        if isinstance(disabled, list) and _CRI_NAMES.intersection(map(str, disabled)):
+            said["cri_disabled"] = _where(path, text, "", "disabled_plugins")
+        plugins = _table(table, "plugins")
+        for name in _CRI:
+            if name in plugins:
+                _containerd_cri(path, text, _table(plugins, name), said, handlers)
+        off = _table(plugins, _NRI).get("disable")
+        if isinstance(off, bool):
+            said |= {"nri": not off, "nri_where": _where(path, text, _NRI, "disable")}
+    names = tuple(path for path, _ in files)
+    return RuntimeConfig(RuntimeKind.CONTAINERD, names, handlers=handlers, problems=tuple(problems), **said)
+
+
+def _containerd_cri(
+    path: str, text: str, cri: Table, said: dict[str, Any], handlers: dict[str, Handler]
+) -> None:
+    enabled = cri.get("enable_cdi")
+    if isinstance(enabled, bool):
+        said |= {"cdi": enabled, "cdi_where": _where(path, text, "cri", "enable_cdi")}
+    containerd = _table(cri, "containerd")
+    default = containerd.get("default_runtime_name")
+    if isinstance(default, str):
+        where = _where(path, text, "containerd", "default_runtime_name")
+        said |= {"default": default[:_LONGEST], "default_where": where}
+    for name, body in _tables(containerd, "runtimes"):
+        options = _table(body, "options")
+        program = options.get("BinaryName") or options.get("Runtime") or ""
+        where = _where(path, text, f"runtimes.{name}", "BinaryName")
+        handlers[name] = Handler(name, str(program)[:_LONGEST], where)
+
+
+def crio_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
+    """crio.conf and the files of crio.conf.d in their order, each as (path, text)."""
+    problems: list[Problem] = []
+    said: dict[str, Any] = {}
+    handlers: dict[str, Handler] = {}
+    for path, text in files:
+        crio = _table(_parsed(path, text, problems), "crio")
+        runtime = _table(crio, "runtime")
+        default = runtime.get("default_runtime")
+        if isinstance(default, str):
+            where = _where(path, text, "crio.runtime", "default_runtime")
+            said |= {"default": default[:_LONGEST], "default_where": where}
+        nri = _table(crio, "nri").get("enable_nri")
+        if isinstance(nri, bool):
+            said |= {"nri": nri, "nri_where": _where(path, text, "crio.nri", "enable_nri")}
+        for name, body in _tables(runtime, "runtimes"):
+            where = _where(path, text, f"runtimes.{name}", "runtime_path")
+            handlers[name] = Handler(name, str(body.get("runtime_path") or "")[:_LONGEST], where)
+    names = tuple(path for path, _ in files)
+    return RuntimeConfig(RuntimeKind.CRIO, names, handlers=handlers, problems=tuple(problems), **said)
+
+
+def toolkit_config(path: str, text: str) -> ToolkitConfig:
+    """`/etc/nvidia-container-runtime/config.toml`."""
+    problems: list[Problem] = []
+    table = _parsed(path, text, problems)
+    command, runtime = _table(table, "nvidia-container-cli"), _table(table, "nvidia-container-runtime")
+
+    def text_of(owner: Table, section: str, key: str) -> tuple[str, str]:
+        value = owner.get(key)
+        found = value[:_LONGEST] if isinstance(value, str) else ""
+        return found, _where(path, text, section, key) if found else ""
+
+    unprivileged = table.get("accept-nvidia-visible-devices-envvar-when-unprivileged")
+    mode, mode_where = text_of(runtime, "nvidia-container-runtime", "mode")
+    ldconfig, ldconfig_where = text_of(command, "nvidia-container-cli", "ldconfig")
+    root, root_where = text_of(command, "nvidia-container-cli", "root")
+    no_cgroups = command.get("no-cgroups") is True
+    return ToolkitConfig(
+        path,
+        mode,
+        mode_where,
+        ldconfig,
+        ldconfig_where,
+        root,
+        root_where,
+        _where(path, text, "nvidia-container-cli", "no-cgroups") if no_cgroups else "",
+        unprivileged if isinstance(unprivileged, bool) else None,
+        _where(path, text, "", "accept-nvidia-visible-devices-envvar-when-unprivileged"),
+        tuple(problems),
+    )
+
+
+def imports_of(text: str) -> tuple[str, ...]:
+    """What a containerd configuration imports: paths and patterns, as they stand there."""
+    try:
+        imports = tomllib.loads(text).get("imports")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return ()
+    found = imports if isinstance(imports, list) else []
+    return tuple(each[:_LONGEST] for each in found if isinstance(each, str))[:_MOST_HANDLERS]
+
+
+def _parsed(path: str, text: str, problems: list[Problem]) -> Table:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        said = str(error)
+        at = _POSITION.search(said)
+        where = f"{path}:{at[1]}:{at[2]}" if at and at[1] else f"{path}:{text.count(chr(10)) + 1}"
+        problems.append(Problem("no valid TOML", where, said[: at.start()].strip() if at else said[:200]))
+    except RecursionError:
+        problems.append(Problem("no valid TOML", path, "nested too deeply"))
+    return {}
+
+
+def _table(owner: Table, key: str) -> Table:
+    value = owner.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _tables(owner: Table, key: str) -> Iterator[tuple[str, Table]]:
+    for name, body in list(_table(owner, key).items())[:_MOST_HANDLERS]:
+        if isinstance(body, dict):
+            yield name[:_LONGEST], body
+
+
+def _where(path: str, text: str, section: str, key: str) -> str:
+    """`path:line` of a key: the last of that name under a header with `section` in it, else the header's."""
+    header, header_at, found = "", 0, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > _LONGEST_LINE:  # the patterns take their time with such a line
+            continue
+        head = _HEADER.fullmatch(line)
+        if head is not None:
+            header = head[1].replace('"', "").replace("'", "").replace(" ", "")
+            header_at = number if section and section in header else header_at
+        elif (match := _KEY.match(line)) and match[1].strip("\"'") == key and section in header:
+            found = number
+    number = found or header_at
+    return f"{path}:{number}" if number else path

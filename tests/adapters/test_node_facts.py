@@ -1,0 +1,230 @@
+"""Facts out of a node that nobody vouches for: nothing hangs, nothing raises, what is unknown says so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.sick_node import PLUGINS, SickNode, loader_cache
+from tonnage.adapters.node_facts.files import NodeFiles
+from tonnage.adapters.node_facts.loader_cache import cached_libraries
+from tonnage.adapters.node_facts.processes import gpu_containers
+from tonnage.adapters.node_facts.runtime_version import text_fields
+from tonnage.diagnose.doctor.examine import examine
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Severity
+
+FILES = (
+    "etc/containerd/config.toml",
+    "etc/containerd/conf.d/a.toml",
+    "etc/crio/crio.conf",
+    "etc/nvidia-container-runtime/config.toml",
+    "etc/ld.so.cache",
+    "etc/os-release",
+    "etc/modprobe.d/a.conf",
+    "var/run/cdi/a.json",
+    "etc/cdi/b.yaml",
+    "var/lib/dpkg/status",
+    "var/lib/tonnage/device-plugin-config",
+    "var/lib/tonnage/agent.lock",
+    f"{PLUGINS}/kubelet_internal_checkpoint",
+    f"{PLUGINS}/kubelet.sock",
+    f"{PLUGINS}/nvidia-gpu.sock",
+    "proc/42/cmdline",
+    "proc/42/mountinfo",
+    "proc/42/environ",
+    "proc/42/cgroup",
+    "proc/devices",
+    "proc/driver/nvidia/version",
+    "proc/sys/kernel/osrelease",
+    "lib/modules/6.8.0-51-generic/modules.dep",
+    "sys/bus/pci/devices/0000:17:00.0/vendor",
+    "run/nvidia/validations/driver-ready",
+)
+"""All that doctor reads is of one of these kinds."""
+
+
+@pytest.fixture
+def node() -> Iterator[SickNode]:
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    with ExitStack() as ends:
+        yield SickNode(folder, ends)
+    shutil.rmtree(folder)
+
+
+def _garbage(file: Path) -> None:
+    file.write_bytes(bytes(range(256)) * 64)
+
+
+def _huge(file: Path) -> None:
+    with file.open("wb") as stream:
+        stream.truncate(100 << 20)
+
+
+def _pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def _loop(file: Path) -> None:
+    file.symlink_to(file.name)
+
+
+def _nowhere(file: Path) -> None:
+    file.symlink_to("/nowhere")
+
+
+def _folder(file: Path) -> None:
+    file.mkdir()
+
+
+def _out(file: Path) -> None:
+    file.symlink_to("../" * 20 + "etc/passwd")
+
+
+def _brackets(file: Path) -> None:
+    file.write_bytes(b"[" * 200_000)
+
+
+def _socket(file: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(f"/proc/self/fd/{os.open(file.parent, os.O_PATH)}/{file.name}")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_garbage, _huge, _pipe, _loop, _nowhere, _folder, _out, _brackets, _socket],
+    ids=lambda f: f.__name__[1:],
+)
+async def test_whatever_lies_in_the_place_of_every_file_there_is_an_answer(
+    node: SickNode, spoil: object
+) -> None:
+    assert callable(spoil)
+    for name in FILES:
+        file = node.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        spoil(file)
+    report = examine(await node.facts())
+    assert len(report.layers) == 10
+    assert not report.healthy
+
+
+async def test_a_link_does_not_lead_out_of_the_root(node: SickNode, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    node.link("etc/containerd/config.toml", f"{tmp_path}/secret")
+    found = NodeFiles(node.root).read("/etc/containerd/config.toml")
+    assert (found.content, found.trouble) == (None, "its links lead nowhere")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "code", "where"),
+    [
+        ("etc/containerd/config.toml", "version = 3\n[a\n", DoctorCode.RUNTIME_CONFIG, "config.toml:2:3"),
+        ("etc/containerd/conf.d/x.toml", "a = 1\na = 2\n", DoctorCode.RUNTIME_CONFIG, "/conf.d/x.toml:2:6"),
+        ("etc/crio/crio.conf.d/x.conf", "[crio", DoctorCode.RUNTIME_CONFIG, "/etc/crio/crio.conf.d/x.conf:1"),
+        ("etc/nvidia-container-runtime/config.toml", "x", DoctorCode.TOOLKIT_CONFIG, "config.toml:1"),
+        ("etc/cdi/nvidia.yaml", "kind: [", DoctorCode.CDI_SPEC_INVALID, "/etc/cdi/nvidia.yaml"),
+        ("var/run/cdi/x.json", '{"cdiVersion": "9"}', DoctorCode.CDI_SPEC_INVALID, "/var/run/cdi/x.json"),
+        (f"{PLUGINS}/kubelet_internal_checkpoint", "{}", DoctorCode.CHECKPOINT_UNREADABLE, "checkpoint"),
+        ("var/lib/tonnage/device-plugin-config", "?", DoctorCode.CONFIG_UNREADABLE, "/var/lib"),
+    ],
+)  # fmt: skip
+async def test_a_broken_file_is_named_with_the_line(
+    node: SickNode, path: str, text: str, code: DoctorCode, where: str
+) -> None:
+    node.put(path, text)
+    found = [each for each in examine(await node.facts()).findings if each.code is code]
+    assert [where in each.where for each in found] == [True]
+    assert found[0].why
+
+
+def _codes(findings: tuple[Finding, ...]) -> list[str]:
+    return [finding.code.value for finding in findings if finding.severity is Severity.ERROR]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+async def test_what_needs_root_is_said_to_need_it(node: SickNode) -> None:
+    for name in (
+        "etc/containerd/config.toml",
+        f"{PLUGINS}/kubelet_internal_checkpoint",
+        "var/lib/tonnage/agent.lock",
+    ):
+        (node.root / name).chmod(0)
+    report = examine(await node.facts())
+    assert _codes(report.findings) == []
+    assert {finding.why for finding in report.findings} == {"permission denied: needs root"}
+    assert any(layer.because.endswith("needs root") for layer in report.layers)
+
+
+async def test_a_refusal_for_lack_of_permission_is_a_note(
+    node: SickNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same without being somebody else: root is refused nothing."""
+    opened = os.open
+
+    def refusing(path: object, flags: int, *rest: int) -> int:
+        if str(path).endswith(("config.toml", "kubelet_internal_checkpoint", "agent.lock")):
+            raise PermissionError(13, "no")
+        return opened(path, flags, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", refusing)
+    report = examine(await node.facts())
+    assert _codes(report.findings) == []
+    assert {finding.why for finding in report.findings} == {"permission denied: needs root"}
+    assert [
+        layer.because for layer in report.layers if "lock" in layer.because or "agent" in layer.because
+    ] == ["whether the agent runs: permission denied: needs root"]
+
+
+def test_a_socket_is_told_from_one_that_nobody_listens_on_however_long_its_path(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 100) / ("y" * 100)
+    folder.mkdir(parents=True)
+    short = f"/proc/self/fd/{os.open(folder, os.O_PATH)}"
+    files = NodeFiles(folder)
+    with socket.socket(socket.AF_UNIX) as heard, socket.socket(socket.AF_UNIX) as left:
+        heard.bind(f"{short}/a.sock")
+        heard.listen()
+        left.bind(f"{short}/b.sock")
+        (folder / "c.sock").touch()
+        seen = {name: files.socket(f"/{name}") for name in ("a.sock", "b.sock", "c.sock", "d.sock")}
+    answers = {name: found and found.answer for name, found in seen.items()}
+    assert answers == {"a.sock": "listens", "b.sock": "nobody", "c.sock": "it is no socket", "d.sock": None}
+
+
+def test_the_loaders_cache_is_read_also_behind_an_old_one() -> None:
+    cache = loader_cache({"libcuda.so.1": "/usr/lib/libcuda.so.1", "libc.so.6": "/lib/libc.so.6"})
+    for content in (cache, b"ld.so-1.7.0\0" + bytes(4) + cache):
+        assert cached_libraries(content, ["libcuda.so.1", "libx.so"]) == {
+            "libcuda.so.1": ("/usr/lib/libcuda.so.1",),
+            "libx.so": (),
+        }
+
+
+@given(st.binary(max_size=400))
+def test_no_loaders_cache_and_no_message_is_too_odd(content: bytes) -> None:
+    cached_libraries(content, ["a"])
+    cached_libraries(b"glibc-ld.so.cache1.1" + content, ["a"])
+    text_fields(content)
+
+
+def test_the_machines_own_cache_has_the_c_library() -> None:
+    content = Path("/etc/ld.so.cache").read_bytes()
+    found = cached_libraries(content, ["libc.so.6"])
+    assert found is not None
+    assert Path(found["libc.so.6"][0]).exists()
+
+
+def test_a_secret_in_the_environment_of_a_container_stays_there(node: SickNode) -> None:
+    node.container(77, [0], {"TOKEN": "hunter2", "CUDA_VISIBLE_DEVICES": "0"})
+    (found,) = gpu_containers(NodeFiles(node.root), [1, 42, 77])
+    assert (found.namespace, found.pod, found.container) == ("ml", "train", "main")
+    assert found.env == {"CUDA_VISIBLE_DEVICES": "0"}
+    assert found.minors == frozenset({0})

@@ -1,0 +1,484 @@
+"""Cases of the source documents: each is found in a node's folder, and what only looks like it is not."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from support.sick_node import (
+    PLUGINS,
+    POD,
+    UUIDS,
+    VERSION,
+    SickNode,
+    inventory_of,
+)
+from tonnage.diagnose.doctor.examine import examine
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report, Severity
+
+Sicken = Callable[[SickNode], None]
+
+
+@pytest.fixture
+def node() -> Iterator[SickNode]:
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    with ExitStack() as ends:
+        yield SickNode(folder, ends)
+    shutil.rmtree(folder)
+
+
+async def report_of(node: SickNode) -> Report:
+    return examine(await node.facts())
+
+
+def found(report: Report, code: DoctorCode) -> Finding:
+    return next(finding for finding in report.findings if finding.code is code)
+
+
+def codes(report: Report) -> set[str]:
+    return {finding.code.value for finding in report.findings if finding.severity is not Severity.NOTE}
+
+
+async def test_a_healthy_node_has_no_finding_and_every_layer_of_it_is_judged(node: SickNode) -> None:
+    node.seen_by_cluster(capacity={"nvidia.com/gpu": "2"}, allocatable={"nvidia.com/gpu": "2"})
+    node.container(77, [0], {"NVIDIA_VISIBLE_DEVICES": "void"}, UUIDS[:1])
+    report = await report_of(node)
+    assert report.findings == ()
+    assert [layer.layer for layer in report.layers if layer.because] == [Layer.LABELS]
+    assert report.healthy
+
+
+def kub_1(node: SickNode) -> None:
+    """The agent's container has no mount of kubelet's folder."""
+    node.put(
+        "proc/42/mountinfo", "1 0 0:30 / / rw - overlay overlay rw\n2 1 0:5 / /dev rw - tmpfs tmpfs rw\n"
+    )
+    node.remove(f"{PLUGINS}/nvidia-gpu.sock")
+
+
+def kub_1_inside(node: SickNode) -> None:
+    """Doctor itself runs in such a pod."""
+    node.put("var/run/secrets/kubernetes.io/serviceaccount/token", "x")
+    node.remove(f"{PLUGINS}/kubelet.sock")
+
+
+def host_process(node: SickNode) -> None:
+    """A plugin that is no container needs no mount."""
+    node.put("proc/42/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n")
+    node.link("proc/42/ns/mnt", "mnt:[4026531840]")
+
+
+def whole_kubelet_mounted(node: SickNode) -> None:
+    node.put("proc/42/mountinfo", "9 1 8:1 /var/lib/kubelet /var/lib/kubelet rw - ext4 /dev/sda1 rw\n")
+
+
+def kub_2(node: SickNode) -> None:
+    """One of four GPUs fails after registration."""
+    node.seen_by_cluster(capacity={"nvidia.com/gpu": "4"}, allocatable={"nvidia.com/gpu": "3"})
+
+
+def all_allocatable(node: SickNode) -> None:
+    node.seen_by_cluster(capacity={"nvidia.com/gpu": "4"}, allocatable={"nvidia.com/gpu": "4"})
+
+
+def former_name(node: SickNode) -> None:
+    """kubelet goes on naming a resource that was renamed."""
+    node.seen_by_cluster(
+        capacity={"nvidia.com/gpu": "2", "nvidia.com/gpu.shared": "8"},
+        allocatable={"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "8"},
+    )
+
+
+def kub_2_driver(node: SickNode) -> None:
+    """The driver gave up one of those on the bus."""
+    node.inventory = inventory_of(UUIDS[0])
+
+
+def passed_through(node: SickNode) -> None:
+    """One GPU is a virtual machine's, on purpose."""
+    node.gpu(1, driver="vfio-pci")
+    node.inventory = inventory_of(UUIDS[0])
+
+
+REFUSED = (
+    "Pod was rejected: Allocate failed due to rpc error: code = Unknown desc = invalid allocation request for"
+    ' "nvidia.com/gpu.shared": invalid request: maximum request size for shared resources is 1; found 2,'
+    " which is unexpected"
+)
+
+
+def pod(reason: str, message: str) -> dict[str, object]:
+    return {
+        "metadata": {"name": "notebook", "namespace": "ml", "uid": POD},
+        "spec": {"nodeName": "node", "containers": [{"image": "busybox"}]},
+        "status": {"phase": "Failed", "reason": reason, "message": message},
+    }
+
+
+def kub_4(node: SickNode) -> None:
+    """Two shared replicas where one is the limit."""
+    node.seen_by_cluster(pod("UnexpectedAdmissionError", REFUSED))
+
+
+def evicted(node: SickNode) -> None:
+    node.seen_by_cluster(pod("Evicted", "The node was low on resource: ephemeral-storage."))
+
+
+def kub_5(node: SickNode) -> None:
+    """kubelet was restarted, which removed the plugin's socket, and the plugin has not come back."""
+    node.remove(f"{PLUGINS}/nvidia-gpu.sock")
+
+
+def kubelet_just_started(node: SickNode) -> None:
+    node.remove(f"{PLUGINS}/nvidia-gpu.sock")
+    node.listen(f"{PLUGINS}/kubelet.sock")
+
+
+HANDLER = """\
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia]
+  runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia.options]
+    BinaryName = "/usr/bin/nvidia-container-runtime"
+"""
+
+
+def run_2(node: SickNode) -> None:
+    """No toolkit and no CDI: containers start, nvidia-smi is not found."""
+    node.configure("version: v1\n")
+    node.remove("var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json")
+
+
+def cdi_alone(node: SickNode) -> None:
+    """No toolkit either, but CDI does all of it."""
+    node.configure("version: v1\n")
+
+
+def handler_in_a_drop_in(node: SickNode) -> None:
+    run_2(node)
+    node.put("etc/containerd/conf.d/99-nvidia.toml", f"version = 3\n{HANDLER}")
+    node.put("usr/bin/nvidia-container-runtime", "#!")
+
+
+def old_containerd(node: SickNode, version: str = "1.7.24~ds1-6") -> None:
+    text = f"Package: containerd\nStatus: install ok installed\nVersion: {version}\n"
+    node.put("var/lib/dpkg/status", text)
+    cri = '[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = true\n'
+    node.put("etc/containerd/config.toml", f"version = 2\n{cri}")
+
+
+def run_3(node: SickNode) -> None:
+    """NRI asked for on an old containerd."""
+    old_containerd(node)
+    node.process(50, ["/usr/bin/nvidia-toolkit"], environ="ENABLE_NRI_PLUGIN=true\0CDI_ENABLED=true\0")
+
+
+def run_3_crio(node: SickNode) -> None:
+    node.remove("etc/containerd/config.toml")
+    node.put("etc/crio/crio.conf", "[crio.nri]\nenable_nri = true\n")
+    node.put("var/lib/dpkg/status", "Package: cri-o\nStatus: install ok installed\nVersion: 1.31.5-1.1\n")
+    node.put("opt/nri/plugins/10-nvidia-toolkit", "#!")
+
+
+def nri_on_but_not_asked_for(node: SickNode) -> None:
+    old_containerd(node)
+    node.process(50, ["/usr/bin/nvidia-toolkit"], environ="ENABLE_NRI_PLUGIN=false\0")
+
+
+def nri_where_it_works(node: SickNode) -> None:
+    node.process(50, ["/usr/bin/nvidia-toolkit"], environ="ENABLE_NRI_PLUGIN=true\0")
+
+
+def drv_1(node: SickNode) -> None:
+    """The system was patched: another kernel runs, without headers and without the module."""
+    node.unload()
+    node.put("proc/sys/kernel/osrelease", "6.8.0-60-generic\n")
+    node.kernel("6.8.0-60-generic", headers=False, module=False)
+
+
+def drv_1_before(node: SickNode) -> None:
+    """The same before the reboot."""
+    node.kernel("6.8.0-60-generic", headers=False, module=False)
+
+
+def precompiled(node: SickNode) -> None:
+    """A module that came ready-made needs no headers."""
+    shutil.rmtree(node.root / "usr/src")
+    node.kernel("6.8.0-60-generic", headers=False, module=True)
+
+
+def next_kernel_with_headers(node: SickNode) -> None:
+    node.kernel("6.8.0-60-generic", headers=True, module=False)
+
+
+def older_kernel_kept(node: SickNode) -> None:
+    node.kernel("6.8.0-9-generic", headers=False, module=False)
+
+
+def drv_2(node: SickNode) -> None:
+    """nouveau has a GPU."""
+    node.unload()
+    node.gpu(0, driver="nouveau")
+    node.put("etc/modprobe.d/blacklist-nouveau.conf", "# blacklist nouveau\n")
+
+
+def nouveau_loaded_for_nothing(node: SickNode) -> None:
+    (node.root / "sys/module/nouveau").mkdir()
+    node.remove("etc/modprobe.d/blacklist-nouveau.conf")
+
+
+def operand(name: str, image: str) -> dict[str, object]:
+    return {
+        "metadata": {"name": name, "namespace": "gpu-operator"},
+        "spec": {"nodeName": "node", "containers": [{"image": image}]},
+        "status": {"phase": "Running"},
+    }
+
+
+def drv_4(node: SickNode, toolkit: str = "v1.17.8") -> None:
+    """A toolkit that the operator's release does not come with."""
+    node.seen_by_cluster(
+        operand("validator", "nvcr.io/nvidia/gpu-operator:v25.10.1"),
+        operand("toolkit", f"nvcr.io/nvidia/k8s/container-toolkit:{toolkit}"),
+        operand("plugin", "registry.example.com:5000/k8s-device-plugin:v0.18.1@sha256:00"),
+    )
+
+
+def another_patch_level(node: SickNode) -> None:
+    drv_4(node, "v1.18.0")
+
+
+def drv_5(node: SickNode) -> None:
+    """A driver of the host, and one that a container installed."""
+    node.libraries("595.91.07", "run/nvidia/driver/")
+
+
+def operator_uses_the_hosts(node: SickNode) -> None:
+    node.put("run/nvidia/validations/driver-ready", "IS_HOST_DRIVER=true\nNVIDIA_DRIVER_ROOT=/\n")
+    node.link("run/nvidia/driver", "/")
+
+
+def drv_5_owner(node: SickNode) -> None:
+    """The operator waits for its own driver, and the host has one."""
+    node.put(
+        "run/nvidia/validations/driver-ready", "IS_HOST_DRIVER=false\nNVIDIA_DRIVER_ROOT=/run/nvidia/driver\n"
+    )
+
+
+def app_1(node: SickNode, used_mib: int = 15000, sharers: int = 2) -> None:
+    """Memory is full, and two pods share the GPU."""
+    node.container(77, [0], {})
+    pods = [POD, "99999999-2222-4333-8444-555555555555"][:sharers]
+    held = [("nvidia.com/gpu", uid, "main", [f"{UUIDS[0]}::{number}"]) for number, uid in enumerate(pods)]
+    node.checkpoint(held)
+    node.used_mib = {UUIDS[0]: used_mib}
+
+
+def much_room(node: SickNode) -> None:
+    app_1(node, used_mib=9000)
+
+
+def alone(node: SickNode) -> None:
+    app_1(node, sharers=1)
+
+
+def app_2(node: SickNode, cuda: str = "13.0.1") -> None:
+    """The image's CUDA is newer than the driver's."""
+    node.inventory = inventory_of(*UUIDS, cuda="12.4")
+    node.container(77, [0], {"CUDA_VERSION": cuda}, UUIDS[:1])
+
+
+def same_major_version(node: SickNode) -> None:
+    app_2(node, "12.8.0")
+
+
+def app_2_code(node: SickNode) -> None:
+    """The image's CUDA is older than the GPU."""
+    node.inventory = inventory_of(*UUIDS, capability="10.0")
+    node.container(77, [0], {"CUDA_VERSION": "12.4.1"}, UUIDS[:1])
+
+
+CASES: dict[str, tuple[Sicken, DoctorCode, Layer, str, str]] = {
+    "KUB-1 plugin": (
+        kub_1,
+        DoctorCode.KUBELET_SOCKET_UNMOUNTED,
+        Layer.KUBELET,
+        "hostPath mount",
+        "mountPath: /var/lib/kubelet/device-plugins",
+    ),
+    "KUB-1 inside": (
+        kub_1_inside,
+        DoctorCode.KUBELET_SOCKET_UNMOUNTED,
+        Layer.KUBELET,
+        "/var/lib/kubelet/device-plugins",
+        "hostPath: {path: /var/lib/kubelet/device-plugins}",
+    ),
+    "KUB-2 allocatable": (
+        kub_2,
+        DoctorCode.NOT_ALLOCATABLE,
+        Layer.PLUGIN,
+        "4 are there, 3 allocatable",
+        "GPUsHealthy",
+    ),
+    "KUB-2 driver": (
+        kub_2_driver,
+        DoctorCode.GPU_NOT_DRIVEN,
+        Layer.DRIVER,
+        "2 GPUs are on the bus, the driver shows 1",
+        "dmesg",
+    ),
+    "KUB-4": (
+        kub_4,
+        DoctorCode.POD_REFUSED,
+        Layer.PLUGIN,
+        "maximum request size for shared resources is 1; found 2",
+        "ask for 1",
+    ),
+    "KUB-5": (
+        kub_5,
+        DoctorCode.NOT_REGISTERED,
+        Layer.PLUGIN,
+        "not registered with the kubelet that runs: nvidia.com/gpu",
+        "kubectl delete",
+    ),
+    "RUN-2": (
+        run_2,
+        DoctorCode.NO_INJECTION,
+        Layer.RUNTIME,
+        "no GPU gets into a container",
+        "nvidia-ctk runtime configure --runtime=containerd",
+    ),
+    "RUN-3 containerd": (
+        run_3,
+        DoctorCode.NRI_UNSUPPORTED,
+        Layer.RUNTIME,
+        "containerd 1.7.24",
+        "nriPluginEnabled=false",
+    ),
+    "RUN-3 CRI-O": (
+        run_3_crio,
+        DoctorCode.NRI_UNSUPPORTED,
+        Layer.RUNTIME,
+        "cri-o 1.31.5",
+        "nriPluginEnabled=false",
+    ),
+    "DRV-1 after": (
+        drv_1,
+        DoctorCode.HEADERS_MISSING,
+        Layer.DRIVER,
+        "6.8.0-60-generic",
+        "apt-get install linux-headers-6.8.0-60-generic",
+    ),
+    "DRV-1 before": (
+        drv_1_before,
+        DoctorCode.NEXT_KERNEL,
+        Layer.DRIVER,
+        "after a reboot into kernel 6.8.0-60-generic",
+        "apt-get install linux-headers-6.8.0-60-generic",
+    ),
+    "DRV-2": (
+        drv_2,
+        DoctorCode.NOUVEAU_BOUND,
+        Layer.DRIVER,
+        "nouveau is bound to 1 of 2 GPUs",
+        "blacklist nouveau",
+    ),
+    "DRV-4": (
+        drv_4,
+        DoctorCode.OPERATOR_MIX,
+        Layer.RUNTIME,
+        "container toolkit 1.17.8 with GPU operator 25.10.1, released with 1.18.1",
+        "1.18.1",
+    ),
+    "DRV-5 two": (
+        drv_5,
+        DoctorCode.TWO_DRIVERS,
+        Layer.DRIVER,
+        f"{VERSION} on the host, 595.91.07 in /run/nvidia/driver",
+        "driver.enabled=false",
+    ),
+    "DRV-5 owner": (
+        drv_5_owner,
+        DoctorCode.TWO_DRIVERS,
+        Layer.DRIVER,
+        "counts on the container's driver",
+        "nvidia-operator-validator",
+    ),
+    "APP-1": (
+        app_1,
+        DoctorCode.MEMORY_CROWDED,
+        Layer.WORKLOAD,
+        "2 containers use 15000 of 15360 MiB",
+        "--query-compute-apps",
+    ),
+    "APP-2 driver": (
+        app_2,
+        DoctorCode.IMAGE_NEEDS_DRIVER,
+        Layer.WORKLOAD,
+        "built with CUDA 13.0; driver",
+        "CUDA 12.x",
+    ),
+    "APP-2 code": (
+        app_2_code,
+        DoctorCode.IMAGE_WITHOUT_CODE,
+        Layer.WORKLOAD,
+        "no code for its GPU",
+        "an image whose CUDA knows the GPU",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_a_case_is_found_named_and_comes_with_its_remedy(node: SickNode, case: str) -> None:
+    sicken, code, layer, words, remedy = CASES[case]
+    sicken(node)
+    report = await report_of(node)
+    finding = found(report, code)
+    assert (finding.layer, words in finding.what, remedy in finding.remedy) == (layer, True, True), finding
+    assert report.first is not None
+    assert report.first.layer is layer
+
+
+NEAR_MISSES: dict[str, tuple[Sicken, DoctorCode]] = {
+    "KUB-1: the plugin is a process of the host": (host_process, DoctorCode.KUBELET_SOCKET_UNMOUNTED),
+    "KUB-1: all of kubelet's folder is mounted": (whole_kubelet_mounted, DoctorCode.KUBELET_SOCKET_UNMOUNTED),
+    "KUB-2: all are allocatable": (all_allocatable, DoctorCode.NOT_ALLOCATABLE),
+    "KUB-2: a former name lingers": (former_name, DoctorCode.NOT_ALLOCATABLE),
+    "KUB-2: a virtual machine has one": (passed_through, DoctorCode.GPU_NOT_DRIVEN),
+    "KUB-4: refused for another reason": (evicted, DoctorCode.POD_REFUSED),
+    "KUB-5: kubelet has just started": (kubelet_just_started, DoctorCode.NOT_REGISTERED),
+    "RUN-2: CDI needs no toolkit": (cdi_alone, DoctorCode.NO_INJECTION),
+    "RUN-2: the handler is in a drop-in": (handler_in_a_drop_in, DoctorCode.NO_INJECTION),
+    "RUN-3: nobody asks for it": (nri_on_but_not_asked_for, DoctorCode.NRI_UNSUPPORTED),
+    "RUN-3: it works there": (nri_where_it_works, DoctorCode.NRI_UNSUPPORTED),
+    "DRV-1: precompiled": (precompiled, DoctorCode.HEADERS_MISSING),
+    "DRV-1: precompiled for the next": (precompiled, DoctorCode.NEXT_KERNEL),
+    "DRV-1: the next one has headers": (next_kernel_with_headers, DoctorCode.NEXT_KERNEL),
+    "DRV-1: an older kernel is kept": (older_kernel_kept, DoctorCode.NEXT_KERNEL),
+    "DRV-2: loaded, and bound to nothing": (nouveau_loaded_for_nothing, DoctorCode.NOUVEAU_BOUND),
+    "DRV-4: another patch level": (another_patch_level, DoctorCode.OPERATOR_MIX),
+    "DRV-5: the operator uses the host's": (operator_uses_the_hosts, DoctorCode.TWO_DRIVERS),
+    "APP-1: there is room": (much_room, DoctorCode.MEMORY_CROWDED),
+    "APP-1: alone on its GPU": (alone, DoctorCode.MEMORY_CROWDED),
+    "APP-2: the same major version": (same_major_version, DoctorCode.IMAGE_NEEDS_DRIVER),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NEAR_MISSES)
+async def test_what_only_looks_like_a_case_is_none(node: SickNode, case: str) -> None:
+    sicken, code = NEAR_MISSES[case]
+    sicken(node)
+    report = await report_of(node)
+    assert code.value not in codes(report)
+    assert not any(finding.severity is Severity.ERROR for finding in report.findings), report.findings
+
+
+def test_every_case_of_the_task_has_one() -> None:
+    wanted = [*(f"KUB-{n}" for n in (1, 2, 4, 5)), "RUN-2", "RUN-3", *(f"DRV-{n}" for n in (1, 2, 4, 5))]
+    wanted += ["APP-1", "APP-2"]
+    assert [case for case in wanted if not any(name.startswith(case) for name in CASES)] == []
+    assert [case for case in wanted if not any(name.startswith(case) for name in NEAR_MISSES)] == []
