@@ -6,14 +6,18 @@ import asyncio
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pytest
 
 from support.driver_root import Driver
 from support.nvml.state import DriverState, FakeGpu, Rule, switched
 from support.plugin_node import PATIENCE_S, PluginNode, allocate, first_list, page, plugin_node
+from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
+from tonnage.wire.kubelet.methods import GET_PREFERRED
 
 EIGHT = {f"GPU-{slot}" for slot in range(8)}
 
@@ -105,3 +109,61 @@ async def test_one_that_is_lost_at_the_start_keeps_nobody_from_the_others(
         _, ids = await first_list(channel)
         assert ids == EIGHT - {"GPU-0"}
         assert await allocate(channel, "GPU-7") == ""
+
+
+FAULTS: dict[str, tuple[Callable[[Driver], None], bool]] = {
+    "is lost": (lambda driver: driver.lose(3), True),
+    "hangs": (lambda driver: driver.rule(Rule("hang", "*", slot=3)), True),
+    "does not say who it is": (lambda driver: driver.rule(Rule("error", "nvmlDeviceGetUUID", 3, 15)), True),
+    "reports an error that asks for a reboot": (lambda driver: driver.xid(3, 79), True),
+    "denies its links": (lambda driver: driver.become(without_links_of(driver.state, 3)), False),
+    "says that half of its links are down": (lambda driver: driver.become(half_down(driver.state, 3)), False),
+    "hangs over its links": (lambda driver: driver.rule(Rule("hang", "nvmlDeviceGetNvLinkState", 3)), False),
+    "takes its time": (lambda driver: driver.rule(Rule("slow", "*", 3, 5000)), False),
+}
+"""What happens to GPU-3, and whether it may be used no longer."""
+
+
+def without_links_of(state: DriverState, slot: int) -> DriverState:
+    """Its links, seen from that GPU, are not there; the others know of none of this."""
+    return replace(state, links=tuple(link for link in state.links if link.slot != slot))
+
+
+def half_down(state: DriverState, slot: int) -> DriverState:
+    down = [replace(link, active=link.slot != slot or link.link % 2 == 0) for link in state.links]
+    return replace(state, links=tuple(down))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_while_one_of_eight_has_a_fault_the_seven_others_are_preferred_and_given(
+    node: PluginNode, driver: Driver, fault: str
+) -> None:
+    happens, unusable = FAULTS[fault]
+    if not unusable:
+        happens(driver)
+    await start(node, driver)
+    async with node.channel() as channel:
+        stream, ids = await first_list(channel)
+        assert ids == EIGHT
+        if unusable:
+            happens(driver)
+            driver.xid(0, 31)  # harmless, and makes the agent look now
+            assert await unhealthy(stream, bool) == {"GPU-3"}
+        others = sorted(EIGHT - {"GPU-3"})
+        for size in range(1, 8):
+            chosen = await preferred(channel, others, size)
+            assert len(chosen) == len(chosen & set(others)) == size
+        assert await preferred(channel, sorted(EIGHT), 8) == EIGHT
+        for device in others:
+            assert await allocate(channel, device) == ""
+        assert ("GPU-3 is unhealthy" in await allocate(channel, "GPU-3")) == unusable
+    assert node.agent is not None
+    assert node.agent.returncode is None
+
+
+async def preferred(channel: grpc.aio.Channel, available: list[str], size: int) -> set[str]:
+    method = GET_PREFERRED
+    call = channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
+    asked = plugin.ContainerPreferredAllocationRequest(available_deviceIDs=available, allocation_size=size)
+    answer = await call(plugin.PreferredAllocationRequest(container_requests=[asked]), timeout=PATIENCE_S)
+    return set(answer.container_responses[0].deviceIDs)
