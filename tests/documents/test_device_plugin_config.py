@@ -194,7 +194,11 @@ def test_plugin_flags_are_honoured() -> None:
             "flags: {nvidiaDriverRoot: /a/../b}", "f:1:9", "no absolute path", "", id="a way out of a folder"
         ),
         pytest.param(
-            "flags: {deviceDiscoveryStrategy: tegra}", "f:1:9", "tegra is not supported", "auto", id="tegra"
+            "flags: {deviceDiscoveryStrategy: tegra}",
+            "f:1:9",
+            "finds no devices by tegra",
+            "auto",
+            id="tegra",
         ),
         pytest.param(
             "flags: {deviceDiscoveryStrategy: wsl}",

@@ -60,7 +60,9 @@ def _unsupported(flags: Flags, located: Located) -> Iterator[Problem]:
     """A setting that is known but would have no effect is refused rather than ignored."""
     if flags.device_discovery_strategy not in ("auto", "nvml"):
         where = located.where(("flags", "deviceDiscoveryStrategy"))
-        yield Problem(f"{flags.device_discovery_strategy} is {_LATER}", where, remedy="use auto")
+        what = f"Tonnage finds no devices by {flags.device_discovery_strategy}"
+        remedy = "use auto, and leave such nodes to NVIDIA's own programs"
+        yield Problem(what, where, "it offers GPUs that NVML shows, each with its device node", remedy)
     root: Path = ("flags", "plugin", "containerDriverRoot")
     if flags.plugin.container_driver_root != DRIVER_ROOT_IN_CONTAINER and root not in located.elsewhere:
         why = "where the driver's files are visible to the agent is settled when it starts"

@@ -16,6 +16,7 @@ from tonnage.adapters.vendors.nvml_links import read_links
 from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_steps import set_compute_mode
+from tonnage.adapters.vendors.platforms import INSTEAD, is_tegra, refused_platform
 from tonnage.model.devices import (
     Device,
     Inventory,
@@ -104,6 +105,8 @@ class NvmlBackend:
         self._scanned = asyncio.Event()
 
     async def scan(self) -> Inventory:
+        if refused := await asyncio.to_thread(refused_platform, self._root):
+            raise HardwareError(refused)
         scan = await self._scan()
         if (scan.count, scan.incarnation) != (self._last.count, self._last.incarnation):
             for hung in self._hung.values():  # the device of that index may be another one now
@@ -330,6 +333,10 @@ class NvmlBackend:
     def _refused(self, error: BaseException) -> HardwareError:
         visible = "visible to this process" if self._driver_root is None else f"under {self._driver_root}"
         remedy = f"is the NVIDIA driver loaded, and {LIBRARY} {visible}? it is looked for again and again"
+        if is_tegra(self._root):
+            return HardwareError(
+                Problem("GPUs of a Tegra system are not offered", why=f"NVML: {error}", remedy=INSTEAD)
+            )
         return HardwareError(Problem(f"NVML: {error}", remedy=remedy))
 
 

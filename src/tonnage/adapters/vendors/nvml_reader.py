@@ -16,6 +16,7 @@ from tonnage.adapters.vendors.nvml_events import EventWatch
 from tonnage.adapters.vendors.nvml_reading import is_display, optional, read_device, read_sample
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_vitals import read_vitals
+from tonnage.adapters.vendors.platforms import INSTEAD, is_integrated
 from tonnage.model.devices import Device, RawEvent, Sample, Vitals
 
 T = TypeVar("T")
@@ -125,7 +126,10 @@ class NvmlReader:
             except nvml.NVMLError as error:
                 failed.append((index, str(error)))
                 continue
-            if not is_display(device.product):
+            if is_integrated(device.product):
+                what = f"{device.product} is part of a Tegra processor, which is not offered"
+                problems.append(f"device {index}: {what}: {INSTEAD}")
+            elif not is_display(device.product):
                 found.append(device)
                 vitals.append(told)
                 problems += wrong
@@ -165,7 +169,8 @@ class NvmlReader:
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
                 uuid: str = nvml.nvmlDeviceGetUUID(handle)
-                if is_display(nvml.nvmlDeviceGetName(handle)):
+                product: str = nvml.nvmlDeviceGetName(handle)
+                if is_display(product) or is_integrated(product):
                     continue
             except nvml.NVMLError:
                 continue  # what scan says about this device is the report
