@@ -15,7 +15,7 @@ from tonnage.adapters.cdi_files import MAX_BYTES, FolderCdi, read_spec
 from tonnage.adapters.driver_files import find_driver_files
 from tonnage.model.cdi import DriverFile
 from tonnage.model.errors import HardwareError
-from tonnage.model.plugin_settings import CdiSettings
+from tonnage.model.plugin_settings import CdiSettings, ExtraDevice
 from tonnage.model.sharing import PluginConfig
 
 STATE = DriverState((FakeGpu(0, "A100-40"),))
@@ -99,6 +99,19 @@ def test_sockets_and_graphics_nodes_are_found(root: Path) -> None:
     files = find_driver_files(root, root, VERSION)
     assert [file.path for file in files.sockets] == ["/run/nvidia-persistenced/socket"]
     assert files.render == {address: ("/dev/dri/card1",)}
+
+
+def test_what_a_container_may_get_beside_gpus_is_found(root: Path) -> None:
+    """GDRCopy, GPUDirect Storage, Mellanox devices; a file of such a name is none."""
+    (root / "dev/infiniband").mkdir(parents=True)
+    for name in ("gdrdrv", "nvidia-fs0", "nvidia-fs1", "infiniband/uverbs0", "infiniband/rdma_cm"):
+        (root / "dev" / name).symlink_to("/dev/null")
+    (root / "dev/nvidia-fs2").write_text("")
+    assert find_driver_files(root, root, VERSION).extras == {
+        ExtraDevice.GDRCOPY: ("/dev/gdrdrv",),
+        ExtraDevice.GDS: ("/dev/nvidia-fs0", "/dev/nvidia-fs1"),
+        ExtraDevice.MOFED: ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tonnage.agent.world import World
 from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.names import CDI_GPU_KIND
-from tonnage.model.plugin_settings import MigStrategy
+from tonnage.model.plugin_settings import ExtraDevice, MigStrategy
 from tonnage.model.sharing import DeviceListStrategy, Injection, PluginConfig
 
 SPEC = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
@@ -194,3 +194,16 @@ async def test_what_does_not_change_is_not_written_again(tmp_path: Path, clock: 
         node.become(replace(ONE, problems=("news",)))
         assert await node.refusal("GPU-0") == ""
         assert (tmp_path / SPEC).stat().st_ino == before
+
+
+async def test_what_is_asked_for_beside_gpus_is_refused_until_it_is_there(tmp_path: Path, clock: Any) -> None:
+    """GPUDirect Storage, whose kernel module is loaded later."""
+    asked = Injection(cdi_devices=(f"{CDI_GPU_KIND}=GPU-0", "k8s.device-plugin.nvidia.com/gds=all"))
+    async with running(tmp_path, clock) as node:
+        node.become(ONE, replace(CDI, extras=(ExtraDevice.GDS,)))
+        refused = await node.cdi.lacking([asked])
+        assert refused is not None
+        assert "gdsEnabled is true and there is no /dev/nvidia-fs*" in refused.message
+        (tmp_path / "dev").mkdir()
+        (tmp_path / "dev/nvidia-fs0").symlink_to("/dev/null")
+        assert await node.cdi.lacking([asked]) is None

@@ -259,6 +259,33 @@ def test_every_name_of_an_answer_is_in_a_spec(ids: DeviceIdStrategy, mig: MigStr
         assert defined.issuperset(inject(one, config, access_to(INVENTORY, config)).cdi_devices)
 
 
+@pytest.mark.parametrize(
+    ("extra", "paths", "missing"),
+    [
+        (ExtraDevice.GDRCOPY, ("/dev/gdrdrv",), "/dev/gdrdrv"),
+        (ExtraDevice.GDS, ("/dev/nvidia-fs0", "/dev/nvidia-fs1"), "/dev/nvidia-fs*"),
+        (
+            ExtraDevice.MOFED,
+            ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm"),
+            "/dev/infiniband/uverbs*",
+        ),
+    ],
+)
+def test_what_is_asked_for_beside_gpus_has_a_spec_or_says_what_is_missing(
+    extra: ExtraDevice, paths: tuple[str, ...], missing: str
+) -> None:
+    config = PluginConfig(device_list=(DeviceListStrategy.CDI_CRI,), extras=(extra,))
+    there = cdi_specs(INVENTORY, replace(FILES, extras={extra: paths}), config)[-1]
+    assert there.document is not None
+    assert spec_problems(there.document) == ()
+    made = json.loads(spec_bytes(there.document))
+    assert (made["kind"], nodes(made, "all")) == (f"k8s.device-plugin.nvidia.com/{extra}", list(paths))
+    absent = cdi_specs(INVENTORY, FILES, config)[-1]
+    (problem,) = absent.left_out
+    assert (absent.document, absent.kind) == (None, there.kind)
+    assert f"{extra}Enabled is true and there is no {missing}" in problem.why
+
+
 GOOD: dict[str, Any] = {
     "cdiVersion": "0.5.0",
     "kind": "nvidia.com/gpu",

@@ -72,7 +72,7 @@ class FolderCdi:
     def _found(self) -> Iterator[os.stat_result]:
         root = self._driver_root or self._root
         folders = [root / name for name in (*LIBRARY_FOLDERS, *PROGRAM_FOLDERS)]
-        devices = [self._root / name for name in ("dev/dri", "dev/infiniband")]
+        devices = [self._root / name for name in ("dev", "dev/dri", "dev/infiniband")]
         for path in (*folders, *devices, *islice(self._specs.glob(f"{CDI_VENDOR}-*.json"), _MOST_SPECS)):
             try:
                 yield path.stat()

@@ -14,7 +14,7 @@ from typing import Final
 
 from tonnage.adapters.vendors.driver_root import LIBRARY, LIBRARY_FOLDERS, place_inside, resolved_inside
 from tonnage.model.cdi import DriverFile, DriverFiles
-from tonnage.model.plugin_settings import ExtraDevice
+from tonnage.model.device_nodes import EXTRA_NODES
 
 PROGRAM_FOLDERS: Final = ("usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "opt/bin", "bin")
 _CUDA: Final = "libcuda.so.1"
@@ -45,11 +45,6 @@ _DATA: Final = (
     "etc/vulkan/implicit_layer.d/nvidia_layers.json",
 )
 _SOCKETS: Final = ("run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket")
-_EXTRAS: Final = {
-    ExtraDevice.GDRCOPY: ("dev/gdrdrv",),
-    ExtraDevice.GDS: ("dev/nvidia-fs*",),
-    ExtraDevice.MOFED: ("dev/infiniband/uverbs*", "dev/infiniband/rdma_cm"),
-}
 _MOST: Final = 20_000
 
 
@@ -70,7 +65,7 @@ def find_driver_files(root: Path, driver_root: Path, version: str) -> DriverFile
         tuple(_sockets(driver_root)),
         "/" + str(cuda.parent.relative_to(driver_root)) if cuda else "",
         {address: nodes for address, nodes in _render(root) if nodes},
-        {extra: found for extra, paths in _EXTRAS.items() if (found := tuple(_devices(root, paths)))},
+        {extra: found for extra, paths in EXTRA_NODES.items() if (found := tuple(_devices(root, paths)))},
         problems=tuple(problems),
     )
 
@@ -155,7 +150,7 @@ def _render(root: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _devices(root: Path, patterns: tuple[str, ...]) -> Iterator[str]:
     for pattern in patterns:
-        folder, _, wanted = pattern.rpartition("/")
+        folder, _, wanted = pattern.lstrip("/").rpartition("/")
         for name in sorted(_names(root / folder)):
             if fnmatchcase(name, wanted) and _kind(root / folder / name, stat.S_ISCHR):
                 yield f"/{folder}/{name}"

@@ -10,12 +10,18 @@ from tonnage.decide.node.access import CDI, capabilities_of
 from tonnage.decide.node.cdi_rules import device_problems, minimum_version
 from tonnage.decide.node.units import index_of, parts_of
 from tonnage.model.cdi import CdiOptions, CdiSpec, DriverFile, DriverFiles
-from tonnage.model.device_nodes import CAPABILITY_FOLDER, CONTROL_NODES, IMEX_FOLDER, DeviceNodes
+from tonnage.model.device_nodes import (
+    CAPABILITY_FOLDER,
+    CONTROL_NODES,
+    EXTRA_NODES,
+    IMEX_FOLDER,
+    DeviceNodes,
+)
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR
-from tonnage.model.plugin_settings import NO_SOCKETS, MigStrategy
+from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
+from tonnage.model.plugin_settings import NO_SOCKETS, ExtraDevice, MigStrategy
 from tonnage.model.sharing import PluginConfig
 
 ALL: Final = "all"
@@ -36,10 +42,7 @@ def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) ->
     folder, nodes = IMEX_FOLDER, inventory.nodes
     channels = {str(number): (f"{folder}/channel{number}",) for number in config.imex.channels}
     there = {name: paths for name, paths in channels.items() if _host_path(paths[0], nodes, options)}
-    extras = [
-        _plain_spec(f"{CDI_VENDOR}/{extra.value}", {ALL: files.extras.get(extra, ())}, nodes, options)
-        for extra in config.extras
-    ]
+    extras = [_extra_spec(extra, files.extras.get(extra, ()), nodes, options) for extra in config.extras]
     return (gpu_spec(inventory, files, options), _plain_spec(CDI_IMEX_KIND, there, nodes, options), *extras)
 
 
@@ -203,6 +206,18 @@ def _hooks(files: DriverFiles, folders: Sequence[str], options: CdiOptions) -> I
         if arguments and hook not in options.disabled_hooks:
             args: list[JsonValue] = [*words, hook, *arguments]
             yield {"hookName": "createContainer", "path": files.hook, "args": args}
+
+
+def _extra_spec(
+    extra: ExtraDevice, paths: tuple[str, ...], nodes: DeviceNodes, options: CdiOptions
+) -> CdiSpec:
+    """A spec of what containers get beside their GPUs. Asked for and not there, none of them gets a GPU."""
+    kind = f"{CDI_VENDOR}/{extra.value}"
+    if paths:
+        return _plain_spec(kind, {ALL: paths}, nodes, options)
+    why = f"{extra.value}Enabled is true and there is no {' or '.join(EXTRA_NODES[extra])}"
+    remedy = f"load its kernel module, or set flags.{extra.value}Enabled: false for this node"
+    return _spec(kind, [], {}, (Problem(f"{cdi_device(ALL, kind)} is nothing", "", why, remedy),))
 
 
 def _plain_spec(
