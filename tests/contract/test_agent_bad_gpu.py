@@ -10,14 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import pytest
 
+from support.device_contract import preferred
 from support.driver_root import Driver
 from support.nvml.state import DriverState, FakeGpu, Rule, switched
 from support.plugin_node import PATIENCE_S, PluginNode, allocate, first_list, page, plugin_node
-from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
-from tonnage.wire.kubelet.methods import GET_PREFERRED
 
 EIGHT = {f"GPU-{slot}" for slot in range(8)}
 
@@ -161,9 +159,21 @@ async def test_while_one_of_eight_has_a_fault_the_seven_others_are_preferred_and
     assert node.agent.returncode is None
 
 
-async def preferred(channel: grpc.aio.Channel, available: list[str], size: int) -> set[str]:
-    method = GET_PREFERRED
-    call = channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
-    asked = plugin.ContainerPreferredAllocationRequest(available_deviceIDs=available, allocation_size=size)
-    answer = await call(plugin.PreferredAllocationRequest(container_requests=[asked]), timeout=PATIENCE_S)
-    return set(answer.container_responses[0].deviceIDs)
+async def test_an_error_takes_every_replica_out_on_every_stream(node: PluginNode, driver: Driver) -> None:
+    """#1929: an Xid 79 on a GPU with 10 replicas marked 1 of 40 ids, and told one stream of several."""
+    config = node.root / "config.yaml"
+    config.write_text("sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}")
+    await node.start_kubelet()
+    flags = ("--driver-root-ctr-path", str(driver.root), "--config-file", str(config))
+    await node.start_agent(*flags, devices="nvml")
+    replicas = {f"GPU-2::{number}" for number in range(10)}
+    async with node.channel() as channel:
+        streams = [(await first_list(channel))[0] for _ in range(2)]
+        driver.xid(2, 79)
+        for stream in streams:
+            async with asyncio.timeout(PATIENCE_S):
+                while not (bad := {d.ID for d in (await anext(stream)).devices if d.health != "Healthy"}):
+                    pass
+            assert bad == replicas
+        assert "GPU-2::7 is unhealthy (Xid 79" in await allocate(channel, "GPU-2::7")
+        assert await allocate(channel, "GPU-3::7") == ""
