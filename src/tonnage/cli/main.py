@@ -29,6 +29,7 @@ COMMANDS: Final = {
         "tonnage.cli.snapshot",
         "Capture the cluster, redacted, for --snapshot and for bug reports.",
     ),
+    "simulate": ("tonnage.cli.simulate", "Try out what would be: policies on a trace of jobs."),
     "doctor": ("tonnage.cli.doctor", "Say what is wrong with a node: the first failing layer first."),
     "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
     "cdi": ("tonnage.cli.cdi", "Make CDI specs for container runtimes, and check them."),
@@ -47,7 +48,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        try:
+            command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        except ModuleNotFoundError as error:
+            if error.name != COMMANDS[cmd_name][0]:
+                raise
+            # The agent's image has no command that needs arithmetic over a whole cluster.
+            raise click.UsageError(f"{cmd_name} is not in this image; use tonnage on a machine", ctx) from None
         assert isinstance(command, click.Command)
         return command
 

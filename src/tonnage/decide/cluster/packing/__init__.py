@@ -1,0 +1,1 @@
+"""How a stream of GPU jobs is packed onto a fleet by one policy or another, in thousandths of a GPU."""

@@ -1,0 +1,107 @@
+"""One order of arrival, one policy: how much of the GPUs is given out as more and more is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from tonnage.decide.cluster.packing.fragments import Fragments, typical_of
+from tonnage.decide.cluster.packing.play import AtRandom, Packer, play
+from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient
+from tonnage.decide.cluster.packing.room import Room
+from tonnage.model.trace import Job, Machine
+
+T = TypeVar("T")
+
+MOST_JOBS: Final = 2_000_000
+RANDOM: Final = "Random"
+FGD: Final = "FGD"
+OURS: Final = "Tonnage"
+POLICIES: Final = (RANDOM, *PLAIN, FGD, OURS)
+
+
+class Dice(Protocol):
+    """What chance is asked; `random.Random` is one."""
+
+    def shuffle(self, values: MutableSequence[T], /) -> None:
+        """Bring into another order."""
+        ...
+
+    def randrange(self, stop: int, /) -> int:
+        """One of 0..stop-1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Machines, and jobs that are drawn from again and again until `percent` of the GPUs are asked for."""
+
+    machines: tuple[Machine, ...]
+    jobs: tuple[Job, ...]
+    percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Percent of the GPUs given out, by the percent asked for; and jobs that found no room."""
+
+    allocated: Mapping[int, float]
+    arrived: int
+    refused: int
+
+
+def carry_out(trace: Trace, policy: str, marks: Iterable[int], dice: Dice) -> Outcome:
+    """Machines and jobs come in a chosen order; ties go to the first machine of that order.
+
+    Raises:
+        ValueError: the machines have no GPU, or too few jobs ask for one.
+    """
+    machines, jobs = list(trace.machines), list(trace.jobs)
+    dice.shuffle(machines)
+    dice.shuffle(jobs)
+    room = Room(machines)
+    if not room.capacity or not any(job.gpus for job in jobs):
+        raise ValueError("nothing to place: no machine has a GPU, or no job asks for one")
+    queue = _until_full(jobs, room.capacity * trace.percent // 100, trace.jobs, dice)
+    packer = _packer(policy, trace, room, dice)
+    allocated: dict[int, float] = {}
+    wanted = sorted(mark for mark in marks if mark <= trace.percent)
+    refused = given = 0
+    for arrived in play(queue, packer):
+        for mark in wanted:
+            if arrived.asked * 100 <= mark * room.capacity:
+                allocated[mark] = 100 * arrived.given / room.capacity
+        refused += not arrived.placed
+        given = arrived.given
+    return Outcome(
+        {mark: allocated.get(mark, 100 * given / room.capacity) for mark in wanted}, len(queue), refused
+    )
+
+
+def _until_full(jobs: list[Job], limit: int, pool: Sequence[Job], dice: Dice) -> list[Job]:
+    """Jobs of the trace, then others drawn from it, as long as they ask for no more than the limit."""
+    found: list[Job] = []
+    asked = 0
+    for job in jobs:
+        if asked + job.gpu_total > limit:
+            return found
+        found.append(job)
+        asked += job.gpu_total
+    while len(found) < MOST_JOBS:
+        job = pool[dice.randrange(len(pool))]
+        if asked + job.gpu_total > limit:
+            return found
+        found.append(job)
+        asked += job.gpu_total
+    raise ValueError(f"more than {MOST_JOBS} jobs would have to arrive: too few of them ask for a GPU")
+
+
+def _packer(policy: str, trace: Trace, room: Room, dice: Dice) -> Packer | AtRandom:
+    if policy == RANDOM:
+        return AtRandom(room, dice.randrange)
+    if policy in PLAIN:
+        return Packer(room, PLAIN[policy])
+    fragments = Fragments(typical_of(trace.jobs), room)
+    tight = policy == OURS
+    return Packer(room, FragmentGradient(fragments, levels=50 if tight else 100, tight=tight))

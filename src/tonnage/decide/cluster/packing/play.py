@@ -1,0 +1,96 @@
+"""Jobs arrive one by one; each goes where the policy rates highest, or nowhere, and none ever ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.decide.cluster.packing.policies import Policy
+from tonnage.decide.cluster.packing.room import Amounts, Room
+from tonnage.model.trace import Job
+
+NOWHERE: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A job, placed or not, and the thousandths of a GPU that were asked for so far and that were given."""
+
+    placed: bool
+    asked: int
+    given: int
+
+
+@dataclass(slots=True)
+class _Rated:
+    """Ratings for one shape of jobs, with the number of placements that they know of."""
+
+    ratings: Amounts
+    gpus: Amounts
+    seen: int = 0
+
+
+@dataclass(slots=True)
+class Packer:
+    """Places jobs by a policy. Only machines that changed are rated again."""
+
+    room: Room
+    policy: Policy
+    _placed: list[int] = field(default_factory=list)
+    _known: dict[Job, _Rated] = field(default_factory=dict)
+
+    def place(self, job: Job) -> bool:
+        """Whether there was room."""
+        rated = self._known.get(job)
+        if rated is None:
+            nowhere = np.full(len(self.room), NOWHERE, np.int64)
+            rated = self._known[job] = _Rated(nowhere, np.zeros(len(self.room), np.int64))
+            self._rate(job, rated, np.arange(len(self.room)))
+        elif rated.seen < len(self._placed):
+            self._rate(job, rated, np.array(sorted(set(self._placed[rated.seen :])), np.intp))
+        rated.seen = len(self._placed)
+        row = int(rated.ratings.argmax())
+        if rated.ratings[row] == NOWHERE:
+            return False
+        self.room.take(job, row, int(rated.gpus[row]))
+        self._placed.append(row)
+        return True
+
+    def _rate(self, job: Job, rated: _Rated, rows: NDArray[np.intp]) -> None:
+        fits = self.room.fits(job, rows)
+        rated.ratings[rows[~fits]] = NOWHERE
+        rows = rows[fits]
+        if len(rows):
+            rated.ratings[rows], rated.gpus[rows] = self.policy(job, self.room, rows)
+
+
+class AtRandom:
+    """Places jobs anywhere. `pick` draws one of a number: pick(n) is in 0..n-1."""
+
+    def __init__(self, room: Room, pick: Callable[[int], int]) -> None:
+        self.room = room
+        self._pick = pick
+
+    def place(self, job: Job) -> bool:
+        """Whether there was room."""
+        rows = np.flatnonzero(self.room.fits(job, np.arange(len(self.room))))
+        if not len(rows):
+            return False
+        row = int(rows[self._pick(len(rows))])
+        gpus = np.flatnonzero(self.room.gpu[row] >= job.milli)
+        self.room.take(job, row, int(gpus[self._pick(len(gpus))]) if job.shares else 0)
+        return True
+
+
+def play(jobs: Iterable[Job], packer: Packer | AtRandom) -> Iterator[Arrived]:
+    """What stands after each job."""
+    asked = given = 0
+    for job in jobs:
+        placed = packer.place(job)
+        asked += job.gpu_total
+        given += job.gpu_total if placed else 0
+        yield Arrived(placed, asked, given)
