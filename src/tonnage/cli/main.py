@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
             if error.name != COMMANDS[cmd_name][0]:
                 raise
             # The agent's image has no command that needs arithmetic over a whole cluster.
-            raise click.UsageError(f"{cmd_name} is not in this image; use tonnage on a machine", ctx) from None
+            raise click.UsageError(f"{cmd_name} is not in this image: run it on a machine", ctx) from None
         assert isinstance(command, click.Command)
         return command
 
