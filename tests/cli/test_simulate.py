@@ -56,9 +56,7 @@ def test_json_has_every_run(files: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(
-            ["--policy", "FDG"], "FDG: there are Random, DotProd", id="an unknown policy"
-        ),
+        pytest.param(["--policy", "FDG"], "FDG: there are Random, DotProd", id="an unknown policy"),
         pytest.param(["--seeds", "0"], "0 is not in the range", id="no order at all"),
         pytest.param(["--arrivals", "9999"], "9999 is not in the range", id="too many arrivals"),
     ],
