@@ -113,6 +113,16 @@ async def test_a_new_layout_is_seen_by_the_next_scan(backend: NvmlBackend, drive
     assert len({mig.uuid for mig in after.devices[1].migs}) == 7
 
 
+async def test_a_driver_that_tells_of_a_new_layout_is_listened_to(
+    backend: NvmlBackend, driver: Driver
+) -> None:
+    uuid = (await backend.scan()).devices[1].uuid
+    driver.divide(1, FakeMig("1g", 0, gi=7))
+    driver.event(1, 0, 0x100)
+    async with asyncio.timeout(PATIENCE_S), aclosing(_generator(backend)) as events:
+        assert await anext(events) == RawEvent(RawEventKind.CHANGED, uuid)
+
+
 # ---- links ----
 
 

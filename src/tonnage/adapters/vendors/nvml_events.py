@@ -21,6 +21,8 @@ _WORTH_A_LOOK: Final = (
     "nvmlEventTypeGpuRecoveryAction",
 )
 """Beside Xids; older bindings do not name the last ones."""
+_MIG_CHANGED: Final = 0x100
+"""nvmlEventMigConfigChange of nvml.h, which the bindings do not name."""
 _NO_INSTANCE: Final = 0xFFFFFFFF
 _NOTHING: Final[frozenset[int]] = frozenset()
 
@@ -133,7 +135,7 @@ def _registered(
 ) -> tuple[Any, dict[int, str]]:
     """A new set, and the devices that report to it: uuids by handle."""
     event_set, names = nvml.nvmlEventSetCreate(), dict[int, str]()
-    wanted = nvml.nvmlEventTypeXidCriticalError
+    wanted = nvml.nvmlEventTypeXidCriticalError | _MIG_CHANGED
     for name in _WORTH_A_LOOK:
         wanted |= getattr(nvml, name, 0)
     for index in range(nvml.nvmlDeviceGetCount()):
