@@ -17,6 +17,9 @@ from pathlib import Path
 
 import tonnage
 
+LEFT_OUT = ("cel_expr_python",)
+"""Packages whose absence the code that names them expects."""
+
 
 def named_in(node: ast.AST) -> Iterator[str]:
     """Absolute module names in import statements, at any depth, but those for type checkers."""
@@ -45,7 +48,7 @@ def names() -> Iterator[str]:
 
 def main() -> int:
     failed = {}
-    found = sorted(set(names()))
+    found = sorted(name for name in set(names()) if name.partition(".")[0] not in LEFT_OUT)
     for name in found:
         try:
             importlib.import_module(name)

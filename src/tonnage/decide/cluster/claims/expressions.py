@@ -46,6 +46,8 @@ class Selector:
         text = _FIELD_GIVEN.sub(lambda match: "true".ljust(len(match[0])), expression)
         try:
             compiled = checker(minor).compile(text[:LONGEST])
+        except ModuleNotFoundError:
+            raise UnsupportedError("CEL, which the agent's image leaves out") from None
         except RuntimeError as error:
             self.error = compile_error(str(error), expression)
             return
