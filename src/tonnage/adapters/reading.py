@@ -94,7 +94,7 @@ def pod_from(pod: w.Pod) -> Pod:
         gates=tuple(str(gate.get("name", "")) for gate in spec.scheduling_gates),
         claims=pod_claims_of(spec.resource_claims, pod.status.resource_claim_statuses),
         unmodelled=(*_unmodelled(spec), *unread),
-        status=_pod_status(pod),
+        status=pod_status_from(pod.status, terminating=pod.metadata.deletion_timestamp is not None),
         problems=tuple(notes.problems),
     )
 
@@ -117,13 +117,24 @@ def node_from(node: w.Node) -> Node:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ReadPod:
+    """A pod that is read already; `bare`: it has yet to be given its priority."""
+
+    pod: Pod
+    bare: bool
+
+
+Readable = w.Object | ReadPod | Node | GpuStatus
+"""A wire object, or one that is a model value already."""
+
+
 @dataclass(slots=True)
 class _Parts:
     """A snapshot under way."""
 
     nodes: list[Node] = field(default_factory=list)
-    pods: list[tuple[Pod, bool]] = field(default_factory=list)
-    """With whether the pod has yet to be given its priority."""
+    pods: list[ReadPod] = field(default_factory=list)
     classes: list[PriorityClass] = field(default_factory=list)
     namespaces: dict[str, Labels] = field(default_factory=dict)
     budgets: list[DisruptionBudget] = field(default_factory=list)
@@ -135,18 +146,28 @@ class _Parts:
     claims: list[ResourceClaim] = field(default_factory=list)
     templates: list[ClaimTemplate] = field(default_factory=list)
 
-    def take(self, obj: w.Object) -> None:
+    def take(self, obj: Readable) -> None:
         """Sort one object in; kinds that bear on nothing here are passed over."""
-        meta = obj.metadata
+        match obj:
+            case ReadPod():
+                self.pods.append(obj)
+            case Node():
+                self.nodes.append(obj)
+            case GpuStatus():
+                self.gpu[obj.node] = obj
+            case _:
+                self._take_wire(obj)
+
+    def _take_wire(self, obj: w.Object) -> None:
         match obj:
             case w.Pod():
-                self.pods.append((pod_from(obj), obj.spec.priority is None))
+                self.pods.append(ReadPod(pod_from(obj), obj.spec.priority is None))
             case w.Node():
                 self.nodes.append(node_from(obj))
             case w.PriorityClass():
                 self.classes.append(priority_class_from(obj))
             case w.Namespace():
-                self.namespaces[meta.name] = meta.labels
+                self.namespaces[obj.metadata.name] = obj.metadata.labels
             case w.PodDisruptionBudget():
                 self.budgets.append(budget_from(obj))
             case w.ReplicaSet():
@@ -156,7 +177,7 @@ class _Parts:
             case w.ResourceQuota():
                 self.quotas.append(quota_from(obj))
             case w.NodeGPUStatus():
-                self.gpu[meta.name] = gpu_status_from(obj)
+                self.gpu[obj.metadata.name] = gpu_status_from(obj)
             case _:
                 self._take_dynamic(obj)
 
@@ -175,7 +196,7 @@ class _Parts:
 
 
 def snapshot_from(
-    objects: Iterable[w.Object], *, server_version: str = "", now: datetime | None = None
+    objects: Iterable[Readable], *, server_version: str = "", now: datetime | None = None
 ) -> Snapshot:
     """A snapshot of any mix of objects. Priorities that only name a class get its value."""
     parts = _Parts()
@@ -183,7 +204,7 @@ def snapshot_from(
         parts.take(obj)
     return Snapshot(
         nodes=tuple(parts.nodes),
-        pods=tuple(with_priority(pod, parts.classes) if bare else pod for pod, bare in parts.pods),
+        pods=tuple(with_priority(p.pod, parts.classes) if p.bare else p.pod for p in parts.pods),
         priority_classes=tuple(parts.classes),
         namespaces=parts.namespaces,
         budgets=tuple(parts.budgets),
@@ -313,8 +334,8 @@ def _unmodelled(spec: w.PodSpec) -> tuple[str, ...]:
     )
 
 
-def _pod_status(pod: w.Pod) -> PodStatus:
-    status = pod.status
+def pod_status_from(status: w.PodStatus, *, terminating: bool) -> PodStatus:
+    """What the cluster says about a pod."""
     scheduled = next((c for c in status.conditions if c.type == "PodScheduled"), None)
     disrupted = next((c for c in status.conditions if c.type == "DisruptionTarget"), None)
     return PodStatus(
@@ -324,7 +345,7 @@ def _pod_status(pod: w.Pod) -> PodStatus:
         start=moment(status.start_time),
         nominated_node=status.nominated_node_name,
         unschedulable_message=scheduled.message if scheduled and scheduled.status == "False" else "",
-        terminating=pod.metadata.deletion_timestamp is not None,
+        terminating=terminating,
         preempted=disrupted is not None
         and (disrupted.status, disrupted.reason) == ("True", "PreemptionByScheduler"),
         waiting=_waits([*status.init_container_statuses, *status.container_statuses]),

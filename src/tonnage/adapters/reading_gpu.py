@@ -53,8 +53,13 @@ def _device(device: Mapping[str, object]) -> GpuDevice:
         compute_capability=_text(device.get("computeCapability")),
         pci_bus_id=_text(device.get("pciBusID")),
         numa_node=_whole(device.get("numaNode")),
-        links=tuple(_links(link) for link in _objects(device.get("links"))),
+        links=links_from(device.get("links")),
     )
+
+
+def links_from(value: object) -> tuple[DeviceLinks, ...]:
+    """A device's links, as they stand in a report."""
+    return tuple(_links(link) for link in _objects(value))
 
 
 def _links(links: Mapping[str, object]) -> DeviceLinks:

@@ -41,6 +41,8 @@ _BOUND_VOLUMES: Final = (
 )  # fmt: skip
 _PIECES: Final = re.compile(r"[\s=,;:'\"]+")
 _SHORTEST: Final = 4
+_MARK_LENGTH: Final = 12
+_MOST_KNOWN: Final = 100_000
 _SECRETIVE: Final = ("env", "command", "args", "annotations", "exec", "httpGet")
 
 
@@ -57,6 +59,7 @@ class Redactor:
     def __init__(self, level: Level, key: bytes) -> None:
         self._names = level is Level.NAMES
         self._key = key
+        self._known: dict[str, str] = {}
         self._marks: Mapping[Mark, Callable[[JsonValue, tuple[str, ...]], JsonValue]] = {
             Mark.KEPT: lambda value, _: self._scalars(value),
             Mark.WHOLE: lambda value, _: self._whole(value),
@@ -212,7 +215,14 @@ class Redactor:
         return _DEVICE.sub(lambda found: f"{found[1]}-{self._mark(found[0])}", text)
 
     def _mark(self, text: str) -> str:
-        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:12]
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            encoded = text.encode("utf-8", "surrogatepass")
+            found = hmac.new(self._key, encoded, hashlib.sha256).hexdigest()[:_MARK_LENGTH]
+            self._known[text] = found
+        return found
 
 
 def _within(domain: str, domains: Iterable[str]) -> bool:

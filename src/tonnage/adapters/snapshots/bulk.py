@@ -1,0 +1,231 @@
+"""Pods, nodes and agents' reports out of their lines, of which there are a hundred thousand.
+
+Only what the answers need is decoded, and what many objects have in common (the spec of a workload's pods,
+how GPUs of a kind of node are joined, images' names) is read and held once. A line that is not as usual is
+read as any other object is; the result is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+import msgspec
+
+from tonnage.adapters.reading import ReadPod, node_from, pod_from, pod_status_from
+from tonnage.adapters.reading_gpu import gpu_status_from, links_from
+from tonnage.adapters.reading_parts import moment
+from tonnage.model.cluster import Node, Pod
+from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, GpuDevice, GpuStatus
+from tonnage.wire import objects as w
+
+_NODE_NAME: Final = re.compile(rb'\{"nodeName":"([a-z0-9.-]*)"(?:,|(?=\}))')
+_NOTHING: Final = msgspec.Raw(b"{}")
+_NONE: Final = msgspec.Raw(b"[]")
+_MOST_SHARED: Final = 50_000
+_CLAIMS: Final = b"esourceClaim"
+_ANNOTATIONS: Final = b'"annotations"'
+"""In these fields two pods of one spec may differ in more than a status."""
+
+
+class _Meta(w.Wire):
+    name: str
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: msgspec.Raw = _NOTHING
+    owner_references: msgspec.Raw = _NONE
+
+
+class _Line(w.Wire):
+    metadata: _Meta
+    spec: msgspec.Raw = _NOTHING
+    status: msgspec.Raw = _NOTHING
+
+
+class _Status(w.Wire):
+    """Of a pod of which no container waits."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[w.Condition] = msgspec.field(default_factory=list)
+    start_time: str | None = None
+    nominated_node_name: str = ""
+
+
+class _Holder(w.Wire):
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+    resource: str = ""
+    ids: list[str] = msgspec.field(default_factory=list)
+
+
+class _Device(w.Wire):
+    uuid: str = ""
+    product: str = ""
+    index: int | None = None
+    resource: str = ""
+    replicas: int = 1
+    memory_mib: int = msgspec.field(name="memoryMiB", default=0)
+    memory_used_mib: int | None = msgspec.field(name="memoryUsedMiB", default=None)
+    health: str = ""
+    reason: str = ""
+    holders: list[_Holder] = msgspec.field(default_factory=list)
+    compute_capability: str = ""
+    pci_bus_id: str = msgspec.field(name="pciBusID", default="")
+    numa_node: int | None = None
+    links: msgspec.Raw = _NONE
+
+
+class _Devices(w.Wire):
+    devices: list[_Device] = msgspec.field(default_factory=list)
+
+
+class _Report(w.Wire):
+    metadata: w.ObjectMeta
+    status: _Devices = msgspec.field(default_factory=_Devices)
+
+
+class _Rest(w.Wire):
+    config: Any = None
+    resources: Any = None
+    problems: Any = None
+
+
+class _Summary(w.Wire):
+    """A report without its devices."""
+
+    metadata: w.ObjectMeta
+    status: _Rest = msgspec.field(default_factory=_Rest)
+
+
+_OWN: Final = frozenset(("name", "namespace", "uid", "created", "node_name", "status"))
+_SHARED: Final = tuple(part.name for part in fields(Pod) if part.name not in _OWN)
+
+
+@dataclass(slots=True)
+class Bulk:
+    """Reads lines of one snapshot, and remembers what they have in common."""
+
+    _specs: dict[tuple[bytes, bytes, bytes], tuple[dict[str, Any], str, bool]] = field(default_factory=dict)
+    _links: dict[bytes, tuple[DeviceLinks, ...]] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict)
+    _line: msgspec.json.Decoder[_Line] = field(default_factory=lambda: msgspec.json.Decoder(_Line))
+    _status: msgspec.json.Decoder[_Status] = field(default_factory=lambda: msgspec.json.Decoder(_Status))
+    _report: msgspec.json.Decoder[_Report] = field(default_factory=lambda: msgspec.json.Decoder(_Report))
+
+    def pod(self, line: bytes) -> ReadPod:
+        """A pod. Raises msgspec.DecodeError."""
+        self._trim()
+        if _CLAIMS in line or _ANNOTATIONS in line:
+            usual = msgspec.json.decode(line, type=w.Pod)
+            return ReadPod(pod_from(usual), usual.spec.priority is None)
+        raw = self._line.decode(line)
+        meta, spec, status = raw.metadata, bytes(raw.spec), bytes(raw.status)
+        named = _NODE_NAME.match(spec)
+        rest = b"{" + spec[named.end() :] if named else spec
+        shared, node, bare = self._shared(rest, bytes(meta.labels), bytes(meta.owner_references))
+        full = (
+            msgspec.json.decode(status, type=w.PodStatus) if b'"waiting"' in status else self._short(status)
+        )
+        pod = Pod(
+            name=meta.name or meta.generate_name,
+            namespace=self._once(meta.namespace or "default"),
+            uid=meta.uid,
+            created=moment(meta.creation_timestamp),
+            node_name=self._once(named[1].decode()) if named else node,
+            status=pod_status_from(full, terminating=meta.deletion_timestamp is not None),
+            **shared,
+        )
+        return ReadPod(pod, bare)
+
+    def node(self, line: bytes) -> Node:
+        """A node. Raises msgspec.DecodeError."""
+        self._trim()
+        once = self._texts.setdefault
+        node = msgspec.json.decode(line, type=w.Node)
+        node.metadata.labels = {key: once(value, value) for key, value in node.metadata.labels.items()}
+        for image in node.status.images:
+            image.names = [once(name, name) for name in image.names]
+        return node_from(node)
+
+    def report(self, line: bytes) -> GpuStatus:
+        """What a node's agent publishes. Raises msgspec.DecodeError."""
+        self._trim()
+        devices = self._report.decode(line).status.devices
+        rest = msgspec.json.decode(line, type=_Summary)
+        body = {
+            "config": rest.status.config,
+            "resources": rest.status.resources,
+            "problems": rest.status.problems,
+        }
+        status = gpu_status_from(w.NodeGPUStatus(metadata=rest.metadata, status=body))
+        return replace(status, devices=tuple(self._device(device) for device in devices))
+
+    def _shared(self, spec: bytes, labels: bytes, owners: bytes) -> tuple[dict[str, Any], str, bool]:
+        """Fields that pods of one spec, labels and owners share; the node; whether no priority is set."""
+        found = self._specs.get((spec, labels, owners))
+        if found is None:
+            meta = w.ObjectMeta(
+                labels=msgspec.json.decode(labels, type=dict[str, str]),
+                owner_references=msgspec.json.decode(owners, type=list[w.OwnerReference]),
+            )
+            whole = w.Pod(metadata=meta, spec=msgspec.json.decode(spec, type=w.PodSpec))
+            pod = pod_from(whole)
+            shared = {name: getattr(pod, name) for name in _SHARED}
+            found = shared, pod.node_name, whole.spec.priority is None
+            self._specs[spec, labels, owners] = found
+        return found
+
+    def _short(self, status: bytes) -> w.PodStatus:
+        """A pod's status without those of its containers, none of which waits."""
+        read = self._status.decode(status)
+        return w.PodStatus(
+            phase=self._once(read.phase),
+            reason=read.reason,
+            message=read.message,
+            conditions=read.conditions,
+            start_time=read.start_time,
+            nominated_node_name=read.nominated_node_name,
+        )
+
+    def _device(self, device: _Device) -> GpuDevice:
+        once, links = self._texts.setdefault, bytes(device.links)
+        joined = self._links.get(links)
+        if joined is None:
+            joined = self._links[links] = links_from(msgspec.json.decode(links))
+        return GpuDevice(
+            device.uuid,
+            once(device.product, device.product),
+            device.index,
+            once(device.resource, device.resource),
+            device.replicas or 1,
+            device.memory_mib,
+            device.memory_used_mib,
+            device.health != "Unhealthy",
+            device.reason,
+            tuple(self._holder(holder) for holder in device.holders),
+            once(device.compute_capability, device.compute_capability),
+            once(device.pci_bus_id, device.pci_bus_id),
+            device.numa_node,
+            joined,
+        )
+
+    def _holder(self, holder: _Holder) -> DeviceHolder:
+        namespace, resource = self._once(holder.namespace), self._once(holder.resource)
+        return DeviceHolder(namespace, holder.pod, self._once(holder.container), resource, tuple(holder.ids))
+
+    def _once(self, text: str) -> str:
+        """The same text, of equal ones always the first."""
+        return self._texts.setdefault(text, text)
+
+    def _trim(self) -> None:
+        """Forget what is common when that is not much; asked once a line."""
+        for known in (self._texts, self._specs, self._links):
+            if len(known) >= _MOST_SHARED:
+                known.clear()

@@ -1,0 +1,184 @@
+"""Lines of pods, nodes and reports read quickly are what they are when read as any other object."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonnage.adapters.reading import ReadPod, node_from, pod_from
+from tonnage.adapters.reading_gpu import gpu_status_from
+from tonnage.adapters.snapshots.bulk import Bulk
+from tonnage.wire import objects as w
+
+Body = dict[str, Any]
+NAMES = st.sampled_from(["a", "b-1", "node-7.example", "N\u00f6de", 'q"', ""])
+MOMENTS = st.sampled_from(["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.000001Z", "soon"])
+LABELS = st.dictionaries(st.sampled_from(["app", "rack", "k\u00e9y"]), NAMES, max_size=2)
+SELECTORS = st.fixed_dictionaries({"matchLabels": LABELS})
+TERM = st.fixed_dictionaries(
+    {"topologyKey": NAMES, "labelSelector": SELECTORS, "matchLabelKeys": st.just(["app"])}
+)
+AFFINITY = st.fixed_dictionaries(
+    {
+        "podAffinity": st.fixed_dictionaries(
+            {"requiredDuringSchedulingIgnoredDuringExecution": st.lists(TERM, max_size=1)}
+        )
+    }
+)
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]),
+    st.sampled_from(["1", "500m", "2Gi", "lots"]),
+    max_size=2,
+)
+CONTAINERS = st.lists(
+    st.fixed_dictionaries(
+        {"name": NAMES, "resources": st.fixed_dictionaries({"limits": AMOUNTS})},
+        optional={"env": st.just([{"name": "A"}]), "ports": st.just([{"hostPort": 80}])},
+    ),
+    max_size=2,
+)
+SPECS = st.fixed_dictionaries(
+    {},
+    optional={
+        "nodeName": NAMES,
+        "containers": CONTAINERS,
+        "initContainers": CONTAINERS,
+        "nodeSelector": LABELS,
+        "affinity": AFFINITY,
+        "tolerations": st.just([{"key": "k", "operator": "Exists", "tolerationSeconds": 3}]),
+        "priority": st.integers(-5, 5),
+        "priorityClassName": NAMES,
+        "preemptionPolicy": st.sampled_from(["Never", "PreemptLowerPriority"]),
+        "topologySpreadConstraints": st.lists(TERM, max_size=1),
+        "resourceClaims": st.just([{"name": "gpu"}]),
+        "volumes": st.just([{"name": "v", "persistentVolumeClaim": {}}]),
+        "schedulingGates": st.just([{"name": "g"}]),
+        "overhead": AMOUNTS,
+        "hostNetwork": st.booleans(),
+    },
+)
+CONDITIONS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["PodScheduled", "DisruptionTarget", "Ready"]),
+            "status": st.sampled_from("TF"),
+        },
+        optional={"reason": st.sampled_from(["PreemptionByScheduler", "x"]), "message": NAMES},
+    ),
+    max_size=3,
+)
+WAITING = st.fixed_dictionaries({"waiting": st.fixed_dictionaries({"reason": NAMES, "message": NAMES})})
+STATES: st.SearchStrategy[list[Body]] = st.lists(
+    st.fixed_dictionaries({"name": NAMES, "state": WAITING | st.just({"running": {}})}), max_size=2
+)
+STATUSES = st.fixed_dictionaries(
+    {},
+    optional={
+        "phase": st.sampled_from(["Pending", "Running", "Failed", "Succeeded"]),
+        "reason": NAMES,
+        "message": NAMES,
+        "conditions": CONDITIONS,
+        "containerStatuses": STATES,
+        "initContainerStatuses": STATES,
+        "startTime": MOMENTS,
+        "nominatedNodeName": NAMES,
+    },
+)
+METAS = st.fixed_dictionaries(
+    {"name": NAMES},
+    optional={
+        "generateName": NAMES,
+        "namespace": NAMES,
+        "uid": NAMES,
+        "labels": LABELS,
+        "annotations": LABELS,
+        "creationTimestamp": MOMENTS,
+        "deletionTimestamp": MOMENTS,
+        "ownerReferences": st.just([{"kind": "Job", "name": "j", "controller": True}]),
+    },
+)
+PODS = st.fixed_dictionaries({"metadata": METAS}, optional={"spec": SPECS, "status": STATUSES})
+
+
+@given(st.lists(PODS, min_size=1, max_size=6), st.booleans())
+def test_pods_are_the_same_read_either_way(bodies: list[Body], escaped: bool) -> None:
+    bulk = Bulk()
+    for body in [*bodies, *bodies]:  # a second time out of what is remembered
+        line = json.dumps(body, ensure_ascii=escaped, separators=(",", ":")).encode()
+        usual = msgspec.json.decode(line, type=w.Pod)
+        assert bulk.pod(line) == ReadPod(pod_from(usual), usual.spec.priority is None)
+
+
+def test_pods_of_one_workload_share_what_is_the_same() -> None:
+    bulk = Bulk()
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    one, other = (bulk.pod(_line_of(name, container)).pod for name in ("a", "b"))
+    assert one.containers is other.containers
+    assert (one.node_name, other.node_name) == ("a", "b")
+
+
+def _line_of(name: str, container: Body) -> bytes:
+    spec = {"nodeName": name, "containers": [container]}
+    body = {"metadata": {"name": name, "labels": {"app": "x"}}, "spec": spec}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+DEVICES = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "uuid": NAMES,
+            "index": st.integers(0, 3),
+            "product": NAMES,
+            "resource": NAMES,
+            "replicas": st.integers(0, 4),
+            "memoryMiB": st.integers(0, 9),
+            "memoryUsedMiB": st.integers(0, 9),
+            "health": st.sampled_from(["Healthy", "Unhealthy"]),
+            "reason": NAMES,
+            "numaNode": st.integers(0, 1),
+            "computeCapability": NAMES,
+            "pciBusID": NAMES,
+            "links": st.lists(st.fixed_dictionaries({"peers": st.lists(st.integers(0, 3)), "path": NAMES})),
+            "holders": st.lists(st.fixed_dictionaries({"pod": NAMES, "ids": st.lists(NAMES)}), max_size=2),
+        },
+    ),
+    max_size=3,
+)
+
+
+@given(DEVICES, st.lists(NAMES, max_size=2))
+def test_reports_are_the_same_read_either_way(devices: list[Body], problems: list[str]) -> None:
+    config = {"source": "a file", "error": "wrong"}
+    resources = [{"name": "nvidia.com/gpu", "replicas": 2, "failRequestsGreaterThanOne": True}]
+    status = {"devices": devices, "problems": problems, "config": config, "resources": resources}
+    line = json.dumps({"metadata": {"name": "n"}, "status": status}).encode()
+    assert Bulk().report(line) == gpu_status_from(msgspec.json.decode(line, type=w.NodeGPUStatus))
+
+
+def test_nodes_are_the_same_read_either_way() -> None:
+    images = [{"names": ["x:1", "y:1"], "sizeBytes": 7}, {"names": ["x:1"], "sizeBytes": 8}]
+    status = {"allocatable": {"cpu": "2", "pods": "x"}, "images": images}
+    line = json.dumps({"metadata": {"name": "n", "labels": {"a": "b"}}, "status": status}).encode()
+    assert Bulk().node(line) == node_from(msgspec.json.decode(line, type=w.Node))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"7",
+        b'{"metadata":7}',
+        b'{"metadata":{"name":"a"},"spec":null}',
+        b'{"metadata":{"name":"a","labels":null}}',
+    ],
+    ids=repr,
+)
+def test_what_is_not_as_usual_is_left_to_the_usual_reader(line: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        Bulk().pod(line)
