@@ -48,7 +48,8 @@ def pools_for(node: Node, supply: Supply) -> tuple[Pool, ...]:
     for one in (*supply.by_node.get(node.name, ()), *supply.anywhere):
         if _reaches(one, node, gates):
             _add(found.setdefault((one.driver, one.pool), []), one)
-    pools = [pool for key, slices in sorted(found.items()) if (pool := _pool(key, slices, supply))]
+    ordered = ((key, sorted(slices, key=lambda one: one.name)) for key, slices in sorted(found.items()))
+    pools = [pool for key, slices in ordered if (pool := _pool(key, slices, supply))]
     if gates.conditions:
         pools.sort(key=_has_conditions)
     return tuple(pools)
@@ -83,7 +84,7 @@ def _pool(key: tuple[str, str], slices: list[ResourceSlice], supply: Supply) -> 
     """The pool, or None when a newer generation is on its way to nodes other than this."""
     expected, generation = slices[0].slices, slices[0].generation
     every = tuple(slices)
-    if len(slices) != expected:
+    if len(slices) != expected and supply.gates.minor > 34:
         if any(other.generation > generation for other in supply.by_pool[key]):
             return None
         every = tuple(other for other in supply.by_pool[key] if other.generation == generation)

@@ -83,9 +83,10 @@ class Requests:
         found: list[tuple[Ask, ...]] = []
         least = 0
         for request in claim.requests:
-            parts = request.alternatives or (request,)
-            ways = tuple(self._ask(claim, request, part) for part in parts)
-            found.append(ways)
+            ways: list[Ask] = []
+            for part in request.alternatives or (request,):
+                ways.append(self._ask(claim, request, part, self._mixed_up_with(ways)))
+            found.append(tuple(ways))
             fewest = min(ask.needs for ask in ways)
             if self._supply.gates.minor > 36 and fewest > MOST_DEVICES - least:
                 what = f"adding {fewest} devices exceeds the claim limit of {MOST_DEVICES}"
@@ -101,7 +102,14 @@ class Requests:
                 raise AllocationError(f"claim {claim}, constraint #{index}: {what}")
         return found
 
-    def _ask(self, claim: ResourceClaim, request: DeviceRequest, part: DeviceRequest) -> Ask:
+    def _mixed_up_with(self, before: list[Ask]) -> Ask | None:
+        """Before 1.36 the second alternative, if both want all, gets the devices that the first selects."""
+        mixed = self._supply.gates.minor < 36 and len(before) == 1 and before[0].wants_all
+        return before[0] if mixed else None
+
+    def _ask(
+        self, claim: ResourceClaim, request: DeviceRequest, part: DeviceRequest, mixed_up_with: Ask | None
+    ) -> Ask:
         where = f"claim {claim}, request {part.name}"
         if part.capacity is not None and not self._supply.gates.sharing:
             raise AllocationError(
@@ -120,7 +128,7 @@ class Requests:
             return ask
         if part.mode != Mode.ALL:
             raise AllocationError(f"{where}: unsupported count mode {part.mode}")
-        every = tuple(self._all(ask, where))
+        every = tuple(self._all(ask, where)) if mixed_up_with is None else mixed_up_with.all_devices
         return Ask(claim, request.name, alternative, part, cls, len(every), every)
 
     def _all(self, ask: Ask, where: str) -> Iterator[Candidate]:
