@@ -20,6 +20,7 @@ from support.sick_node import (
 )
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report, Severity
+from tonnage.model.devices import GpuProcess
 
 Sicken = Callable[[SickNode], None]
 
@@ -276,6 +277,11 @@ def app_1(node: SickNode, used_mib: int = 15000, sharers: int = 2) -> None:
     held = [("nvidia.com/gpu", uid, "main", [f"{UUIDS[0]}::{number}"]) for number, uid in enumerate(pods)]
     node.checkpoint(held)
     node.used_mib = {UUIDS[0]: used_mib}
+    node.processes = (
+        GpuProcess(UUIDS[0], 78, 6000),
+        GpuProcess(UUIDS[0], 77, 9000),
+        GpuProcess(UUIDS[1], 79, 1),
+    )
 
 
 def much_room(node: SickNode) -> None:
@@ -413,7 +419,7 @@ CASES: dict[str, tuple[Sicken, DoctorCode, Layer, str, str]] = {
         DoctorCode.MEMORY_CROWDED,
         Layer.WORKLOAD,
         "2 containers use 15000 of 15360 MiB",
-        "--query-compute-apps",
+        "a limit of memory (MPS)",
     ),
     "APP-2 driver": (
         app_2,
@@ -441,6 +447,12 @@ async def test_a_case_is_found_named_and_comes_with_its_remedy(node: SickNode, c
     assert (finding.layer, words in finding.what, remedy in finding.remedy) == (layer, True, True), finding
     assert report.first is not None
     assert report.first.layer is layer
+
+
+async def test_app_1_names_the_neighbours_and_what_each_has_of_the_memory(node: SickNode) -> None:
+    app_1(node)
+    finding = found(await report_of(node), DoctorCode.MEMORY_CROWDED)
+    assert finding.why.endswith("whoever has most: ml/train (main) 9000 MiB, process 78 6000 MiB")
 
 
 NEAR_MISSES: dict[str, tuple[Sicken, DoctorCode]] = {

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tonnage.adapters.node_facts.cluster import cluster_facts
 from tonnage.adapters.node_facts.gather import Gathering, Looking
-from tonnage.model.devices import Device, Inventory
+from tonnage.model.devices import Device, GpuProcess, Inventory
 from tonnage.model.json import JsonObject
 from tonnage.model.node_facts import ClusterFacts, DriverAnswer, NodeFacts
 
@@ -42,7 +42,10 @@ CDI_AGENT: Final = "version: v1\nflags: {plugin: {deviceListStrategy: [cdi-cri]}
 
 
 class SickNode:
-    """A healthy node with two GPUs, a driver of the host, containerd 2.1 with CDI, and Tonnage's agent."""
+    """A healthy node with two GPUs, a driver of the host, containerd 2.1 with CDI, and Tonnage's agent.
+
+    What makes it sick returns it, for the next thing.
+    """
 
     def __init__(self, root: Path, ends: ExitStack) -> None:
         """`root` must be short: sockets lie in it. `ends` closes what is open."""
@@ -50,7 +53,10 @@ class SickNode:
         self._ends = ends
         self.cluster: ClusterFacts | None = None
         self.inventory: Inventory | None = inventory_of(*UUIDS)
+        self.answer: DriverAnswer | None = None
+        """What the driver says in the place of `inventory`."""
         self.used_mib: Mapping[str, int] = {}
+        self.processes: tuple[GpuProcess, ...] = ()
         self._kernel()
         self._driver()
         self._runtime()
@@ -66,16 +72,18 @@ class SickNode:
         file.write_bytes(content.encode() if isinstance(content, str) else content)
         return file
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str) -> SickNode:
         (self.root / path).unlink()
+        return self
 
-    def link(self, path: str, target: str) -> None:
+    def link(self, path: str, target: str) -> SickNode:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
         file.symlink_to(target)
+        return self
 
-    def gpu(self, number: int, driver: str = "nvidia") -> None:
+    def gpu(self, number: int, driver: str = "nvidia") -> SickNode:
         """A GPU on the bus; without a driver nobody has it."""
         address = address_of(number)
         folder = f"sys/bus/pci/devices/{address}"
@@ -85,8 +93,9 @@ class SickNode:
         (self.root / folder / "driver").unlink(missing_ok=True)
         if driver:
             self.link(f"{folder}/driver", f"../../../bus/pci/drivers/{driver}")
+        return self
 
-    def kernel(self, release: str, *, headers: bool, module: bool) -> None:
+    def kernel(self, release: str, *, headers: bool, module: bool) -> SickNode:
         """An installed kernel."""
         lines = ["kernel/drivers/gpu/drm/nouveau/nouveau.ko.zst: kernel/drivers/gpu/drm/drm.ko.zst"]
         lines += ["updates/dkms/nvidia.ko.zst:"] if module else []
@@ -94,8 +103,9 @@ class SickNode:
         if headers:
             self.link(f"lib/modules/{release}/build", f"/usr/src/linux-headers-{release}")
             self.put(f"usr/src/linux-headers-{release}/Makefile")
+        return self
 
-    def unload(self) -> None:
+    def unload(self) -> SickNode:
         """NVIDIA's module is not in the kernel; its GPUs have no driver."""
         for name in ("nvidia", "nvidia_uvm"):
             (self.root / "sys/module" / name).rmdir()
@@ -103,16 +113,19 @@ class SickNode:
         for number in range(len(UUIDS)):
             self.gpu(number, driver="")
         self.inventory = None
+        return self
 
-    def node(self, path: str, major: int, minor: int) -> None:
+    def node(self, path: str, major: int, minor: int) -> SickNode:
         """A device node."""
         self.put(path, f"c {major} {minor}")
+        return self
 
-    def libraries(self, version: str, root: str = "") -> None:
+    def libraries(self, version: str, root: str = "") -> SickNode:
         """The driver's libraries of that version in the place of others."""
         for name in ("libnvidia-ml.so", "libcuda.so"):
             self.put(f"{root}{LIBRARIES}/{name}.{version}")
             self.link(f"{root}{LIBRARIES}/{name}.1", f"{name}.{version}")
+        return self
 
     def listen(self, path: str) -> socket.socket:
         """A socket with somebody behind it."""
@@ -124,30 +137,33 @@ class SickNode:
         listening.listen(8)
         return listening
 
-    def process(self, pid: int, words: Sequence[str], **files: str) -> None:
+    def process(self, pid: int, words: Sequence[str], **files: str) -> SickNode:
         """A process; `files` are texts of others of its files in /proc."""
         self.put(f"proc/{pid}/cmdline", "\0".join(words) + "\0")
         for name, text in files.items():
             self.put(f"proc/{pid}/{name}", text)
         self.link(f"proc/{pid}/ns/mnt", f"mnt:[{4026531840 + (pid != 1)}]")
         self.link(f"proc/{pid}/ns/net", "net:[4026531840]")
+        return self
 
     def container(
         self, pid: int, minors: Sequence[int], env: Mapping[str, str], uuids: Sequence[str] = ()
-    ) -> None:
+    ) -> SickNode:
         """A container of pod ml/train with these GPUs in its /dev; `uuids` are those that kubelet gave it."""
         text = "\0".join(f"{name}={value}" for name, value in env.items())
         folder = f"kubepods-besteffort-pod{POD.replace('-', '_')}.slice/cri-containerd-{CONTAINER}.scope"
         cgroup = f"0::/kubepods.slice/kubepods-besteffort.slice/{folder}\n"
         status = "Name:\tpython\nCapEff:\t00000000a80425fb\n"
         self.process(pid, ["python3", "train.py"], environ=text + "\0", cgroup=cgroup, status=status)
+        self.put(f"proc/{pid}/root/dev/null")
         for minor in minors:
             self.put(f"proc/{pid}/root/dev/nvidia{minor}")
         self.put(f"var/log/pods/ml_train_{POD}/main/0.log")
         self.put(f"var/log/containers/train_ml_main-{CONTAINER}.log")
         self.checkpoint(held=[("nvidia.com/gpu", POD, "main", list(uuids))])
+        return self
 
-    def checkpoint(self, held: Sequence[tuple[str, str, str, list[str]]] = ()) -> None:
+    def checkpoint(self, held: Sequence[tuple[str, str, str, list[str]]] = ()) -> SickNode:
         """kubelet's own file: who has what, and that two GPUs are registered."""
         entries = [
             {
@@ -161,18 +177,20 @@ class SickNode:
         ]
         data = {"PodDeviceEntries": entries, "RegisteredDevices": {"nvidia.com/gpu": list(UUIDS)}}
         self.put(f"{PLUGINS}/kubelet_internal_checkpoint", json.dumps({"Data": data, "Checksum": 1}))
+        return self
 
-    def configure(self, text: str) -> None:
+    def configure(self, text: str) -> SickNode:
         """What the agent ran last."""
         payload = json.dumps(
             {"text": text, "source": "tonnage-system/device-plugin-config[default]", "key": "default"}
         )
         head = f"tonnage-checkpoint v1 {hashlib.sha256(payload.encode()).hexdigest()}\n"
         self.put("var/lib/tonnage/device-plugin-config", head + payload)
+        return self
 
     def spec(
         self, version: str = VERSION, path: str = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
-    ) -> None:
+    ) -> SickNode:
         """The agent's CDI spec, of that driver."""
         library = f"/{LIBRARIES}/libcuda.so.{version}"
         mount = {"hostPath": library, "containerPath": library, "options": ["ro"]}
@@ -184,6 +202,7 @@ class SickNode:
         kind = "k8s.device-plugin.nvidia.com/gpu"
         document = {"cdiVersion": "0.5.0", "kind": kind, "devices": devices, "containerEdits": edits}
         self.put(path, json.dumps(document))
+        return self
 
     def seen_by_cluster(self, *pods: Mapping[str, Any], **status: Any) -> None:
         """The API server knows the node, with these pods; `status` and `labels` are its Node's."""
@@ -198,10 +217,15 @@ class SickNode:
         silence: Callable[[str], None] = lambda _: None  # noqa: E731
         looking = Looking(self.root, "node", "none", numbers=numbers_in(self.root))
         found = await Gathering(looking, self._cluster, silence).facts()
+        if self.answer is not None:
+            return replace(found, answer=self.answer)
         if self.inventory is None:
             return found
-        workload = found.workload and replace(found.workload, used_mib=self.used_mib)
-        return replace(found, answer=DriverAnswer(self.inventory), workload=workload)
+        owners = {77: CONTAINER} if self.processes else {}
+        answer = DriverAnswer(self.inventory, used_mib=self.used_mib, processes=self.processes)
+        return replace(
+            found, answer=answer, workload=found.workload and replace(found.workload, owners=owners)
+        )
 
     async def _cluster(self) -> ClusterFacts | None:
         return self.cluster
@@ -262,11 +286,12 @@ class SickNode:
         mounts = f"36 35 98:0 /a /{PLUGINS} rw,noatime master:1 - ext4 /dev/sda1 rw\n"
         self.process(42, ["python3", "/usr/bin/tonnage", "node"], mountinfo=mounts)
 
-    def stop_agent(self) -> None:
+    def stop_agent(self) -> SickNode:
         """It ends and removes its sockets."""
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         self.remove("proc/42/cmdline")
         self.remove(f"{PLUGINS}/nvidia-gpu.sock")
+        return self
 
 
 def address_of(number: int) -> str:

@@ -169,3 +169,12 @@ class Sample:
     temperature_c: int | None = None
     power_w: float | None = None
     activity: Activity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that computes on a device, by its number on the machine; memory as far as it is told."""
+
+    uuid: str
+    pid: int
+    memory_mib: int | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tonnage.model.devices import Inventory
+from tonnage.model.devices import GpuProcess, Inventory
 from tonnage.model.json import JsonObject
 from tonnage.model.machine import Machine
 from tonnage.model.runtime_config import RuntimeConfig, ToolkitConfig
@@ -259,21 +259,22 @@ class GpuContainer:
 class WorkloadFacts:
     """Containers of pods, and what kubelet gave to whom. Holds name a pod, or only its uid (`by_uid`).
 
-    `used_mib` is the memory in use by device.
+    `owners` are ids of containers by process, of those processes that use a GPU.
     """
 
     containers: tuple[GpuContainer, ...] = ()
     holds: tuple[Hold, ...] | None = None
     by_uid: bool = False
     trouble: str = ""
-    used_mib: Mapping[str, int] = field(default_factory=dict)
+    owners: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class DriverAnswer:
     """What the driver itself says. `hangs`: it owes an answer. `error`: why it gives none.
 
-    `pretended`: devices out of a file, so that there is no driver to look at.
+    `pretended`: devices out of a file, so that there is no driver to look at. `used_mib` is the memory in use
+    by device, `processes` use it.
     """
 
     inventory: Inventory | None = None
@@ -281,6 +282,8 @@ class DriverAnswer:
     hangs: bool = False
     asked: bool = True
     pretended: bool = False
+    used_mib: Mapping[str, int] = field(default_factory=dict)
+    processes: tuple[GpuProcess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.device_nodes import read_device_nodes
 from tonnage.adapters.vendors.driver_thread import NODE, OverdueError
-from tonnage.model.devices import Inventory
+from tonnage.model.devices import GpuProcess, Inventory
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.node_facts import DriverAnswer
 
 if TYPE_CHECKING:
     from tonnage.adapters.vendors.nvml_process import Helpers
+    from tonnage.adapters.vendors.nvml_reader import Scan
 
 _MOST_HANGING: Final = 8
 HANGS: Final = "GPU does not answer"
 
 
-async def driver_answer(
-    root: Path, driver_root: Path | None, deadline_s: float
-) -> tuple[DriverAnswer, Mapping[str, int]]:
-    """(the devices, memory in use by uuid). No call of the driver is waited for longer than the deadline."""
-    from tonnage.adapters.vendors.nvml_child import Request
+async def driver_answer(root: Path, driver_root: Path | None, deadline_s: float) -> DriverAnswer:
+    """The devices and who uses them. No call of the driver is waited for longer than the deadline."""
     from tonnage.adapters.vendors.nvml_process import Helpers
 
     helpers = Helpers(root, driver_root, deadline_s=deadline_s, on_event=lambda _: None)
-    hanging: list[int] = []
     try:
-        while True:
-            try:
-                reply = await helpers.ask(Request("scan", tuple(hanging)))
-                break
-            except OverdueError as error:
-                if error.subject == NODE or len(hanging) >= _MOST_HANGING:
-                    return DriverAnswer(error=error.problems[0].what, hangs=True), {}
-                hanging.append(error.subject)
-        scan = reply.scan
-        assert scan is not None
+        scan, hanging = await _scan(helpers)
         failed = sorted({**dict(scan.failed), **dict.fromkeys(hanging, HANGS)}.items())
         inventory = Inventory(
             scan.devices,
@@ -49,12 +38,33 @@ async def driver_answer(
             nodes=read_device_nodes(root, driver_root),
             vitals=scan.vitals,
         )
-        used = await _used(helpers, tuple(hanging))
-        return DriverAnswer(inventory, hangs=bool(hanging)), used
+        answer = DriverAnswer(inventory, hangs=bool(hanging))
+        return replace(
+            answer, used_mib=await _used(helpers, hanging), processes=await _users(helpers, hanging)
+        )
+    except OverdueError as error:
+        return DriverAnswer(error=error.problems[0].what, hangs=True)
     except HardwareError as error:
-        return DriverAnswer(error=error.problems[0].what), {}
+        return DriverAnswer(error=error.problems[0].what)
     finally:
         await helpers.close()
+
+
+async def _scan(helpers: Helpers) -> tuple[Scan, tuple[int, ...]]:
+    """(what was read, the indices of devices that hang). Raises HardwareError."""
+    from tonnage.adapters.vendors.nvml_child import Request
+
+    hanging: tuple[int, ...] = ()
+    while True:
+        try:
+            reply = await helpers.ask(Request("scan", hanging))
+        except OverdueError as error:
+            if error.subject == NODE or len(hanging) >= _MOST_HANGING:
+                raise
+            hanging = (*hanging, error.subject)
+        else:
+            assert reply.scan is not None
+            return reply.scan, hanging
 
 
 async def _used(helpers: Helpers, skip: tuple[int, ...]) -> Mapping[str, int]:
@@ -67,7 +77,16 @@ async def _used(helpers: Helpers, skip: tuple[int, ...]) -> Mapping[str, int]:
     return {each.uuid: each.memory_used_mib for each in samples if each.memory_used_mib is not None}
 
 
-async def pretended_answer(file: Path) -> tuple[DriverAnswer, Mapping[str, int]]:
+async def _users(helpers: Helpers, skip: tuple[int, ...]) -> tuple[GpuProcess, ...]:
+    from tonnage.adapters.vendors.nvml_child import Request
+
+    try:
+        return (await helpers.ask(Request("processes", skip))).processes or ()
+    except HardwareError:
+        return ()
+
+
+async def pretended_answer(file: Path) -> DriverAnswer:
     """The devices of a hardware file, as the agent would have them."""
     from tonnage.adapters.vendors.scenario import ScenarioBackend
 
@@ -75,8 +94,8 @@ async def pretended_answer(file: Path) -> tuple[DriverAnswer, Mapping[str, int]]
     try:
         inventory, samples = await backend.scan(), await backend.sample()
     except (HardwareError, ConfigError) as error:
-        return DriverAnswer(error=str(error), pretended=True), {}
+        return DriverAnswer(error=str(error), pretended=True)
     finally:
         await backend.close()
     used = {each.uuid: each.memory_used_mib for each in samples if each.memory_used_mib is not None}
-    return DriverAnswer(inventory, pretended=True), used
+    return DriverAnswer(inventory, pretended=True, used_mib=used)

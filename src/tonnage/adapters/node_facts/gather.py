@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -21,7 +21,7 @@ from tonnage.adapters.node_facts.hardware import (
 )
 from tonnage.adapters.node_facts.kubelet import kubelet_facts, kubelet_holds
 from tonnage.adapters.node_facts.plugin import plugin_facts
-from tonnage.adapters.node_facts.processes import gpu_containers, process_ids, wants_nri
+from tonnage.adapters.node_facts.processes import containers_of, gpu_containers, process_ids, wants_nri
 from tonnage.adapters.node_facts.runtime import runtime_facts
 from tonnage.adapters.node_facts.runtime_version import runtime_version
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
@@ -71,7 +71,6 @@ class Gathering:
     async def facts(self) -> NodeFacts:
         """Everything that can be told in time."""
         looking, files = self._looking, self._files
-        used: Mapping[str, int]
         async with asyncio.TaskGroup() as group:
             hardware = group.create_task(self._apart("hardware", lambda: hardware_facts(files)))
             machine = group.create_task(self._machine())
@@ -87,11 +86,9 @@ class Gathering:
             cluster = group.create_task(self._asked_cluster())
             workload = group.create_task(self._workload())
             answer = group.create_task(self._answer())
-        said, used = answer.result()
-        containers = workload.result()
         return NodeFacts(
             node=looking.node,
-            answer=said,
+            answer=answer.result(),
             hardware=hardware.result(),
             machine=machine.result() or Machine(),
             driver=driver.result(),
@@ -102,7 +99,7 @@ class Gathering:
             kubelet=kubelet.result(),
             plugin=plugin.result(),
             cluster=cluster.result(),
-            workload=replace(containers, used_mib=used) if containers else None,
+            workload=await self._with_owners(workload.result(), answer.result()),
             troubles=dict(self._troubles),
         )
 
@@ -146,6 +143,13 @@ class Gathering:
         holds, by_uid, trouble = await kubelet_holds(files)
         return WorkloadFacts(containers, holds, by_uid, trouble)
 
+    async def _with_owners(self, found: WorkloadFacts | None, answer: DriverAnswer) -> WorkloadFacts | None:
+        pids = [process.pid for process in answer.processes]
+        owners = (
+            await self._apart("owners", lambda: containers_of(self._files, pids)) if found and pids else None
+        )
+        return replace(found, owners=owners) if found is not None and owners else found
+
     async def _asked_cluster(self) -> ClusterFacts | None:
         """What the API server says within the time; a slow one holds up nothing."""
         try:
@@ -162,17 +166,18 @@ class Gathering:
         """The API server cannot be asked."""
         self._troubles["cluster"] = why
 
-    async def _answer(self) -> tuple[DriverAnswer, Mapping[str, int]]:
+    async def _answer(self) -> DriverAnswer:
         from tonnage.adapters.node_facts.driver_answer import driver_answer, pretended_answer
 
         devices = self._looking.devices
         if devices.startswith("scenario:"):
             return await pretended_answer(Path(devices.removeprefix("scenario:")))
         if devices != "nvml" or not await self._apart("module", lambda: module_version(self._files)):
-            return DriverAnswer(asked=False), {}
+            return DriverAnswer(asked=False)
         self._say("asking the driver")
         root = self._looking.root
-        return await driver_answer(root, self._driver_root(), self._looking.driver_deadline_s)
+        library = await self._apart("driver's root", self._driver_root)
+        return await driver_answer(root, library, self._looking.driver_deadline_s)
 
     def _driver_root(self) -> Path | None:
         """Where its library is to be loaded from; None: where this system's own loader finds it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
 from typing import Final
@@ -121,6 +121,12 @@ def gpu_containers(files: NodeFiles, pids: list[int]) -> tuple[GpuContainer, ...
             _privileged(files, pid),
         )
     return tuple(found.values())
+
+
+def containers_of(files: NodeFiles, pids: Iterable[int]) -> dict[int, str]:
+    """Ids of the containers that those processes are in; of those that are in none, nothing."""
+    found = {pid: _CGROUP.search(files.read(f"/proc/{pid}/cgroup", 65536).text) for pid in pids}
+    return {pid: match[2] for pid, match in found.items() if match is not None}
 
 
 def _environment(files: NodeFiles, pid: int) -> Mapping[str, str] | None:

@@ -21,7 +21,7 @@ import msgspec
 
 from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
-from tonnage.model.devices import RawEvent, Sample
+from tonnage.model.devices import GpuProcess, RawEvent, Sample
 
 _PR_SET_PDEATHSIG: Final = 1
 _WAIT_MS: Final = 1000
@@ -32,7 +32,7 @@ _PAUSE_S: Final = 5.0
 class Request:
     """What to read, about every device but those of the indices in `skip`."""
 
-    do: Literal["scan", "sample"]
+    do: Literal["scan", "sample", "processes"]
     skip: tuple[int, ...] = ()
 
 
@@ -45,6 +45,7 @@ class Reply:
     event: RawEvent | None = None
     scan: Scan | None = None
     samples: tuple[Sample, ...] | None = None
+    processes: tuple[GpuProcess, ...] | None = None
     error: str | None = None
 
 
@@ -73,6 +74,8 @@ class _Child:
         try:
             if request.do == "scan":
                 self._say(Reply(scan=self._reader.scan(self._step, skip)))
+            elif request.do == "processes":
+                self._say(Reply(processes=self._reader.processes(self._step, skip)))
             else:
                 self._say(Reply(samples=self._reader.sample(self._step, skip)))
         except self._reader.session.errors() as error:

@@ -13,11 +13,17 @@ from typing import Final, Protocol, TypeVar
 
 from tonnage.adapters.vendors.nvml_activity import ActivityReader
 from tonnage.adapters.vendors.nvml_events import EventWatch
-from tonnage.adapters.vendors.nvml_reading import is_display, optional, read_device, read_sample
+from tonnage.adapters.vendors.nvml_reading import (
+    is_display,
+    optional,
+    read_device,
+    read_processes,
+    read_sample,
+)
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_vitals import read_vitals
 from tonnage.adapters.vendors.platforms import INSTEAD, is_integrated
-from tonnage.model.devices import Device, RawEvent, Sample, Vitals
+from tonnage.model.devices import Device, GpuProcess, RawEvent, Sample, Vitals
 
 T = TypeVar("T")
 
@@ -75,6 +81,20 @@ class NvmlReader:
 
         def read(nvml: ModuleType) -> tuple[Sample, ...]:
             return self._sample(nvml, step, skip)
+
+        return self._afresh(read, step)
+
+    def processes(self, step: Step, skip: AbstractSet[int] = frozenset()) -> tuple[GpuProcess, ...]:
+        """Who computes on the devices that can be read and are not in `skip`. Raises as `scan` does."""
+
+        def read(nvml: ModuleType) -> tuple[GpuProcess, ...]:
+            found: list[GpuProcess] = []
+            for index in range(nvml.nvmlDeviceGetCount()):
+                if index not in skip:
+                    self._about(step, index)
+                    with suppress(nvml.NVMLError):
+                        found += read_processes(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+            return tuple(found)
 
         return self._afresh(read, step)
 

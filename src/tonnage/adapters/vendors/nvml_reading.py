@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tonnage.model.devices import Device, MigDevice, Sample
+from tonnage.model.devices import Device, GpuProcess, MigDevice, Sample
 
 T = TypeVar("T")
 
@@ -134,4 +134,17 @@ def read_sample(nvml: ModuleType, handle: Any, uuid: str) -> Sample:
         rates.gpu if rates else None,
         optional(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
         power / 1000 if power is not None else None,
+    )
+
+
+def read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...]:
+    """Who computes on a device or on parts of it, of MPS the server's clients. Raises NVMLError."""
+    uuid: str = nvml.nvmlDeviceGetUUID(handle)
+    found = [
+        *nvml.nvmlDeviceGetComputeRunningProcesses(handle),
+        *(optional(nvml, lambda: nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)) or ()),
+    ]
+    return tuple(
+        GpuProcess(uuid, int(each.pid), None if each.usedGpuMemory is None else int(each.usedGpuMemory) >> 20)
+        for each in found
     )

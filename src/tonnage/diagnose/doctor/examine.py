@@ -164,7 +164,7 @@ class _Examination:
         facts = self.facts.workload
         if facts is None:
             return self._missing(Layer.WORKLOAD, "workload")
-        return judge_workload(facts, self.facts.answer.inventory, self.workload)
+        return judge_workload(facts, self.facts.answer, self.workload)
 
     def _config(self) -> PluginConfig | None:
         return self.facts.plugin.config if self.facts.plugin is not None else None

@@ -58,20 +58,18 @@ def _mismatched(facts: LibraryFacts, version: str) -> Iterator[Finding]:
 
 def _uncached(facts: LibraryFacts) -> Iterator[Finding]:
     """Only the host's: a container's driver is not found by the loader."""
-    if facts.root != "/":
+    lacking = [file for file in facts.files if not (facts.cache or {}).get(file.name)]
+    if facts.root != "/" or not lacking:
         return
-    for file in facts.files:
-        if facts.cache is not None and facts.cache.get(file.name):
-            continue
-        missing = facts.cache_trouble or ("" if facts.cache is not None else "there is none")
-        yield warning(
-            DoctorCode.LIBRARY_NOT_CACHED,
-            _LAYER,
-            f"the loader's cache does not have {file.name}",
-            where="/etc/ld.so.cache",
-            why=f"it lies at {file.path}, where programs may not look{f' ({missing})' if missing else ''}",
-            remedy="ldconfig",
-        )
+    missing = facts.cache_trouble or ("" if facts.cache is not None else "there is none")
+    yield warning(
+        DoctorCode.LIBRARY_NOT_CACHED,
+        _LAYER,
+        f"the loader's cache does not have {' and '.join(file.name for file in lacking)}",
+        where="/etc/ld.so.cache",
+        why=f"it lies at {lacking[0].path}, where programs may not look{f' ({missing})' if missing else ''}",
+        remedy="ldconfig",
+    )
 
 
 def _refused(answer: DriverAnswer) -> Finding:

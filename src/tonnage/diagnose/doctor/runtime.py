@@ -32,6 +32,7 @@ from tonnage.diagnose.doctor.versions import (
 )
 from tonnage.model.node_facts import NodeFacts, RuntimeFacts
 from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.sharing import DeviceListStrategy
 
 _LAYER: Final = Layer.RUNTIME
 
@@ -69,7 +70,7 @@ def judge_runtime(facts: NodeFacts, runtime: RuntimeFacts, *, gpus: bool) -> Jud
     """`gpus`: there are NVIDIA GPUs, so that a way for them into containers is needed."""
     kind, told = runtime_of(runtime, facts.cluster)
     config = next((each for each in runtime.configs if each.kind is kind), None)
-    general = [*_general(runtime), *operator_findings(facts)]
+    general = [*_general(runtime), *_toolkit(facts, runtime), *operator_findings(facts)]
     if kind is None:
         contained = facts.kubelet is not None and facts.kubelet.contained
         why = "no container runtime is seen here" if not runtime.configs else "two runtimes are configured"
@@ -113,8 +114,6 @@ def _general(runtime: RuntimeFacts) -> Iterator[Finding]:
                 why='disabled_plugins has "cri", as the configuration that Docker\'s package brings',
                 remedy="take cri out of disabled_plugins, then systemctl restart containerd",
             )
-    if runtime.toolkit is not None:
-        yield from toolkit_findings(runtime.toolkit, runtime.existing)
     if "nvidia-docker2" in runtime.packages:
         yield warning(
             DoctorCode.NVIDIA_DOCKER2,
@@ -124,6 +123,13 @@ def _general(runtime: RuntimeFacts) -> Iterator[Finding]:
             why="it is superseded, pins old versions of the toolkit and rewrites /etc/docker/daemon.json",
             remedy="apt-get purge nvidia-docker2 && apt-get install nvidia-container-toolkit",
         )
+
+
+def _toolkit(facts: NodeFacts, runtime: RuntimeFacts) -> Iterator[Finding]:
+    config = facts.plugin.config if facts.plugin is not None else None
+    by_variable = config is None or DeviceListStrategy.ENVVAR in config.device_list
+    if runtime.toolkit is not None:
+        yield from toolkit_findings(runtime.toolkit, runtime.existing, by_variable=by_variable)
 
 
 def _unit(kind: RuntimeKind) -> str:

@@ -16,8 +16,10 @@ _LAYER: Final = Layer.RUNTIME
 _MODES: Final = ("auto", "legacy", "csv", "cdi", "jit-cdi")
 
 
-def toolkit_findings(config: ToolkitConfig, existing: frozenset[str]) -> Iterator[Finding]:
-    """`existing` are those of the paths in it that are there."""
+def toolkit_findings(
+    config: ToolkitConfig, existing: frozenset[str], *, by_variable: bool
+) -> Iterator[Finding]:
+    """`existing` are those of the paths in it that are there; `by_variable`: so the agent names devices."""
     for problem in config.problems:
         unreadable = problem.why.startswith("permission denied")
         yield (note if unreadable else error)(
@@ -69,7 +71,7 @@ def toolkit_findings(config: ToolkitConfig, existing: frozenset[str]) -> Iterato
             " It is for rootless Docker",
             remedy="nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false",
         )
-    if config.unprivileged_variable is False and legacy:
+    if config.unprivileged_variable is False and legacy and by_variable:
         yield warning(
             DoctorCode.TOOLKIT_VARIABLE,
             _LAYER,

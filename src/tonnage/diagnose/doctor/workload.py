@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +20,7 @@ from tonnage.diagnose.doctor.finding import (
 from tonnage.diagnose.doctor.images import image_findings
 from tonnage.model.devices import Inventory
 from tonnage.model.names import NVIDIA, parse_device_id
-from tonnage.model.node_facts import GpuContainer, WorkloadFacts
+from tonnage.model.node_facts import DriverAnswer, GpuContainer, WorkloadFacts
 from tonnage.model.sharing import Hold
 
 _LAYER: Final = Layer.WORKLOAD
@@ -36,7 +37,7 @@ class Given:
     uuids: tuple[str, ...]
 
 
-def judge_workload(facts: WorkloadFacts, inventory: Inventory | None, wanted: str = "") -> Judgement:
+def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, wanted: str = "") -> Judgement:
     """Every container that has GPUs or seems to; `wanted`: those of a pod (name, uid), or one by its id."""
     if facts.holds is None:
         return Judgement(_LAYER, because=f"who was given which GPU is not known: {facts.trouble}")
@@ -44,8 +45,8 @@ def judge_workload(facts: WorkloadFacts, inventory: Inventory | None, wanted: st
     chosen = [each for each in given if not wanted or _is(each, wanted)]
     if wanted and not chosen:
         return Judgement(_LAYER, because=f"no container of {wanted[:100]} runs here")
-    findings = [finding for each in chosen for finding in _findings(each, inventory)]
-    findings += _crowded(facts, inventory, wanted=[each.name for each in chosen] if wanted else None)
+    findings = [finding for each in chosen for finding in _findings(each, answer.inventory)]
+    findings += _crowded(facts, answer, given, wanted)
     using = sum(bool(each.uuids) for each in chosen)
     held = sum(_is_gpu(hold) for hold in facts.holds)
     unseen = f", {counted(held - using, 'container')} not seen among the processes" if held > using else ""
@@ -207,7 +208,7 @@ def _is_own(entry: str, uuids: tuple[str, ...]) -> bool:
 
 
 def _crowded(
-    facts: WorkloadFacts, inventory: Inventory | None, wanted: list[str] | None
+    facts: WorkloadFacts, answer: DriverAnswer, given: list[Given], wanted: str
 ) -> Iterator[Finding]:
     """APP-1: memory is full, and not by one alone."""
     holders: dict[str, list[str]] = {}
@@ -215,18 +216,33 @@ def _crowded(
         name = f"{hold.namespace}/{hold.pod}" if hold.namespace else f"pod {hold.pod}"
         for uuid in dict.fromkeys(parse_device_id(each).uuid for each in hold.ids):
             holders.setdefault(uuid, []).append(f"{name} ({hold.container})")
-    for device in inventory.devices if inventory is not None else ():
-        used, names = facts.used_mib.get(device.uuid), holders.get(device.uuid, [])
-        if used is None or len(names) < 2 or used < _CROWDED * device.memory_mib or not device.memory_mib:
+    chosen = {uuid for each in given if _is(each, wanted) for uuid in each.uuids} if wanted else set(holders)
+    for device in answer.inventory.devices if answer.inventory is not None else ():
+        used, names = answer.used_mib.get(device.uuid), holders.get(device.uuid, [])
+        if used is None or len(names) < 2 or device.uuid not in chosen:
             continue
-        if wanted is not None and not set(names) & set(wanted):
+        if used < _CROWDED * device.memory_mib or not device.memory_mib:
             continue
+        parts = _parts(facts, answer, given, device.uuid) or sorted(names)
         yield warning(
             DoctorCode.MEMORY_CROWDED,
             _LAYER,
             f"GPU {device.index}: {counted(len(names), 'container')} use {used} of {device.memory_mib} MiB",
             where=device.uuid,
-            why=f"who asks for more gets 'CUDA out of memory', whoever has most: {listed(sorted(names), 8)}",
-            remedy="nvidia-smi --query-compute-apps=pid,used_memory --format=csv shows each one's part; fewer"
-            " replicas, MIG, or a limit of memory (MPS). Alone on a GPU: a smaller batch, or fragmentation",
+            why=f"who asks for more gets 'CUDA out of memory', whoever has most: {listed(parts, 8)}",
+            remedy="fewer replicas, MIG, or a limit of memory (MPS) for those. If yours has most: a smaller"
+            " batch or model, or less fragmentation (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
         )
+
+
+def _parts(facts: WorkloadFacts, answer: DriverAnswer, given: list[Given], uuid: str) -> list[str]:
+    """Who has how much of a device's memory, most first; nothing where the driver does not say."""
+    names = {each.container.container_id: each.name for each in given}
+    used: Counter[str] = Counter()
+    for process in answer.processes:
+        if process.uuid == uuid and process.memory_mib is not None:
+            identity = facts.owners.get(process.pid, "")
+            used[names.get(identity) or (identity[:12] if identity else f"process {process.pid}")] += (
+                process.memory_mib
+            )
+    return [f"{name} {mib} MiB" for name, mib in used.most_common()]
