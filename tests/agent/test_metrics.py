@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from tonnage.agent.metrics import ALLOCATE_BUCKETS_S, LATE_S, LOOPS, AgentMetric
 from tonnage.agent.probes import Facts, Probes
 from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices import Device, Inventory
+from tonnage.model.mps import MpsDaemon, MpsDevice, MpsState
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.sharing import Advertisement, NodePlan, PluginConfig, Slot
 
@@ -90,6 +91,17 @@ def offer(*healthy: bool, name: ResourceName = GPU) -> Offer:
     slots = tuple(Slot(f"GPU-{i}", f"GPU-{i}", healthy=good) for i, good in enumerate(healthy))
     config = ConfigInForce(PluginConfig(), Choice("", "built-in"))
     return Offer(Inventory(), config, NodePlan(), (), (Advertisement(name, slots),))
+
+
+DAEMON = MpsDaemon(SHARED, "/mps", 12, (MpsDevice("GPU-0", 1920),))
+
+
+def test_mps_daemons_say_whether_they_serve(metrics: AgentMetrics) -> None:
+    states = {SHARED: MpsState(DAEMON, "signal 9", 2), GPU: MpsState(replace(DAEMON, resource=GPU))}
+    found = samples(metrics, facts(offer=replace(offer(True), mps=states)))
+    ready = [found[f"mps_daemon_ready{{resource={name}}}"] for name in (SHARED, GPU)]
+    restarts = [found[f"mps_daemon_restarts_total{{resource={name}}}"] for name in (SHARED, GPU)]
+    assert (ready, restarts) == ([0, 1], [2, 0])
 
 
 def test_a_fresh_agent_has_every_metric_without_labels_at_zero(metrics: AgentMetrics) -> None:
@@ -173,7 +185,8 @@ def test_the_reference_has_every_metric_with_its_labels(metrics: AgentMetrics) -
     metrics.api_answered("list", "pods", "200")
     metrics.turned("plugin")
     config = ConfigInForce(PluginConfig(), Choice("", "a", "b"))
-    keys = samples(metrics, facts(offer=offer(True), config=config, streams={GPU: 1}))
+    now = replace(offer(True), mps={SHARED: MpsState(DAEMON)})
+    keys = samples(metrics, facts(offer=now, config=config, streams={GPU: 1}))
     shown = dict[str, set[str]]()
     for key in keys:
         name, _, labels = key.rstrip("}").partition("{")

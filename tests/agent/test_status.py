@@ -26,12 +26,14 @@ from tonnage.agent.status_body import status_of
 from tonnage.agent.world import World
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import Choice
+from tonnage.decide.node.mps import daemons_of, gated
 from tonnage.decide.node.share import share
 from tonnage.documents.node_gpu_status import NodeGPUStatusBody, node_gpu_status_crd
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.links import NVSWITCH, Link, PciLevel
+from tonnage.model.mps import MpsState
 from tonnage.model.names import GPU, ResourceName
-from tonnage.model.plugin_settings import MigStrategy
+from tonnage.model.plugin_settings import MigStrategy, SharingKind
 from tonnage.model.sharing import Hold, PluginConfig, SharedPolicy, SharedResource
 from tonnage.wire.kinds import NODE_GPU_STATUS
 
@@ -257,3 +259,34 @@ def test_the_fullest_node_stays_below_what_etcd_takes() -> None:
         offer = Offer(inventory, in_force, plan, held, advertise(plan, held))
         text = json.dumps(status_of(offer, at="2026-01-01T00:00:00Z").to_json())
         assert len(text) < 3 << 19
+
+
+def test_shr_4_a_resource_says_what_a_client_of_its_daemon_may_use() -> None:
+    two = Inventory((Device("GPU-0", 0, "A", 16384, "7.0"), Device("GPU-1", 1, "A", 15360, "7.5")))
+    shared = SharedResource(GPU, ResourceName("nvidia.com/gpu.shared"), 8)
+    config = PluginConfig((shared,), sharing_kind=SharingKind.MPS, mps_root="/mps")
+    plan = share(two, config)
+    (daemon,) = daemons_of(plan, two, config)
+    in_force = ConfigInForce(config, Choice("", "built-in"), "")
+    for state in (MpsState(daemon), MpsState(daemon, "signal 9", restarts=3)):
+        states = {daemon.resource: state}
+        shown = gated(plan, (daemon,), states)
+        body = status_of(
+            Offer(two, in_force, shown, (), advertise(shown, ()), states), at="2026-01-01T00:00:00Z"
+        )
+        NodeGPUStatusBody.model_validate_json(json.dumps(body.to_json()))
+        status: Any = body.to_json()
+        (resource,) = status["resources"]
+        assert (resource["sharing"], resource["allocatable"]) == ("mps", 0 if state.why else 16)
+        assert resource["mps"] == {
+            "ready": not state.why,
+            "reason": state.why,
+            "activeThreadPercentage": 12,
+            "restarts": state.restarts,
+            "devices": [
+                {"uuid": "GPU-0", "pinnedMemoryMiB": 2048, "mostClients": 16},
+                {"uuid": "GPU-1", "pinnedMemoryMiB": 1920, "mostClients": 48},
+            ],
+        }
+        reason = "the MPS control daemon does not serve: signal 9" if state.why else ""
+        assert {device["reason"] for device in status["devices"]} == {reason}

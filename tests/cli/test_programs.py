@@ -43,6 +43,11 @@ def test_without_flags_it_is_the_agent_of_its_node(argv: tuple[str, ...]) -> Non
     assert found["devices"].startswith(f"scenario:{ROOT}/")
 
 
+async def test_the_memory_of_mps_needs_no_mounting_here() -> None:
+    words = ("/usr/bin/python3", "-sPm", "tonnage.adapters.shared_memory", "/run/nvidia/mps/shm")
+    assert await run_node_agent(container(*words)) == 0
+
+
 def test_flags_mean_the_same_with_paths_on_the_node() -> None:
     found = told(
         *(

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from support.helm import Helm, Manifest
+from tonnage.adapters import shared_memory
 from tonnage.twin.platform import AGENT, AGENT_IMAGE, CONFIG_MAP_NAME, SYSTEM_NAMESPACE, agent_daemon_set
 
 PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
@@ -60,6 +61,60 @@ def test_mig_devices_are_shown_to_who_may_administer_alone(helm4: Helm, strategy
     assert (
         helm4.rendered("migStrategy: none").container["securityContext"]["allowPrivilegeEscalation"] is False
     )
+
+
+MPS = "mps: {root: /run/nvidia/mps}"
+
+
+def test_shr_4_mps_asks_for_what_daemons_and_servers_need_and_no_more(helm4: Helm) -> None:
+    rendered = helm4.rendered(MPS)
+    container, pod = rendered.container, rendered.pod
+    assert container["securityContext"] == {
+        "privileged": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN", "SETUID", "SETGID", "KILL"]},
+    }
+    assert "--mps-root=/run/nvidia/mps" in container["args"]
+    assert _env(container)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+    assert pod["hostPID"] is True
+    assert [key for key in _ABSENT if key in pod] == ["hostPID", "initContainers"]
+    assert "hostPID" not in helm4.rendered("mps: {root: /run/nvidia/mps, enableHostPID: false}").pod
+    divided = helm4.rendered(f"{MPS}\nmigStrategy: single").container
+    assert divided["securityContext"] == container["securityContext"]
+
+
+def test_one_container_is_privileged_for_the_memory_of_mps_and_it_ends(helm4: Helm) -> None:
+    rendered = helm4.rendered(MPS)
+    (init,) = rendered.pod["initContainers"]
+    assert init["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    assert init["image"] == rendered.container["image"]
+    assert (*init["command"], *init["args"]) == (
+        *("/usr/bin/python3", "-sPm", shared_memory.__name__),
+        "/run/nvidia/mps/shm",
+    )
+    assert init["volumeMounts"] == [
+        {"name": "mps", "mountPath": "/run/nvidia/mps", "mountPropagation": "Bidirectional"}
+    ]
+    host = {volume["name"]: volume["hostPath"] for volume in rendered.pod["volumes"]}
+    assert host["mps"] == {"path": "/run/nvidia/mps", "type": "DirectoryOrCreate"}
+    assert host["mps-shm"] == {"path": "/run/nvidia/mps/shm"}
+    mounts = {mount["name"]: mount for mount in rendered.container["volumeMounts"]}
+    assert mounts["mps"] == {"name": "mps", "mountPath": "/run/nvidia/mps"}
+    assert mounts["mps-shm"] == {"name": "mps-shm", "mountPath": "/dev/shm"}
+
+
+@pytest.mark.parametrize(
+    ("values", "memory"),
+    [
+        pytest.param("", "256Mi", id="the agent alone"),
+        pytest.param(MPS, None, id="servers of MPS are its processes"),
+        pytest.param(f"{MPS}\nresources: {{limits: {{memory: 4Gi}}}}", "4Gi", id="as a person says"),
+    ],
+)
+def test_the_limit_of_memory(helm4: Helm, values: str, memory: str | None) -> None:
+    resources = helm4.rendered(values).container["resources"]
+    assert resources.get("limits", {}).get("memory") == memory
+    assert resources["requests"] == {"cpu": "20m", "memory": "96Mi"}
 
 
 KUBELET = "/var/lib/kubelet"

@@ -59,6 +59,8 @@ REFUSED = {
     "an unknown list": ("deviceListStrategy: env", "/deviceListStrategy", "'envvar', 'volume-mounts'"),
     "an unknown MIG strategy": ("migStrategy: all", "/migStrategy", "'none', 'single', 'mixed'"),
     "a channel that none has": ("imex: {channelIDs: [1]}", "/imex/channelIDs/0", "must be 0"),
+    "a folder of MPS that is no path": ("mps: {root: run/mps}", "/mps/root", "pattern"),
+    "a folder of MPS that ends nowhere": ("mps: {root: /run/mps/}", "/mps/root", "pattern"),
     "rules for nobody": ("networkPolicy: {metricsFrom: [{}]}", "/networkPolicy/metricsFrom/0", "min"),
 }  # fmt: skip
 FITS_NOT = {
@@ -70,6 +72,14 @@ FITS_NOT = {
     "two defaults": ("config: {map: {default: one, b: two}, default: b}", "rename it"),
     "nobody brings the driver's library": ("access: privileged", "nvidiaDriverRoot: with access privileged"),
     "CDI specs of a driver nobody shows": ("cdi: {enabled: true}", "nvidiaDriverRoot: CDI specs name"),
+    "MPS without its folder": (
+        "config: {map: {a: 'sharing: {mps: {resources: []}}'}}",
+        "mps.root: a configuration of config.map shares with MPS",
+    ),
+    "MPS without its program": (
+        "{access: privileged, nvidiaDriverRoot: /, mps: {root: /run/mps}}",
+        "mps.root: with access privileged nothing puts nvidia-cuda-mps-control into the container",
+    ),
     "no account at all": ("serviceAccount: {create: false}", "serviceAccount.name"),
 }
 
@@ -90,7 +100,7 @@ def test_lint_refuses_what_template_refuses(helm: Helm) -> None:
 
 
 def test_the_schema_reports_every_problem_at_once(helm: Helm) -> None:
-    done = helm.attempt("template", RELEASE, CHART, values="acess: x\nmetrics: {port: 0}\nmps: {root: /run}")
+    done = helm.attempt("template", RELEASE, CHART, values="acess: x\nmetrics: {port: 0}\nmps: {root: run}")
     assert done.stderr.count("\n- ") == 3
 
 
@@ -148,6 +158,7 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
         "gdsEnabled": True,
         "imex": {"channelIDs": [0], "required": False},
         "nvidiaDriverRoot": "/",
+        "mps": {"root": "/run/nvidia/mps", "enableHostPID": True},
         "runtimeClassName": "nvidia",
         "image": {"pullPolicy": "IfNotPresent"},
         "updateStrategy": {"type": "RollingUpdate"},
@@ -169,6 +180,7 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
         "--device-id-strategy=index",
         "--pass-device-specs=true",
         "--dev-root=/run/dev",
+        "--mps-root=/run/nvidia/mps",
         "--gdrcopy-enabled=false",
         "--gds-enabled=true",
         "--imex-channel-ids=0",

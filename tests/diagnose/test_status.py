@@ -59,6 +59,22 @@ def test_a_shared_resource_by_the_agents_word() -> None:
     assert [d.uuid for d in row.devices] == ["GPU-1"]
 
 
+def test_shr_4_a_resource_whose_mps_daemon_does_not_serve_says_so() -> None:
+    device = {"uuid": "GPU-1", "resource": SHARED, "replicas": 8, "health": "Healthy"}
+    seen = []
+    for mps in ({"ready": True}, {"ready": False, "reason": "signal 9"}, None):
+        resource = {"name": SHARED, "sharing": "mps"} | ({"mps": mps} if mps else {})
+        status = agent("a", device)
+        status["status"]["resources"] = [resource]
+        [row] = rows(node("a", {SHARED: "8"}), status)
+        seen.append((row.mode, row.health))
+    assert seen == [
+        ("mps", "healthy"),
+        ("mps", "MPS daemon does not serve: signal 9"),
+        ("mps", "MPS daemon does not serve: not started yet"),
+    ]
+
+
 def test_kub_2_an_unhealthy_device_shows_as_allocatable_below_capacity() -> None:
     """KUB-2: Capacity 4, Allocatable 3."""
     ill = {"uuid": "GPU-3", "resource": GPU, "health": "Unhealthy", "reason": "Xid 79"}

@@ -25,8 +25,17 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         single_requests=frozenset(
             _text(r.get("name")) for r in resources if r.get("failRequestsGreaterThanOne") is True
         ),
+        mps={_text(r.get("name")): _silence(r) for r in resources if r.get("sharing") == "mps"},
         config=_source(body.get("config")),
     )
+
+
+def _silence(resource: Mapping[str, object]) -> str:
+    """Why a resource's MPS daemon does not serve; empty when it does."""
+    mps = resource.get("mps")
+    if not isinstance(mps, dict):
+        return "not started yet"
+    return "" if mps.get("ready") is True else _text(mps.get("reason")) or "not ready"
 
 
 def _refused_config(config: object) -> Iterator[str]:

@@ -18,6 +18,8 @@ from prometheus_client.registry import Collector
 from tonnage import __version__
 from tonnage.agent.metrics import ALLOCATE_BUCKETS_S, AgentMetrics
 from tonnage.agent.probes import Facts
+from tonnage.model.mps import MpsState
+from tonnage.model.names import ResourceName
 
 _PREFIX: Final = "tonnage_agent_"
 _LONGEST_LABEL: Final = 200
@@ -41,6 +43,7 @@ class AgentCollector(Collector):
             facts.driver_stuck_s,
         )
         yield from self._devices(facts)
+        yield from _mps(facts.offer.mps if facts.offer else {})
         yield from self._config(facts)
         yield from self._plugin()
         yield from self._loops()
@@ -124,6 +127,20 @@ class AgentCollector(Collector):
         for names, count in self._metrics.api_requests.items():
             requests.add_metric(names, count)
         yield requests
+
+
+def _mps(states: Mapping[ResourceName, MpsState]) -> Iterator[Metric]:
+    ready = GaugeMetricFamily(
+        f"{_PREFIX}mps_daemon_ready", "Whether a resource's MPS control daemon serves.", labels=("resource",)
+    )
+    restarts = CounterMetricFamily(
+        f"{_PREFIX}mps_daemon_restarts", "Starts of it after the first.", labels=("resource",)
+    )
+    for resource, state in states.items():
+        ready.add_metric((resource,), float(not state.why))
+        restarts.add_metric((resource,), state.restarts)
+    yield ready
+    yield restarts
 
 
 def _build() -> dict[str, str]:

@@ -7,8 +7,16 @@ from typing import Final
 
 from tonnage.agent.device_plugin import Offer
 from tonnage.agent.status_device import cut, devices_of
-from tonnage.documents.node_gpu_status import ConfigStatus, NodeGPUStatusBody, ResourceStatus
+from tonnage.decide.node.mps import most_clients
+from tonnage.documents.node_gpu_status import (
+    ConfigStatus,
+    MpsDeviceStatus,
+    MpsStatus,
+    NodeGPUStatusBody,
+    ResourceStatus,
+)
 from tonnage.model.devices import Sample
+from tonnage.model.mps import MpsState
 from tonnage.model.plugin_settings import SharingKind
 
 _LONGEST_TEXT: Final = 2048
@@ -52,6 +60,26 @@ def _resources(offer: Offer) -> list[ResourceStatus]:
             sharing=_SHARING[config.sharing_kind] if resource.shared else "none",
             policy=config.shared_policy.value if resource.shared else "",
             fail_requests_greater_than_one=resource.single_request,
+            mps=_mps(offer, offer.mps[resource.name]) if resource.name in offer.mps else None,
         )
         for resource, shown in zip(offer.plan.resources, offer.advertised, strict=True)
     ]
+
+
+def _mps(offer: Offer, state: MpsState) -> MpsStatus:
+    """The daemon as it stands, whatever was configured since."""
+    capability = {device.uuid: device.compute_capability for device in offer.inventory.devices}
+    return MpsStatus.model_construct(
+        ready=not state.why,
+        reason=state.why[:_LONGEST_TEXT],
+        active_thread_percentage=state.daemon.threads_percent,
+        restarts=state.restarts,
+        devices=[
+            MpsDeviceStatus.model_construct(
+                uuid=device.uuid,
+                pinned_memory_mib=device.limit_mib,
+                most_clients=most_clients(capability.get(device.uuid, "")),
+            )
+            for device in state.daemon.devices
+        ],
+    )

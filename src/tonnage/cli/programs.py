@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from tonnage.adapters import shared_memory
 from tonnage.adapters.logging import LineFormatter
 from tonnage.agent.main import AgentOptions, run_agent
 from tonnage.agent.metrics import AgentMetrics
@@ -33,7 +34,12 @@ def node_programs() -> Mapping[str, Program]:
 
 
 async def run_node_agent(context: ContainerContext) -> int:
-    """The agent as in production: its flags, sockets under the node's root, HTTPS to the API server."""
+    """The agent as in production: its flags, sockets under the node's root, HTTPS to the API server.
+
+    Of what else the image is started for, nothing is to be done: a node's root is one folder.
+    """
+    if shared_memory.__name__ in context.argv:
+        return 0
     from tonnage.adapters.kubernetes.client import connect
 
     try:

@@ -125,7 +125,7 @@ def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
         node=node.name,
         resource=resource,
         product=node.labels.get(PRODUCT, "") or ", ".join(sorted({d.product for d in devices if d.product})),
-        mode=_mode(node, resource, devices),
+        mode="mps" if status is not None and resource in status.mps else _mode(node, resource, devices),
         advertised=sum(d.replicas for d in devices) if devices else None,
         allocatable=node.allocatable.get(resource, 0),
         capacity=node.capacity.get(resource, 0),
@@ -162,6 +162,8 @@ def _troubles(node: Node, resource: str, devices: list[GpuDevice], status: GpuSt
         yield f"{missing} of {node.capacity[resource]} not allocatable"
     elif not resource or (devices and not node.allocatable.get(resource, 0)):
         yield "not advertised"
+    if status is not None and (why := status.mps.get(resource, "")):
+        yield f"MPS daemon does not serve: {why}"
     if node.ready is False:
         yield "node not ready"
     for problem in status.problems if status is not None else ():

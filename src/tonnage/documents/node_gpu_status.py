@@ -87,6 +87,26 @@ class DeviceStatus(Document):
     holders: list[Holder] = Field(default_factory=list)
 
 
+class MpsDeviceStatus(Document):
+    """What MPS lets a client have of a device."""
+
+    uuid: str
+    pinned_memory_mib: Annotated[
+        int, Field(alias="pinnedMemoryMiB", description="that a client may pin; 0 is no limit")
+    ]
+    most_clients: Annotated[int, Field(description="processes that the device serves at a time")]
+
+
+class MpsStatus(Document):
+    """The resource's MPS control daemon. Limits are each client process's, not each container's."""
+
+    ready: bool
+    reason: Annotated[str, Field(description="why it does not serve")] = ""
+    active_thread_percentage: Annotated[int, Field(description="of a device's threads, for each client")]
+    restarts: int = 0
+    devices: list[MpsDeviceStatus]
+
+
 class ResourceStatus(Document):
     """One extended resource as kubelet is told about it."""
 
@@ -103,6 +123,7 @@ class ResourceStatus(Document):
         str, Field(description="which replicas a container gets; empty for exclusive devices")
     ] = ""
     fail_requests_greater_than_one: bool = False
+    mps: Annotated[MpsStatus | None, Field(description="absent where there is no daemon")] = None
 
 
 class ConfigStatus(Document):

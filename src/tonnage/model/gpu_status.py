@@ -64,5 +64,7 @@ class GpuStatus:
     """Replicas of one device by resource name; 1 is exclusive."""
     single_requests: frozenset[str] = frozenset()
     """Resources of which a container may ask one at most (`failRequestsGreaterThanOne`)."""
+    mps: Mapping[str, str] = field(default_factory=dict)
+    """Resources that are shared through MPS, and why their daemon does not serve; empty when it does."""
     config: str = ""
     """The device-plugin configuration that runs there, as the agent names it."""

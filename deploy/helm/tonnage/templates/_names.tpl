@@ -71,6 +71,7 @@ default
   (list "device-id-strategy" .Values.deviceIDStrategy)
   (list "pass-device-specs" .Values.compatWithCPUManager)
   (list "dev-root" (.Values.nvidiaDevRoot | default nil))
+  (list "mps-root" (.Values.mps.root | default nil))
   (list "gdrcopy-enabled" .Values.gdrcopyEnabled)
   (list "gds-enabled" .Values.gdsEnabled)
   (list "mofed-enabled" .Values.mofedEnabled)
@@ -88,6 +89,16 @@ default
 {{- /* Whether MIG devices are asked for; empty when not. */ -}}
 {{- define "tonnage.divides" -}}
 {{- if has .Values.migStrategy (list "single" "mixed") }}yes{{ end -}}
+{{- end }}
+
+{{- /* Resources of the agent's container; with MPS without the default limit of memory, which is for the agent alone. */ -}}
+{{- define "tonnage.resources" -}}
+{{- $resources := deepCopy .Values.resources -}}
+{{- if and .Values.mps.root (eq (dig "limits" "memory" "" $resources | toString) "256Mi") -}}
+{{- $_ := set $resources "limits" (omit $resources.limits "memory") -}}
+{{- if not $resources.limits -}}{{- $_ := unset $resources "limits" -}}{{- end -}}
+{{- end -}}
+{{- with $resources }}{{ toYaml . }}{{ end -}}
 {{- end }}
 
 {{- /* Whether CDI specs are to be written; empty when not. */ -}}

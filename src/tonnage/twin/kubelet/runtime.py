@@ -19,12 +19,16 @@ from tonnage.wire.objects import Container, Pod
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What device plugins had put into a container: never what the pod's author wrote."""
+    """What device plugins had put into a container: never what the pod's author wrote.
+
+    `sources` are the mounts' paths on the host, by path in the container.
+    """
 
     env: Mapping[str, str] = field(default_factory=dict)
     device_nodes: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
     cdi_devices: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 class Stdio(Protocol):

@@ -154,12 +154,12 @@ class ContainerStarter:
     async def _injection(self, pod: Pod, container: str) -> Injection:
         env: dict[str, str] = {}
         nodes: list[str] = []
-        mounts: list[str] = []
+        mounts: dict[str, str] = {}
         names: list[str] = []
         for answer in await self._devices.injected(pod.metadata.uid, container):
             env |= dict(answer.envs)
             nodes += [device.container_path for device in answer.devices]
-            mounts += [mount.container_path for mount in answer.mounts]
+            mounts |= {mount.container_path: mount.host_path for mount in answer.mounts}
             names += [device.name for device in answer.cdi_devices]
             for key, value in answer.annotations.items():
                 names += value.split(",") if key.startswith(ANNOTATION_PREFIX) else []
@@ -170,7 +170,9 @@ class ContainerStarter:
                 "failed to create containerd container: CDI device injection failed: "
                 f"unresolvable CDI devices {', '.join(edits.missing)}"
             )
-        return Injection({**env, **edits.env}, (*nodes, *edits.device_nodes), tuple(mounts), tuple(names))
+        return Injection(
+            {**env, **edits.env}, (*nodes, *edits.device_nodes), tuple(mounts), tuple(names), mounts
+        )
 
     def _tell(self, pod: Pod, slot: Slot, event_type: str, reason: str, message: str) -> None:
         init = any(other is slot.container for other in pod.spec.init_containers)

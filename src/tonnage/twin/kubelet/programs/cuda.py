@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from tonnage.twin.kubelet.programs.gpus import visible_gpus
+from tonnage.twin.kubelet.programs.mps import NO_DAEMON, asked, is_client
 from tonnage.twin.kubelet.runtime import ContainerContext
+
+_FAILED = "Failed to allocate device vector A (error code {why})!\n"
 
 
 async def vectoradd(context: ContainerContext) -> int:
-    """What the sample prints; without a working device it fails as CUDA does."""
+    """What the sample prints; without a device, or its MPS daemon, it fails as CUDA does."""
     seen = await visible_gpus(context)
     context.stdio.write(b"[Vector addition of 50000 elements]\n")
-    if not seen.devices:
-        context.stdio.write_error(
-            b"Failed to allocate device vector A (error code no CUDA-capable device is detected)!\n"
-        )
+    why = "" if seen.devices else "no CUDA-capable device is detected"
+    if not why and is_client(context) and await asked(context, "get_server_list") is None:
+        why = NO_DAEMON
+    if why:
+        context.stdio.write_error(_FAILED.format(why=why).encode())
         return 1
     context.stdio.write(
         b"Copy input data from the host memory to the CUDA device\n"

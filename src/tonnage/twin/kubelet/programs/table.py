@@ -11,6 +11,7 @@ from tonnage.twin.kubelet.images import default_command, parse_image
 from tonnage.twin.kubelet.programs.basic import COMMANDS, pretend
 from tonnage.twin.kubelet.programs.cuda import vectoradd
 from tonnage.twin.kubelet.programs.gpus import sees_gpus
+from tonnage.twin.kubelet.programs.mps import mps_control
 from tonnage.twin.kubelet.programs.nvidia_smi import nvidia_smi
 from tonnage.twin.kubelet.programs.shell import shell
 from tonnage.twin.kubelet.runtime import ContainerContext, Program
@@ -19,6 +20,9 @@ _FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin"}
 )
 _EVERYWHERE: Final[Mapping[str, Program]] = MappingProxyType({**COMMANDS, "vectoradd": vectoradd})
+_NVIDIAS: Final[Mapping[str, Program]] = MappingProxyType(
+    {"nvidia-smi": nvidia_smi, "nvidia-cuda-mps-control": mps_control}
+)
 _SHELLS: Final = frozenset({"sh", "bash", "ash", "dash"})
 
 
@@ -30,15 +34,15 @@ def command_name(context: ContainerContext) -> str:
 def find_command(context: ContainerContext) -> Program | None:
     """The program that `argv[0]` names inside this container, or None when there is no such file.
 
-    `nvidia-smi` is there only if devices were injected, because it comes with them.
+    NVIDIA's own are there only if devices were injected, because they come with them.
     """
     if not context.argv:
         return None
     folder, _, name = context.argv[0].rpartition("/")
     if folder and folder not in _FOLDERS:
         return None
-    if name == "nvidia-smi":
-        return nvidia_smi if sees_gpus(context) else None
+    if name in _NVIDIAS:
+        return _NVIDIAS[name] if sees_gpus(context) else None
     if name in _SHELLS:
         return _shell
     return _EVERYWHERE.get(name)
