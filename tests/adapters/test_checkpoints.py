@@ -23,6 +23,20 @@ async def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
     assert [file.name for file in store_files(tmp_path)] == ["x"]
 
 
+async def test_only_what_is_to_outlive_the_machine_is_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"one", lasting=False)
+    assert (await store.load("x"), flushed) == (b"one", [])
+    await store.save("x", b"two")
+    assert await store.load("x") == b"two"
+    assert len(flushed) == 2  # the file, and the folder that has its name
+    assert os.stat(tmp_path / "x").st_mode & 0o777 == 0o600  # noqa: PTH116
+
+
 def store_files(folder: Path) -> list[Path]:
     return [file for file in folder.rglob("*") if file.is_file()]
 

@@ -37,8 +37,8 @@ class Told(FolderCheckpoints):
         super().__init__(folder)
         self.saved = saved
 
-    async def save(self, name: str, payload: bytes) -> None:
-        await super().save(name, payload)
+    async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
+        await super().save(name, payload, lasting=lasting)
         self.saved.set()
 
 

@@ -50,12 +50,14 @@ class FolderCheckpoints:
     async def load(self, name: str) -> bytes | None:
         return await asyncio.to_thread(_load, self._folder / name)
 
-    async def save(self, name: str, payload: bytes) -> None:
+    async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
         header = b"tonnage-checkpoint v1 " + hashlib.sha256(payload).hexdigest().encode() + b"\n"
         if self._overdue is not None and not self._overdue.done():
             raise HardwareError(self._late(name))
         self._asked += 1
-        writing = asyncio.ensure_future(asyncio.to_thread(self._save, name, header + payload, self._asked))
+        writing = asyncio.ensure_future(
+            asyncio.to_thread(self._save, name, header + payload, self._asked, lasting)
+        )
         writing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be nobody's
         await asyncio.wait({writing}, timeout=self._deadline_s)
         if not writing.done():
@@ -68,15 +70,18 @@ class FolderCheckpoints:
         remedy = "look for errors of the disk in the kernel log, and at what else writes to it"
         return Problem(f"{name} is not written", str(self._folder / name), why, remedy)
 
-    def _save(self, name: str, content: bytes, order: int) -> None:
+    def _save(self, name: str, content: bytes, order: int, lasting: bool) -> None:
         with self._lock:
             if self._written.get(name, 0) < order:
-                write_atomic(self._folder / name, content)
+                write_atomic(self._folder / name, content, lasting=lasting)
                 self._written[name] = order
 
 
-def write_atomic(file: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_atomic(file: Path, content: bytes, *, mode: int = 0o600, lasting: bool = True) -> None:
     """Replace the file; a crash leaves the old or the new one, a return means that it is on disk.
+
+    What need not be `lasting` is in the file system's hands when this returns: it outlives every process, and
+    not a machine that loses its power.
 
     Raises:
         HardwareError: no permission, disk full, or any other refusal of the file system.
@@ -89,9 +94,11 @@ def write_atomic(file: Path, content: bytes, *, mode: int = 0o600) -> None:
             stream.write(content)
             stream.flush()
             os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
+            if lasting:
+                os.fsync(stream.fileno())
         Path(temporary).replace(file)
-        _sync_folder(file.parent)
+        if lasting:
+            _sync_folder(file.parent)
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)

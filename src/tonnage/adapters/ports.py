@@ -285,8 +285,11 @@ class Checkpoints(Protocol):
         """
         ...
 
-    async def save(self, name: str, payload: bytes) -> None:
-        """Replace the payload; on disk when this returns. Raises HardwareError: disk full, permission."""
+    async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
+        """Replace the payload; on disk when this returns. Raises HardwareError: disk full, permission.
+
+        What need not be `lasting` outlives this process, but perhaps not the machine's loss of power.
+        """
         ...
 
 

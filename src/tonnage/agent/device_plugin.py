@@ -17,7 +17,7 @@ from tonnage.agent.holders import Holders
 from tonnage.agent.mps import NodeMps
 from tonnage.agent.topologies import Topologies
 from tonnage.agent.world import World
-from tonnage.decide.node.advertise import advertise
+from tonnage.decide.node.advertise import Uses, advertise, uses_of
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.mps import daemons_of, gated
@@ -99,6 +99,7 @@ class DevicePlugin:
         self._topologies = Topologies(world.node)
         self._wake = asyncio.Event()
         self._stale = True
+        self._used: tuple[NodePlan, tuple[Hold, ...], Uses] | None = None
         self._group: asyncio.TaskGroup | None = None
         self._standing: dict[ResourceName, _Standing] = {}
         self._trouble: dict[ResourceName, _Trouble] = {}
@@ -133,7 +134,7 @@ class DevicePlugin:
     async def answer(
         self, resource: ResourceName, requests: Sequence[Sequence[str]]
     ) -> tuple[Injection, ...] | Refusal:
-        """What the containers get; on disk before it is answered. Raises HardwareError when that fails."""
+        """What the containers get; noted before it is answered. Raises HardwareError when that fails."""
         async with self._answering:  # one after another, so that each sees what the one before took
             await self._holders.confirm(resource, {slot for ids in requests for slot in ids})
             self._look()
@@ -161,6 +162,12 @@ class DevicePlugin:
                 return given, decided
             given.append(decided)
         return given, None
+
+    def _uses(self, plan: NodePlan, holds: tuple[Hold, ...]) -> Uses:
+        """The uses of these holds, worked out once."""
+        if self._used is None or self._used[0] is not plan or self._used[1] is not holds:
+            self._used = plan, holds, uses_of(holds, plan.whole_of)
+        return self._used[2]
 
     async def counted_answer(
         self, resource: ResourceName, requests: Sequence[Sequence[str]]
@@ -190,8 +197,9 @@ class DevicePlugin:
             return tuple(dict.fromkeys((*required, *available)))[:size]
         policy = self.offer.config.config.shared_policy
         doubtful = self._holders.doubtful(resource)  # kubelet may have forgotten whose they are
-        known = [slot for slot in available if slot not in doubtful or slot in required]
-        available = known if len(known) >= size else available
+        if doubtful:
+            known = [slot for slot in available if slot not in doubtful or slot in required]
+            available = known if len(known) >= size else available
         topology = self._topologies.of(resource)
         chosen = prefer(offered, available, required, size, policy=policy, topology=topology)
         self._topologies.explain(resource, chosen, of=len(available))
@@ -237,7 +245,7 @@ class DevicePlugin:
             plan = gated(plan, daemons_of(plan, inventory, config.config), mps)
         if not same:
             self._topologies.follow(plan, inventory)
-        offer = Offer(inventory, config, plan, holds, advertise(plan, holds), mps)
+        offer = Offer(inventory, config, plan, holds, advertise(plan, holds, self._uses(plan, holds)), mps)
         self._holders.contested = any(
             shown.slots is not resource.slots
             for resource, shown in zip(plan.resources, offer.advertised, strict=True)

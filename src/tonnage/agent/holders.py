@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import KubeletHolds, Shown
+from tonnage.agent.ledger_file import ledger_bytes, ledger_of
 from tonnage.agent.node_pods import NodePods
 from tonnage.agent.world import World
 from tonnage.decide.node.ledger import (
@@ -19,7 +19,6 @@ from tonnage.decide.node.ledger import (
     Evidence,
     Ledger,
     Living,
-    Owner,
     gather,
     holds_of,
     record,
@@ -63,6 +62,7 @@ class Holders:
         self._asking = asyncio.Lock()
         self._evidence = Evidence()
         self._ledger: Ledger = ()
+        self._joined: tuple[Evidence, Ledger, tuple[Hold, ...]] = (self._evidence, self._ledger, ())
         self._order = 1
         self._identity = ""
         self._asked = ""
@@ -81,8 +81,12 @@ class Holders:
 
     @property
     def holds(self) -> tuple[Hold, ...]:
-        """Every hold, newest knowledge."""
-        return holds_of(self._evidence, self._ledger)
+        """Every hold, newest knowledge; the same tuple as long as nothing changes."""
+        evidence, ledger, holds = self._joined
+        if evidence is not self._evidence or ledger is not self._ledger:
+            holds = holds_of(self._evidence, self._ledger)
+            self._joined = self._evidence, self._ledger, holds
+        return holds
 
     async def run(self) -> None:
         """Ask kubelet until cancelled."""
@@ -98,7 +102,7 @@ class Holders:
                 self._soon.clear()
 
     async def take(self, allocations: Sequence[Allocation]) -> None:
-        """Note allocations; on disk when this returns. Raises HardwareError: do not answer then."""
+        """Note allocations; safe from our own end when this returns. Raises HardwareError: do not answer then."""
         async with self._lock:
             ledger = self._ledger
             for allocation in allocations:
@@ -285,28 +289,13 @@ class Holders:
         self._complaints[what] = error
 
     async def _save(self, ledger: Ledger) -> None:
-        await self._checkpoints.save(
-            CHECKPOINT, json.dumps([_row(entry, self._boot) for entry in ledger]).encode()
-        )
+        # Nothing in it outlives the machine's boot: neither what kubelet did not write down, nor containers.
+        await self._checkpoints.save(CHECKPOINT, ledger_bytes(ledger, self._boot), lasting=False)
 
     async def _restore(self) -> None:
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
-            rows = json.loads(payload) if payload else []
-            now = self._clock.monotonic()
-            self._ledger = tuple(_entry(row, self._boot, now) for row in rows)
-        except (HardwareError, ValueError, KeyError, TypeError) as error:
+            if payload is not None:
+                self._ledger = ledger_of(payload, self._boot, self._clock.monotonic())
+        except (HardwareError, ValueError) as error:
             _LOG.warning("ledger not usable: node=%s error=%s", self._node, error)
-
-
-def _row(entry: Entry, boot: str) -> dict[str, object]:
-    """An entry as it is kept on disk."""
-    owner = {name: getattr(entry.owner, name) for name in Owner.__slots__}
-    return {"resource": entry.resource, "id": entry.id, "seen": entry.seen, "boot": boot, **owner}
-
-
-def _entry(row: Mapping[str, Any], boot: str, now: float) -> Entry:
-    """An entry out of its row. Of before a boot, nobody can have been forgotten: its containers are over."""
-    same = boot == row.get("boot", "")
-    owner = Owner(**{name: str(row.get(name, "")) for name in Owner.__slots__}) if same else Owner()
-    return Entry(str(row["resource"]), str(row["id"]), 0, now, seen=bool(row["seen"]), owner=owner)

@@ -121,6 +121,14 @@ class PlannedResource:
     replicas: int = 1
     single_request: bool = False
     distinct: bool = False
+    by_id: Mapping[str, Slot] = field(init=False, repr=False, compare=False)
+    first_slots: tuple[Slot, ...] = field(init=False, repr=False, compare=False)
+    """The first slot of each device."""
+
+    def __post_init__(self) -> None:
+        first = {slot.uuid: slot for slot in reversed(self.slots)}
+        object.__setattr__(self, "by_id", {slot.id: slot for slot in self.slots})
+        object.__setattr__(self, "first_slots", tuple(reversed(first.values())))
 
     @property
     def shared(self) -> bool:

@@ -29,9 +29,14 @@ Uses = dict[str, dict[Use, Hold]]
 def uses_of(holds: Iterable[Hold], whole_of: Mapping[str, str] = MappingProxyType({})) -> Uses:
     """The uses that each physical device is in. `whole_of` is that of every MIG device, by uuid."""
     uses: Uses = {}
+    known: set[tuple[str, str, bool]] = set()
     for hold in holds:
         for text in hold.ids:
             device = parse_device_id(text)
+            key = hold.resource, device.uuid, device.replica is not None
+            if key in known:  # another replica of it
+                continue
+            known.add(key)
             whole = whole_of.get(device.uuid)
             use = Use(hold.resource, device.replica is not None, "" if whole is None else device.uuid)
             uses.setdefault(whole or device.uuid, {}).setdefault(use, hold)
@@ -53,15 +58,18 @@ def conflict(resource: PlannedResource, slot: Slot, uses: Uses) -> Hold | None:
     )
 
 
-def advertise(plan: NodePlan, holds: Iterable[Hold]) -> tuple[Advertisement, ...]:
-    """Every resource of the plan; slots whose device is otherwise held are unhealthy until it is released."""
-    uses = uses_of(holds, plan.whole_of)
+def advertise(plan: NodePlan, holds: Iterable[Hold], uses: Uses | None = None) -> tuple[Advertisement, ...]:
+    """Every resource of the plan; slots whose device is otherwise held are unhealthy until it is released.
+
+    `uses` are those of the holds, where they are known already.
+    """
+    uses = uses_of(holds, plan.whole_of) if uses is None else uses
     return tuple(Advertisement(resource.name, _shown(resource, uses)) for resource in plan.resources)
 
 
 def _shown(resource: PlannedResource, uses: Uses) -> tuple[Slot, ...]:
     """The resource's own slots where nothing is in the way: that is what nodes are nearly all of the time."""
-    first = {slot.uuid: slot for slot in reversed(resource.slots) if (slot.part_of or slot.uuid) in uses}
+    first = {slot.uuid: slot for slot in resource.first_slots if (slot.part_of or slot.uuid) in uses}
     found = {uuid: conflict(resource, slot, uses) for uuid, slot in first.items()}
     why = {uuid: f"held as {describe(hold)}" for uuid, hold in found.items() if hold is not None}
     if not why:

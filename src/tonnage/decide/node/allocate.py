@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from tonnage.decide.node.advertise import conflict, describe, uses_of
+from tonnage.decide.node.advertise import Uses, conflict, describe, uses_of
 from tonnage.model.sharing import Allocation, Hold, PlannedResource, Refusal, Slot
 
 
@@ -14,16 +14,17 @@ def allocate(
     ids: Sequence[str],
     holds: Iterable[Hold],
     whole_of: Mapping[str, str] = MappingProxyType({}),
+    uses: Uses | None = None,
 ) -> Allocation | Refusal:
     """The devices behind `ids`, replicas of one device counted once, or why not.
 
-    `whole_of` is the physical device of every MIG device of the node, by uuid.
+    `whole_of` is the physical device of every MIG device of the node, by uuid. `uses` are those of the holds,
+    where they are known already.
 
     Source of the texts: NVIDIA/k8s-device-plugin, whose users search for them.
     """
-    asked, holds = set(ids), tuple(holds)
-    slots = {slot.id: slot for slot in resource.slots if slot.id in asked}
-    uses = uses_of(holds, whole_of)
+    asked, holds, slots = set(ids), tuple(holds), resource.by_id
+    uses = uses_of(holds, whole_of) if uses is None else uses
     forgotten = {(hold.resource, slot): hold for hold in holds if hold.forgotten for slot in hold.ids}
     if not ids:
         return _invalid(resource, "no-devices", "no devices requested")

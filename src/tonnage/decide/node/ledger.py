@@ -267,8 +267,8 @@ def _union(*sources: Iterable[Hold]) -> tuple[Hold, ...]:
     result: list[Hold] = []
     for source in sources:
         for hold in source:
-            fresh = tuple(slot for slot in hold.ids if (hold.resource, slot) not in known)
-            known.update((hold.resource, slot) for slot in fresh)
+            fresh = tuple([slot for slot in hold.ids if (hold.resource, slot) not in known])
+            known.update([(hold.resource, slot) for slot in fresh])
             if fresh:
-                result.append(replace(hold, ids=fresh))
+                result.append(hold if len(fresh) == len(hold.ids) else replace(hold, ids=fresh))
     return tuple(result)

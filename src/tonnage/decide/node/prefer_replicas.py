@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 from tonnage.model.names import parse_device_id
-from tonnage.model.sharing import PlannedResource, SharedPolicy
+from tonnage.model.sharing import PlannedResource, SharedPolicy, Slot
 
 
 def prefer_replicas(
@@ -31,15 +32,15 @@ def prefer_replicas(
 
     Equal devices: the first of the resource; of one device its first replica. Never fails. O(n log n).
     """
-    device_of = _devices(resource, available)
+    device_of = partial(_device_of, resource)
     chosen, others = in_order(resource, available, required, size)
     wanted = max(size, 0) - len(chosen)
     free: dict[str, deque[str]] = {}
     for slot in others:
-        free.setdefault(device_of[slot], deque()).append(slot)
-    taken = Counter(device_of[slot.id] for slot in resource.slots)
+        free.setdefault(device_of(slot), deque()).append(slot)
+    taken = Counter([_device(resource, slot) for slot in resource.slots])
     taken.subtract({device: len(slots) for device, slots in free.items()})
-    here = Counter(device_of[slot] for slot in chosen)
+    here = Counter(map(device_of, chosen))
     strict = policy is SharedPolicy.SPREAD_STRICT and resource.shared
     spread = policy in (SharedPolicy.SPREAD, SharedPolicy.SPREAD_STRICT)
     step = -1 if policy is SharedPolicy.PACKED else 1
@@ -70,15 +71,15 @@ def in_order(
     left = set(available)
     chosen = [slot for slot in dict.fromkeys(required) if slot in left][: max(size, 0)]
     left.difference_update(chosen)
-    known = [slot.id for slot in resource.slots if slot.id in left]
+    known = [slot for slot in resource.by_id if slot in left]
     return chosen, known + sorted(left.difference(known))
 
 
-def _devices(resource: PlannedResource, others: Sequence[str]) -> dict[str, str]:
-    """The uuid of the device whose replica or part each id is, whatever ids there are."""
-    found = {
-        slot: parse_device_id(slot).uuid for slot in set(others).difference(s.id for s in resource.slots)
-    }
-    for slot in resource.slots:
-        found[slot.id] = slot.uuid if resource.shared else slot.part_of or slot.uuid
-    return found
+def _device_of(resource: PlannedResource, text: str) -> str:
+    """The uuid of the device whose replica or part an id is, whatever id it is."""
+    slot = resource.by_id.get(text)
+    return parse_device_id(text).uuid if slot is None else _device(resource, slot)
+
+
+def _device(resource: PlannedResource, slot: Slot) -> str:
+    return slot.uuid if resource.replicas > 1 else slot.part_of or slot.uuid

@@ -1,0 +1,65 @@
+"""The ledger as it is kept on disk: written before every answer, so its hundreds of rows must cost little."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tonnage.decide.node.ledger import Entry, Ledger, Owner
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """One entry; the owner's fields count only within the boot."""
+
+    resource: str
+    id: str
+    seen: bool
+    boot: str = ""
+    kubelet: str = ""
+    uid: str = ""
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+
+
+def ledger_bytes(ledger: Ledger, boot: str) -> bytes:
+    """What `ledger_of` takes."""
+    return msgspec.json.encode(
+        [
+            _Row(
+                entry.resource,
+                entry.id,
+                entry.seen,
+                boot,
+                entry.owner.kubelet,
+                entry.owner.uid,
+                entry.owner.namespace,
+                entry.owner.pod,
+                entry.owner.container,
+            )
+            for entry in ledger
+        ]
+    )
+
+
+def ledger_of(payload: bytes, boot: str, now: float) -> Ledger:
+    """The entries of a file, as of now. Raises ValueError: it makes no sense.
+
+    Of before a boot, nobody can have been forgotten: its containers are over.
+    """
+    try:
+        rows = msgspec.json.decode(payload, type=list[_Row])
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from None
+    return tuple(
+        Entry(
+            row.resource,
+            row.id,
+            0,
+            now,
+            seen=row.seen,
+            owner=Owner(row.kubelet, row.uid, row.namespace, row.pod, row.container)
+            if row.boot == boot
+            else Owner(),
+        )
+        for row in rows
+    )

@@ -1,0 +1,42 @@
+"""The ledger on disk: what comes back, what a boot ends, and what makes no sense."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonnage.agent.ledger_file import ledger_bytes, ledger_of
+from tonnage.decide.node.ledger import Entry, Owner
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+owners = st.builds(Owner, texts, texts, texts, texts, texts)
+entries = st.builds(
+    Entry, texts, texts, order=st.just(0), since=st.just(7.0), seen=st.booleans(), owner=owners
+)
+
+
+@given(st.lists(entries, max_size=5).map(tuple), texts)
+def test_what_was_written_comes_back_as_of_now(ledger: tuple[Entry, ...], boot: str) -> None:
+    assert ledger_of(ledger_bytes(ledger, boot), boot, 7.0) == ledger
+
+
+def test_after_a_boot_nobody_owns_anything() -> None:
+    written = ledger_bytes((Entry("r", "a", 3, 1.0, seen=True, owner=Owner("k", "u")),), "one")
+    assert ledger_of(written, "other", 9.0) == (Entry("r", "a", 0, 9.0, seen=True),)
+
+
+def test_a_row_has_the_names_that_earlier_agents_wrote() -> None:
+    (row,) = json.loads(ledger_bytes((Entry("r", "a", 0, 0.0, owner=Owner("k", "u", "n", "p", "c")),), "b"))
+    owner = {"kubelet": "k", "uid": "u", "namespace": "n", "pod": "p", "container": "c"}
+    assert row == {"resource": "r", "id": "a", "seen": False, "boot": "b", **owner}
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"{}", b"[1]", b'[{"resource": "r"}]', b'[{"resource": 1, "id": "a", "seen": true}]']
+)
+def test_what_makes_no_sense_is_said(payload: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever the reader says of it
+        ledger_of(payload, "b", 0.0)
