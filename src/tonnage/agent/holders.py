@@ -102,7 +102,7 @@ class Holders:
                 self._soon.clear()
 
     async def take(self, allocations: Sequence[Allocation]) -> None:
-        """Note allocations; safe from our own end when this returns. Raises HardwareError: do not answer then."""
+        """Note allocations, safe from our own end. Raises HardwareError: do not answer then."""
         async with self._lock:
             ledger = self._ledger
             for allocation in allocations:
