@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.adapters.reading import ReadPod, node_from, pod_from
+from tonnage.adapters.reading_documents import snapshot_from_documents
 from tonnage.adapters.reading_gpu import gpu_status_from
 from tonnage.adapters.snapshots.bulk import Bulk
+from tonnage.adapters.snapshots.objects import load_list
 from tonnage.wire import objects as w
 
 Body = dict[str, Any]
@@ -182,3 +184,41 @@ def test_nodes_are_the_same_read_either_way() -> None:
 def test_what_is_not_as_usual_is_left_to_the_usual_reader(line: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         Bulk().pod(line)
+
+
+def _list(*items: Body, kind: str = "List") -> bytes:
+    return json.dumps({"apiVersion": "v1", "kind": kind, "items": items}).encode()
+
+
+NULLS: Body = {"metadata": {"name": "n", "labels": None}, "spec": {"taints": None}}
+NODE = {"apiVersion": "v1", "kind": "Node", **NULLS}
+HARD: Body = {"metadata": {"name": "q"}, "status": {"hard": {"pods": "1"}}}
+QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", **HARD}
+BARE: Body = {"metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(_list(NODE, QUOTA, SECRET), id="kinds of all sorts, fields that are null"),
+        pytest.param(_list(BARE, kind="PodList"), id="a typed list"),
+    ],
+)
+def test_a_large_list_is_what_it_is_when_read_as_a_small_one(content: bytes) -> None:
+    assert load_list(content) == snapshot_from_documents([json.loads(content)])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(_list(json.loads(_list(NODE))), id="a list in a list"),
+        pytest.param(_list({**NODE, "spec": {"taints": 7}}), id="an object of another shape"),
+        pytest.param(_list(NODE)[:-1], id="cut"),
+        pytest.param(json.dumps(NODE).encode(), id="one object"),
+        pytest.param(b"[]", id="an array"),
+        pytest.param(_list(NODE, kind="Lists"), id="another kind"),
+    ],
+)
+def test_what_a_person_must_hear_of_is_left_to_the_exact_reader(content: bytes) -> None:
+    assert load_list(content) is None

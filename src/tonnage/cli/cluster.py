@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tonnage.wire.objects import Object
 
 _LARGEST_JSON: Final = 512 << 20
+_LARGE: Final = 4 << 20
+"""A file that no person wrote by hand."""
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
 _NO_SUCH_KIND: Final = 404
 _NOT_SERVED: Final = (403, _NO_SUCH_KIND)
@@ -105,6 +107,7 @@ def read_snapshot(path: Path) -> Snapshot:
     """
     from tonnage.adapters.reading_documents import snapshot_from_documents
     from tonnage.adapters.snapshots.load import decompressed, is_snapshot, load_snapshot
+    from tonnage.adapters.snapshots.objects import load_list
 
     try:
         with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
@@ -114,6 +117,8 @@ def read_snapshot(path: Path) -> Snapshot:
             content = stream.read(_LARGEST_JSON + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(Problem("cannot read the file", str(path), str(error) or "it is cut")) from None
+    if len(content) > _LARGE and (snapshot := load_list(content)) is not None:
+        return snapshot
     try:
         return snapshot_from_documents(_documents(content, str(path)))
     except ConfigError as error:

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
 from tonnage.adapters.reading import Readable, snapshot_from
-from tonnage.adapters.reading_documents import READ_KINDS
 from tonnage.adapters.reading_parts import moment
-from tonnage.adapters.snapshots.bulk import Bulk
-from tonnage.adapters.snapshots.format import API_VERSION, FOOTER, FORMAT, HEADER, Footer, Header, Line
+from tonnage.adapters.snapshots.format import API_VERSION, FOOTER, FORMAT, HEADER, Footer, Header
+from tonnage.adapters.snapshots.objects import (
+    KindKey,
+    ObjectReader,
+    collector_paused,
+    decoded_leniently,
+    kind_of,
+)
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.wire.kinds import NODE_GPU_STATUS
-from tonnage.wire.nulls import without_nulls
 
 LONGEST_LINE: Final = 16 << 20
 MOST_BYTES: Final = 8 << 30
 _GZIP: Final = b"\x1f\x8b"
 _HEAD: Final = 1 << 16
+_MOST_HEADS: Final = 1000
+T = TypeVar("T")
 _AT_BYTE: Final = re.compile(r"\(byte ([0-9]+)\)")
 _BEYOND_ITS_NAMESPACE: Final = ("Pod", "PodDisruptionBudget")
 """Kinds of which the other namespaces' objects bear on a placement."""
-_LINE: Final = msgspec.json.Decoder(Line)
 _TAKE_AGAIN: Final = "take it again: tonnage snapshot -o FILE"
 
 
@@ -58,10 +60,10 @@ def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
     except (OSError, zlib.error) as error:
         raise ConfigError(Problem("no valid gzip", source, str(error))) from None
     try:
-        line = _LINE.decode(first)
+        version, kind = kind_of(first)
     except msgspec.DecodeError:
         return False
-    return (line.kind, line.api_version.partition("/")[0]) == (HEADER, API_VERSION.partition("/")[0])
+    return (kind, version.partition("/")[0]) == (HEADER, API_VERSION.partition("/")[0])
 
 
 def load_snapshot(stream: io.BufferedReader, source: str) -> Snapshot:
@@ -70,28 +72,8 @@ def load_snapshot(stream: io.BufferedReader, source: str) -> Snapshot:
     Raises:
         ConfigError: cut, damaged or made by a later version; with the line and the byte.
     """
-    with _collector_paused():
+    with collector_paused():
         return _Loading(stream, source).snapshot()
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No search for garbage while millions of objects are made, and none dropped: it takes half the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _readers_of_many(bulk: Bulk) -> Mapping[tuple[str, str], Callable[[bytes], Readable]]:
-    return {
-        ("v1", "Pod"): bulk.pod,
-        ("v1", "Node"): bulk.node,
-        (NODE_GPU_STATUS.api_version, NODE_GPU_STATUS.kind): bulk.report,
-    }
 
 
 @dataclass(slots=True)
@@ -100,7 +82,6 @@ class _Loading:
     source: str
     number: int = 0
     total: int = 0
-    ended: bool = False
     counts: Counter[str] = field(default_factory=Counter)
 
     def snapshot(self) -> Snapshot:
@@ -115,43 +96,37 @@ class _Loading:
 
     def _header(self) -> Header:
         line = self._line()
-        header = self._decoded(line, msgspec.json.Decoder(Header))
+        header: Header = self._told(decoded_leniently, line, msgspec.json.Decoder(Header))
         if header.format != FORMAT:
             why = f"its format is {header.format}, and this program reads {FORMAT}"
             by = f" (made by {header.program})" if header.program else ""
             raise self._error(
                 f"a snapshot of another version{by}", why, "read it with the version that made it"
             )
-        return cast(Header, header)
+        return header
 
     def _objects(self, footer: list[Footer]) -> Iterator[Readable]:
         """Objects of the kinds that are read, up to the last line, which is put in `footer`."""
-        many = _readers_of_many(Bulk())
-        kinds = {(kind.api_version, kind.kind): msgspec.json.Decoder(kind.type) for kind in READ_KINDS}
-        known: dict[bytes, tuple[str, str]] = {}
+        reader = ObjectReader()
+        known: dict[bytes, KindKey] = {}
         while line := self._line():
             head = line[: line.find(b'"metadata"')]
-            found = known.get(head) if len(head) < 200 else None
-            if found is None:
-                told = self._decoded(line, _LINE)
-                found = known[head] = (told.api_version, told.kind)
-                if len(known) > 1000:
-                    known.clear()
-            if found == (API_VERSION, FOOTER):
+            kind = known.get(head)
+            if kind is None:
+                kind = self._told(kind_of, line)
+                if len(known) < _MOST_HEADS:
+                    known[head] = kind
+            if kind == (API_VERSION, FOOTER):
                 footer.append(self._footer(line))
                 return
-            self.counts[found[1]] += 1
-            decoder = kinds.get(found)
-            if decoder is None:
-                continue
-            try:
-                yield many[found](line) if found in many else decoder.decode(line)
-            except (msgspec.DecodeError, RecursionError):
-                yield self._decoded(line, decoder)
+            self.counts[kind[1]] += 1
+            obj = self._told(reader.read, line, kind)
+            if obj is not None:
+                yield obj
         raise self._cut()
 
     def _footer(self, line: bytes) -> Footer:
-        footer: Footer = self._decoded(line, msgspec.json.Decoder(Footer))
+        footer: Footer = self._told(decoded_leniently, line, msgspec.json.Decoder(Footer))
         short = [
             f"{self.counts[kind]} of {count.objects} {kind}"
             for kind, count in footer.objects.items()
@@ -179,12 +154,10 @@ class _Loading:
             raise self._cut()
         return line
 
-    def _decoded(self, line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+    def _told(self, read: Callable[..., T], *given: Any) -> T:
+        """What `read` makes of it. Raises ConfigError with the place of what it cannot use."""
         try:
-            try:
-                return decoder.decode(line)
-            except msgspec.ValidationError:
-                return msgspec.convert(without_nulls(msgspec.json.decode(line)), decoder.type)
+            return read(*given)
         except msgspec.ValidationError as error:
             what, _, path = str(error).partition(" - at `$")
             raise self._error(what, path.strip(".`")) from None
