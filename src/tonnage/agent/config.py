@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareEr
 from tonnage.model.plugin_settings import LabelPlace, Override
 from tonnage.model.sharing import PluginConfig
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
+from tonnage.wire.objects import ConfigMap
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
@@ -84,6 +86,8 @@ class NodeConfig:
         self._saved: Choice | None = None
         self._read: dict[Choice, PluginConfig] = {}
         """What was read last, so that nothing is read twice."""
+        self._refused: dict[Choice, str] = {}
+        """The same of what cannot be used."""
         self._absent = "does not exist"
         self.current: ConfigInForce | None = None
         self.asked = False
@@ -138,7 +142,7 @@ class NodeConfig:
         def data() -> Mapping[str, str] | None:
             found = maps.get(name, namespace)
             self._absent = "does not exist" if found else self._absent
-            return None if found is None else found.data
+            return None if found is None else _texts(found)
 
         return label, data
 
@@ -207,13 +211,13 @@ class NodeConfig:
             wanted = Problem("the device-plugin configuration is gone", where, why, remedy)
         if problem and isinstance(wanted, Choice) and not wanted.key:
             wanted = problem
-        found = self._parsed(wanted)
+        found = await self._parsed(wanted)
         if isinstance(found, ConfigInForce):
             new = found
         elif self.current is not None:
             new = ConfigInForce(self.current.config, self.current.choice, found)
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
-            fallback = self._parsed(choose(None, found_data, text, replace(self._wishes, default="")))
+            fallback = await self._parsed(choose(None, found_data, text, replace(self._wishes, default="")))
             if not isinstance(fallback, ConfigInForce):
                 built_in = Choice("", "built-in")
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
@@ -230,13 +234,16 @@ class NodeConfig:
         running = self.current is not None and bool(self.current.choice.key)
         return running and data is None and isinstance(wanted, Choice) and not wanted.key
 
-    def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
-        """What the choice says, or in words why it cannot be used."""
+    async def _parsed(self, choice: Choice | Problem) -> ConfigInForce | str:
+        """What the choice says, or in words why it cannot be used. To read nonsense may take a second."""
         if isinstance(choice, Problem):
             return str(choice)
+        if choice in self._refused:
+            return self._refused[choice]
         try:
-            return ConfigInForce(self._meaning(choice), choice)
+            return ConfigInForce(await asyncio.to_thread(self._meaning, choice), choice)
         except ConfigError as error:
+            self._refused = {choice: str(error)}
             return str(error)
 
     def _meaning(self, choice: Choice) -> PluginConfig:
@@ -254,7 +261,7 @@ class NodeConfig:
             _LOG.error(
                 "configuration refused: node=%s kept=%s error=%s", self._node, new.choice.source, new.error
             )
-            kept = f"{new.error}\nkept: {new.choice.source}"
+            kept = f"kept: {new.choice.source}\n{new.error}"  # first: a long text is cut
             self._events.post("Warning", "DevicePluginConfigRefused", kept)
         elif not new.error and old is not None:
             _LOG.info("configuration in force: node=%s source=%s", self._node, new.choice.source)
@@ -286,6 +293,17 @@ async def _either(done: Awaitable[None], given_up: Awaitable[bool]) -> bool:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _texts(config_map: ConfigMap) -> dict[str, str]:
+    """Its keys' texts. What was no text when it was made is one that no reader of ours takes for one."""
+    found: dict[str, str] = {}
+    for key, value in config_map.binary_data.items():
+        try:
+            found[key] = b64decode(value, validate=True).decode("utf-8", "surrogateescape")
+        except ValueError:
+            found[key] = "\0"
+    return found | config_map.data
 
 
 def _read(file: Path) -> Choice | Problem:

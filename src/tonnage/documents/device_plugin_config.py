@@ -21,7 +21,7 @@ from tonnage.documents.device_plugin_schema import (
 )
 from tonnage.documents.durations import seconds_of
 from tonnage.documents.source import Located, Path, parse_yaml, unknown_fields, validate
-from tonnage.model.errors import ConfigError
+from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue
 from tonnage.model.names import ResourceName
 from tonnage.model.plugin_settings import (
@@ -43,6 +43,8 @@ from tonnage.model.sharing import (
 )
 
 _MOST_REMARKS: Final = 32
+_MOST_KIB: Final = 256
+"""A ConfigMap may have four times as much; to read that takes seconds, and no node needs it."""
 
 
 def parse_device_plugin_config(
@@ -60,6 +62,9 @@ def parse_device_plugin_config(
     Raises:
         ConfigError: every problem, each with file, line and field, or with the flag that says it.
     """
+    if len(text) > _MOST_KIB << 10:
+        why, remedy = f"more than {_MOST_KIB} KiB", "give each kind of node a configuration of its own"
+        raise ConfigError(Problem("the configuration is too large", source, why, remedy))
     located = _told(_with_values(parse_yaml(text, source=source)), overrides)
     remarks: tuple[str, ...] = ()
     if lenient:

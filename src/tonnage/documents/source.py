@@ -27,6 +27,8 @@ MAX_VALUES: Final = 200_000
 """Values in one document after aliases are expanded; a nested-alias bomb ends here."""
 MAX_DEPTH: Final = 64
 MAX_PROBLEMS: Final = 50
+_MOST_DETAILS: Final = 500
+"""Of those, several may be one problem: each arm of a union says its own."""
 
 _JSON_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _TAG: Final = "tag:yaml.org,2002:"
@@ -156,7 +158,7 @@ def parse_yaml_all(text: str, *, source: str) -> tuple[Located, ...]:
     except (yaml.YAMLError, RecursionError, UnicodeError) as error:
         raise ConfigError(_syntax_problem(error, source)) from None
     if reader.problems:
-        raise ConfigError(*reader.problems[:MAX_PROBLEMS])
+        raise ConfigError(*reader.problems)
     return documents
 
 
@@ -178,7 +180,8 @@ def validate(document: Located, model: type[M]) -> M:
     try:
         return model.model_validate_json(json.dumps(document.value))
     except ValidationError as error:
-        found = (_field_problem(detail, document, model) for detail in error.errors(include_url=False))
+        details = error.errors(include_url=False)[:_MOST_DETAILS]
+        found = (_field_problem(detail, document, model) for detail in details)
         unique = {(problem.where, problem.what): problem for problem in found}
         raise ConfigError(*list(unique.values())[:MAX_PROBLEMS]) from None
 
@@ -246,6 +249,8 @@ class _Reader:
         return Located(value, self.source, self.marks)
 
     def _problem(self, node: yaml.Node, path: Path, what: str, why: str = "", remedy: str = "") -> None:
+        if len(self.problems) == MAX_PROBLEMS:
+            return
         place = f"{self.source}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
         self.problems.append(Problem(what, f"{place} {field_path(path)}".rstrip(), why, remedy))
 
@@ -295,10 +300,12 @@ class _Reader:
             if not isinstance(source, yaml.MappingNode):
                 self._problem(source, path, "a merge key (<<) takes a mapping")
                 continue
-            kept = dict(self.marks)
+            kept, self.marks = self.marks, {}
             for key, value in self._mapping(source, path).items():
                 result.setdefault(key, value)
-            self.marks.update(kept)
+            for place, mark in self.marks.items():
+                kept.setdefault(place, mark)
+            self.marks = kept
 
     def _key(self, node: yaml.Node, path: Path) -> str | None:
         if not isinstance(node, yaml.ScalarNode):
