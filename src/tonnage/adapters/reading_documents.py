@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -111,6 +111,47 @@ def manifests_from_documents(
     if problems:
         raise ConfigError(*problems)
     return tuple(found)
+
+
+def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namespace: str) -> Snapshot:
+    """The cluster with the claims, templates and device classes that come in the same documents as a pod.
+
+    Raises:
+        ConfigError: one of them cannot be read.
+    """
+    wanted = {"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"}
+    items = [dict(item) for _, item in _items(documents, "", 0) if item.get("kind") in wanted]
+    if not items:
+        return snapshot
+    for item in items:
+        metadata = item.get("metadata")
+        if isinstance(metadata, dict) and not metadata.get("namespace"):
+            item["metadata"] = {**metadata, "namespace": namespace}
+    added = snapshot_from_documents(items)
+    return replace(
+        snapshot,
+        claims=_replaced(snapshot.claims, added.claims),
+        claim_templates=_replaced(snapshot.claim_templates, added.claim_templates),
+        device_classes=_replaced(snapshot.device_classes, added.device_classes),
+    )
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_T = TypeVar("_T", bound=_Named)
+
+
+def _replaced(old: tuple[_T, ...], new: tuple[_T, ...]) -> tuple[_T, ...]:
+    """The old ones and the new; a new one stands for an old one of its name and namespace."""
+
+    def key(one: _T) -> tuple[str, str]:
+        return str(getattr(one, "namespace", "")), one.name
+
+    names = {key(one) for one in new}
+    return (*(one for one in old if key(one) not in names), *new)
 
 
 def _manifest(item: dict[str, JsonValue], namespace: str) -> Manifest | None:

@@ -109,12 +109,13 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
 
 
 def _manifests(path: Path, snapshot: Snapshot, namespace: str, version: str) -> tuple[Explanation, ...]:
-    from tonnage.adapters.reading_documents import manifests_from_documents
+    from tonnage.adapters.reading_documents import manifests_from_documents, with_claims_in
     from tonnage.cli.manifests import read_manifests
     from tonnage.diagnose.explain import explain_manifest
 
     documents = read_manifests(path)
     try:
+        snapshot = with_claims_in(documents, snapshot, namespace=namespace)
         found = manifests_from_documents(documents, namespace=namespace, classes=snapshot.priority_classes)
     except ConfigError as error:
         raise in_file(error, path) from None

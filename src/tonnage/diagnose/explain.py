@@ -18,6 +18,7 @@ from tonnage.diagnose.admission import (
     explain_without_class,
 )
 from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.nodes import node_verdicts
 from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.quota import quota_reasons, scoped_quotas
@@ -59,6 +60,8 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
     """
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
+    made, snapshot = with_made_claims(manifest.pod, snapshot)
+    manifest = replace(manifest, pod=made)
     view = view_of(snapshot, version=version)
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)

@@ -9,6 +9,7 @@ from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.requests import is_extended, pod_requests
 from tonnage.decide.cluster.scheduling import Decision
 from tonnage.decide.cluster.view import NodeView, View
+from tonnage.diagnose.claims import with_survey
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.diagnose.rules.renamed_resource import related_on
 from tonnage.diagnose.wording import listed, own
@@ -59,6 +60,8 @@ def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
             facts={**reason.facts, "holders": shown},
             message=f"{reason.message}; held by {names}" if held else reason.message,
         )
+    if reason.code is Code.CLAIM_UNALLOCATABLE:
+        return with_survey(reason, pod, node, view)
     if reason.code is not Code.NOT_ADVERTISED:
         return reason
     related = related_on(node.node, resource)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from tonnage.decide.cluster.requests import written_amount
 from tonnage.model.json import JsonValue
@@ -50,7 +51,21 @@ def phrase(reason: Reason) -> str:
         case Code.TOO_MANY_PODS:
             return "full of pods"
         case _:
-            return f"refusing ({reason.code.value})"
+            if reason.code is Code.CLAIM_UNALLOCATABLE:
+                return _without_devices(reason)
+            return _OTHERS.get(reason.code, f"refusing ({reason.code.value})")
+
+
+_OTHERS: Final = {
+    Code.CLAIM_ELSEWHERE: "that do not reach its claim's devices",
+    Code.CLAIM_ERROR: "where a device selector fails",
+}
+
+
+def _without_devices(reason: Reason) -> str:
+    causes = reason.facts.get("causes")
+    told = ", ".join(str(cause) for cause in causes) if isinstance(causes, list) else ""
+    return f"without devices for its claims ({told})" if told else "without devices for its claims"
 
 
 def told_together(reasons: Sequence[Reason], namespace: str) -> str:

@@ -11,11 +11,14 @@ from typing import Final
 from tonnage.decide.cluster.claims.waiting import claims_of
 from tonnage.decide.cluster.filters.claims import NAME
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.selector_advice import advised
+from tonnage.model.json import JsonValue
 from tonnage.model.resource_claims import PodClaim
 from tonnage.model.verdict import Code, Layer, Reason
 
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z0-9_./-]{1,128})")
 _MISSING_CLASS: Final = re.compile(r"device class (\S+) does not exist")
+_WHERE: Final = re.compile(r"(class|claim) (\S+): selector #([0-9]{1,3})")
 _WRONG_TYPE: Final = re.compile(r"no such overload")
 
 
@@ -83,13 +86,43 @@ def _failed(case: Case) -> Reason:
     remedy = "correct the expression, or the class that has it"
     if key:
         told = f"a device has no {key[1]}: {told}"
-        remedy = (
-            f"ask first whether it is there: has(device.attributes[DOMAIN].{key[1]}) && …, "
-            f"or device.attributes[DOMAIN].?{key[1]}.orValue(…); begin with device.driver == '…'"
-        )
     elif _WRONG_TYPE.search(text):
         told = f"an attribute is of another type than the selector compares it with: {told}"
-    return replace(_reason(case, Code.CLAIM_ERROR, told, remedy), facts={"error": text})
+    elif "CEL compile error" in text:
+        told = "a device selector is not valid, which the API server would have refused"
+    found = _selector(case, text)
+    facts: dict[str, JsonValue] = {"error": text}
+    if found is not None:
+        owner, expression = found
+        told = f"{told} ({owner}: {expression})"
+        facts["expression"] = expression
+        better = advised(expression, key[1] if key else "", case.view.supply)
+        if better:
+            facts["instead"] = better
+            remedy = f"write in {owner}: {better}"
+        elif key:
+            remedy = f"ask first whether {key[1]} is there, with has(), and begin with device.driver == …"
+    return replace(_reason(case, Code.CLAIM_ERROR, told, remedy), facts=facts)
+
+
+def _selector(case: Case, text: str) -> tuple[str, str] | None:
+    """Whose selector failed, and the expression."""
+    match = _WHERE.search(text)
+    if match is None:
+        return None
+    kind, name, index = match[1], match[2], int(match[3])
+    supply = case.view.supply
+    if kind == "class":
+        selectors = supply.classes[name].selectors if name in supply.classes else ()
+        return (f"DeviceClass {name}", selectors[index]) if index < len(selectors) else None
+    claim = supply.claims.get((name.partition("/")[0], name.partition("/")[2]))
+    parts = (
+        [part for request in claim.requests for part in (request.alternatives or (request,))] if claim else []
+    )
+    found = [part.selectors[index] for part in parts if index < len(part.selectors)]
+    error = text.rpartition("no such key: ")[2].partition(".")[0]
+    likely = [expression for expression in found if error in expression] or found
+    return (f"ResourceClaim {name}", likely[0]) if likely else None
 
 
 def _reason(case: Case, code: Code, told: str, remedy: str, *, lasting: bool = True) -> Reason:

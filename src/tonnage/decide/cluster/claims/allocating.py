@@ -34,7 +34,7 @@ from tonnage.model.resource_claims import DeviceId, ResourceClaim
 
 MOST_STEPS: Final = 100_000
 INVALID_POOLS: Final = "invalid resource pools were encountered"
-_BLOCKING: Final = ("NoSchedule", "NoExecute")
+BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class _Search:
         device = candidate.device
         if self._busy(claim, ask, candidate) or not self._counts(candidate, undo):
             return False
-        if self._gates.taints and untolerated(device.taints, ask.request.tolerations, _BLOCKING):
+        if self._gates.taints and untolerated(device.taints, ask.request.tolerations, BLOCKING):
             return False
         for standing in self._constraints[claim]:
             if not standing.concerns(ask.base, ask.alternative):

@@ -155,12 +155,20 @@ class Requests:
         """
         if candidate.device.waits_for and not self._supply.gates.conditions:
             return False
+        return self.refusing(ask, candidate) is None and self.reaches(candidate)
+
+    def reaches(self, candidate: Candidate) -> bool:
+        """Whether the device itself is for the node, in a slice that says so by device."""
+        return not candidate.slice.scope_by_device or scope_takes(candidate.device.scope, self._node)
+
+    def refusing(self, ask: Ask, candidate: Candidate) -> tuple[str, str] | None:
+        """The first selector that does not take a device: whose, and the expression. Raises as above."""
         of_class, of_claim = (f"class {ask.cls.name}", ask.cls), (f"claim {ask.claim}", ask.request)
         for subject, part in (of_class, of_claim):
             for index, expression in enumerate(part.selectors):
                 if not self._holds(expression, candidate, f"{subject}: selector #{index}"):
-                    return False
-        return not candidate.slice.scope_by_device or scope_takes(candidate.device.scope, self._node)
+                    return subject, expression
+        return None
 
     def _holds(self, expression: str, candidate: Candidate, where: str) -> bool:
         try:

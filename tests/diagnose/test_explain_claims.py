@@ -1,0 +1,257 @@
+"""Pods with resource claims explained: which class, selector, holder or constraint excludes which device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.reading_documents import (
+    manifests_from_documents,
+    snapshot_from_documents,
+    with_claims_in,
+)
+from tonnage.diagnose.explain import explain, explain_manifest, find_pod
+from tonnage.model.verdict import Code, Explanation, Verdict
+
+DRIVER = "gpu.example.com"
+Body = dict[str, Any]
+
+
+def node(name: str) -> Body:
+    amounts = {"cpu": "8", "memory": "64Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": amounts},
+    }
+
+
+def dynamic(kind: str, name: str, spec: Body, version: str = "v1", **more: Any) -> Body:
+    metadata = {"name": name, **({"namespace": "ml"} if kind.startswith("ResourceClaim") else {})}
+    return {
+        "apiVersion": f"resource.k8s.io/{version}", "kind": kind, "metadata": metadata, "spec": spec, **more
+    }  # fmt: skip
+
+
+def device(name: str, memory: int = 80, **attributes: Any) -> Body:
+    found = {"memoryGiB": {"int": memory}, **{key: {"string": value} for key, value in attributes.items()}}
+    return {"name": name, "attributes": found, "capacity": {"memory": {"value": f"{memory}Gi"}}}
+
+
+def resource_slice(on: str, *devices: Body, count: int = 1) -> Body:
+    pool = {"name": on, "generation": 1, "resourceSliceCount": count}
+    return dynamic(
+        "ResourceSlice", f"s-{on}", {"driver": DRIVER, "nodeName": on, "pool": pool, "devices": [*devices]}
+    )
+
+
+def device_class(name: str, *expressions: str) -> Body:
+    return dynamic("DeviceClass", name, {"selectors": [{"cel": {"expression": e}} for e in expressions]})
+
+
+def claim(name: str, *, held: str = "", by: str = "", constraints: Any = (), **exactly: Any) -> Body:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", **exactly}}
+    body = dynamic("ResourceClaim", name, {"devices": {"requests": [request], "constraints": [*constraints]}})
+    if held:
+        on, _, which = held.partition("/")
+        result = {"request": "gpu", "driver": DRIVER, "pool": on, "device": which}
+        only = {"key": "metadata.name", "operator": "In", "values": [on]}
+        body["status"] = {
+            "allocation": {
+                "devices": {"results": [result]},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
+            },
+            "reservedFor": [{"resource": "pods", "name": by, "uid": f"uid-{by}"}] if by else [],
+        }
+    return body
+
+
+def pod(*claims: str, **spec: Any) -> Body:
+    entries = [{"name": f"c{i}", "resourceClaimName": name} for i, name in enumerate(claims)]
+    body = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": entries, **spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "ml", "uid": "uid-p"},
+        "spec": body,
+    }
+
+
+ANY = device_class("gpu", f"device.driver == '{DRIVER}'")
+
+
+def explained(*objects: Body, version: str = "1.35") -> Explanation:
+    snapshot = snapshot_from_documents([*objects], server_version=version)
+    waiting = find_pod(snapshot, "ml", "p")
+    assert waiting is not None
+    return explain(waiting, snapshot)
+
+
+def test_the_holder_of_a_device_is_named_and_the_pod_may_hope_dra_5() -> None:
+    found = explained(
+        node("a"), resource_slice("a", device("gpu-0")), ANY, claim("mine"),
+        claim("held", held="a/gpu-0", by="train"),
+        pod("mine"),
+    )  # fmt: skip
+    [reason] = found.nodes[0].reasons
+    assert (found.verdict, reason.code) == (Verdict.NOT_NOW, Code.CLAIM_UNALLOCATABLE)
+    assert "gpu-0 in use by claim ml/held of train" in reason.message
+    assert found.upstream_message == (
+        "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_the_selector_that_excludes_each_device_is_named_dra_5() -> None:
+    expression = f"device.attributes['{DRIVER}'].model == 'B200'"
+    wanted = claim("mine", selectors=[{"cel": {"expression": expression}}])
+    found = explained(
+        node("a"), node("b"), resource_slice("a", device("gpu-0", model="H100")), ANY, wanted, pod("mine")
+    )
+    [selected, empty] = [verdict.reasons[0] for verdict in found.nodes]
+    assert found.verdict is Verdict.NEVER
+    assert f"gpu-0 not selected by claim ml/mine: {expression}" in selected.message
+    assert selected.facts["requests"] == [
+        {
+            "claim": "ml/mine",
+            "request": "gpu",
+            "class": "gpu",
+            "wants": 1,
+            "left": 0,
+            "excluded": [
+                {
+                    "device": f"{DRIVER}/a/gpu-0",
+                    "why": "selector",
+                    "detail": expression,
+                    "owner": "claim ml/mine",
+                }
+            ],
+        }
+    ]
+    assert "no driver publishes devices that the node reaches" in empty.message
+
+
+def test_the_constraint_that_excludes_a_combination_is_named_dra_5() -> None:
+    alike = [{"matchAttribute": f"{DRIVER}/model"}]
+    found = explained(
+        node("a"), resource_slice("a", device("gpu-0", model="H100"), device("gpu-1", model="A10")), ANY,
+        claim("mine", count=2, constraints=alike), pod("mine"),
+    )  # fmt: skip
+    assert f"meet matchAttribute {DRIVER}/model" in found.nodes[0].reasons[0].message
+
+
+def test_a_pool_without_all_its_slices_is_named() -> None:
+    found = explained(node("a"), resource_slice("a", device("g"), count=2), ANY, claim("mine"), pod("mine"))
+    assert f"the pool {DRIVER}/a: slices of its generation are missing" in found.nodes[0].reasons[0].message
+
+
+def test_a_device_without_the_attribute_fails_the_pod_everywhere_and_the_guard_is_offered_dra_1() -> None:
+    high = device_class(
+        "gpu", f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].memoryGiB >= 80"
+    )
+    bare = {"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}}
+    found = explained(
+        node("a"), node("b"), resource_slice("a", bare), resource_slice("b", device("gpu-0")), high,
+        claim("mine"), pod("mine"),
+    )  # fmt: skip
+    assert found.verdict is Verdict.NEVER
+    assert found.upstream_message == (
+        'running "DynamicResources" filter plugin: class gpu: selector #0: '
+        "CEL runtime error: no such key: memoryGiB"
+    )
+    assert found.reasons[0].code is Code.CLAIM_ERROR
+    better = str(found.reasons[0].facts["instead"])
+    assert better.startswith(f"has(device.attributes['{DRIVER}'].memoryGiB) && ")
+    assert found.remedies[0].action == f"write in DeviceClass gpu: {better}"
+    mended = device_class("gpu", better)
+    fits = explained(
+        node("a"), node("b"), resource_slice("a", bare), resource_slice("b", device("gpu-0")), mended,
+        claim("mine"), pod("mine"),
+    )  # fmt: skip
+    assert fits.placement.node == "b"
+
+
+@pytest.mark.parametrize(
+    ("published", "valid"),
+    [
+        pytest.param(
+            device("gpu-0"),
+            f"device.capacity['{DRIVER}'].memory.compareTo(quantity('40000Mi')) >= 0",
+            id="memory is a capacity",
+        ),
+        pytest.param(
+            {"name": "gpu-0", "attributes": {"memory": {"int": 81920}}},
+            f"device.attributes['{DRIVER}'].memory >= 40000",
+            id="the driver publishes it as an attribute",
+        ),
+    ],
+)
+def test_a_number_compared_with_a_domain_is_refused_with_what_to_write_dra_2(
+    published: Body, valid: str
+) -> None:
+    wrong = device_class("gpu", f"device.driver == '{DRIVER}' && device.attributes['memory'] >= 40000")
+    found = explained(node("a"), resource_slice("a", published), wrong, claim("mine"), pod("mine"))
+    assert found.verdict is Verdict.NEVER
+    assert (
+        "found no matching overload for '_>=_' applied to '(map(string, any), int)'" in found.upstream_message
+    )
+    assert found.remedies[0].action == f"write in DeviceClass gpu: device.driver == '{DRIVER}' && {valid}"
+
+
+def test_a_claim_that_is_not_there_holds_the_pod_back_without_a_word_of_the_scheduler() -> None:
+    found = explained(node("a"), ANY, claim("training"), pod("trainin"))
+    assert (found.verdict, found.upstream_message) == (Verdict.NOT_NOW, "")
+    assert (found.reasons[0].code, found.reasons[0].remedy) == (Code.CLAIM_MISSING, "did you mean training?")
+
+
+def test_a_claim_with_devices_elsewhere_names_them() -> None:
+    found = explained(
+        node("a"), node("b"), resource_slice("a", device("gpu-0")), ANY,
+        claim("mine", held="a/gpu-0", by="p"), pod("mine", nodeSelector={"kubernetes.io/hostname": "b"}),
+    )  # fmt: skip
+    codes = {reason.code for verdict in found.nodes for reason in verdict.reasons}
+    assert codes == {Code.NODE_AFFINITY, Code.CLAIM_ELSEWHERE}
+
+
+def test_a_manifest_brings_its_template_along() -> None:
+    request = {"name": "gpu", "deviceClassName": "gpu", "count": 2}
+    template = dynamic(
+        "ResourceClaimTemplate", "t", {"spec": {"devices": {"requests": [request]}}}, "v1beta1"
+    )
+    del template["metadata"]["namespace"]
+    manifest = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    cluster = snapshot_from_documents([node("a"), resource_slice("a", device("x"), device("y")), ANY])
+    snapshot = with_claims_in([template, manifest], cluster, namespace="ml")
+    [read] = manifests_from_documents([template, manifest], namespace="ml")
+    assert explain_manifest(read, snapshot).placement.node == "a"
+    assert explain_manifest(read, cluster).reasons[0].code is Code.CLAIM_MISSING
+
+
+def test_flat_requests_are_nothing_in_v1_dra_3() -> None:
+    flat = dynamic(
+        "ResourceClaim", "mine", {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu"}]}}
+    )
+    found = explained(node("a"), resource_slice("a", device("x")), ANY, flat, pod("mine"))
+    assert "resource claim ml/mine, request gpu: unknown request type" in found.upstream_message
+    older = dynamic("ResourceClaim", "mine", flat["spec"], "v1beta1")
+    assert (
+        explained(node("a"), resource_slice("a", device("x")), ANY, older, pod("mine")).verdict
+        is Verdict.FITS
+    )
+
+
+def test_before_1_34_claims_are_unknown_and_say_why() -> None:
+    found = explained(
+        node("a"), resource_slice("a", device("x")), ANY, claim("mine"), pod("mine"), version="1.33"
+    )
+    assert (found.verdict, found.reasons[0].code) == (Verdict.UNKNOWN, Code.NOT_MODELLED)
+    assert "Kubernetes 1.33, where their gate is off by default" in found.message
+
+
+def test_what_cannot_be_read_of_a_slice_is_unknown_and_named() -> None:
+    broken = {"name": "gpu-0", "capacity": {"memory": {"value": "much"}}}
+    found = explained(node("a"), resource_slice("a", broken), ANY, claim("mine"), pod("mine"))
+    assert found.verdict is Verdict.UNKNOWN
+    assert "ResourceSlice s-a: spec.devices[0].capacity[memory]: 'much' is no quantity" in found.message
