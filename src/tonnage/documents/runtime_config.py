@@ -22,6 +22,7 @@ _KEY: Final = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 _MOST_HANDLERS: Final = 100
 _LONGEST: Final = 500
 _LONGEST_LINE: Final = 2000
+_MOST_DOTS: Final = 200
 
 Table = Mapping[str, Any]
 
@@ -62,9 +63,9 @@ def _containerd_cri(
         said |= {"default": default[:_LONGEST], "default_where": where}
     for name, body in _tables(containerd, "runtimes"):
         options = _table(body, "options")
-        program = options.get("BinaryName") or options.get("Runtime") or ""
-        where = _where(path, text, f"runtimes.{name}", "BinaryName")
-        handlers[name] = Handler(name, str(program)[:_LONGEST], where)
+        key = next((key for key in ("BinaryName", "Runtime") if options.get(key)), "BinaryName")
+        where = _where(path, text, f"runtimes.{name}", key)
+        handlers[name] = Handler(name, str(options.get(key) or "")[:_LONGEST], where)
 
 
 def crio_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
@@ -122,15 +123,17 @@ def toolkit_config(path: str, text: str) -> ToolkitConfig:
 
 def imports_of(text: str) -> tuple[str, ...]:
     """What a containerd configuration imports: paths and patterns, as they stand there."""
-    try:
-        imports = tomllib.loads(text).get("imports")
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return ()
+    imports = _parsed("", text, []).get("imports")
     found = imports if isinstance(imports, list) else []
     return tuple(each[:_LONGEST] for each in found if isinstance(each, str))[:_MOST_HANDLERS]
 
 
 def _parsed(path: str, text: str, problems: list[Problem]) -> Table:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.count(".") > _MOST_DOTS:
+            why = f"more than {_MOST_DOTS} dots: a key of so many parts takes minutes to read"
+            problems.append(Problem("a line that is not read", f"{path}:{number}", why))
+            return {}
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

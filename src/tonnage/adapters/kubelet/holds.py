@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import grpc
 import grpc.aio
 
 from tonnage.adapters.checkpoints import file_problem
+from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS, file_stamp, kubelet_error, socket_identity
 from tonnage.adapters.ports import Shown
 from tonnage.model.errors import ClusterError, HardwareError, Problem
@@ -93,27 +92,3 @@ def _read_checkpoint(file: Path) -> tuple[Hold, ...]:
         raise HardwareError(
             Problem("kubelet's checkpoint makes no sense", str(file), type(error).__name__)
         ) from None
-
-
-def holds_in(raw: bytes) -> tuple[Hold, ...]:
-    """What kubelet's checkpoint says; `pod` is a uid.
-
-    Raises ValueError, KeyError, TypeError, RecursionError: it makes no sense.
-    """
-    entries = json.loads(raw)["Data"]["PodDeviceEntries"] or []
-    return tuple(
-        Hold(
-            str(entry["ResourceName"]),
-            tuple(_ids(entry["DeviceIDs"])),
-            pod=str(entry["PodUID"]),
-            container=str(entry["ContainerName"]),
-        )
-        for entry in entries
-    )
-
-
-def _ids(value: Any) -> Iterator[str]:
-    """Ids by NUMA node, or a bare list as kubelets before 1.20 wrote it."""
-    lists = value.values() if isinstance(value, dict) else [value]
-    for ids in lists:
-        yield from (str(slot) for slot in ids or ())

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.adapters.node_facts.files import NodeFiles
-from tonnage.documents.source import MAX_BYTES, parse_yaml_all
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node_facts import CdiFacts, SpecDocument
 
 FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
+_MOST_BYTES: Final = 4 << 20
 _MOST_SPECS: Final = 100
 _MOST_PATHS: Final = 4096
 
@@ -29,7 +29,7 @@ def cdi_facts(files: NodeFiles) -> CdiFacts:
 
 
 def _spec(files: NodeFiles, path: str, rank: int) -> SpecDocument:
-    found = files.read(path, MAX_BYTES)
+    found = files.read(path, _MOST_BYTES)
     if found.content is None:
         return SpecDocument(path, rank, trouble=found.trouble or "it is gone")
     try:
@@ -44,6 +44,8 @@ def _spec(files: NodeFiles, path: str, rank: int) -> SpecDocument:
 
 
 def _yaml(text: str, path: str) -> JsonValue:
+    from tonnage.documents.source import parse_yaml_all  # takes a while, and specs mostly are JSON
+
     documents = parse_yaml_all(text, source=path)
     return documents[0].value if documents else None
 

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Final
 
-from tonnage.adapters.kubelet.holds import KubeletFiles, holds_in
+from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.model.errors import ClusterError
 from tonnage.model.node_facts import KubeletFacts
@@ -54,8 +54,10 @@ def _registered(files: NodeFiles) -> tuple[dict[str, int] | None, str]:
 async def kubelet_holds(files: NodeFiles) -> tuple[tuple[Hold, ...] | None, bool, str]:
     """(who has what, whether by uid, why pod resources did not say); the checkpoint says it then."""
     place = files.place(KUBELET)
-    trouble = "kubelet's folder is not there"
-    if place is not None:
+    trouble = "kubelet's pod resources socket is not there"
+    if place is not None and files.there(_POD_RESOURCES):
+        from tonnage.adapters.kubelet.holds import KubeletFiles  # with gRPC, which takes a while
+
         kubelet = KubeletFiles(place)
         try:
             return (await kubelet.shown()).holds, False, ""

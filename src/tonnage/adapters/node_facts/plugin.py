@@ -14,7 +14,6 @@ from tonnage.adapters.checkpoints import MAX_BYTES, payload_of
 from tonnage.adapters.http.address import parse_address
 from tonnage.adapters.node_facts.files import NodeFiles, refusal
 from tonnage.adapters.node_facts.processes import option, plugin_processes
-from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.node_facts import Page, PluginFacts
 from tonnage.model.sharing import PluginConfig
@@ -88,7 +87,11 @@ def _config(files: NodeFiles) -> tuple[PluginConfig | None, str, str]:
 
 
 def _parsed(text: str, source: str) -> PluginConfig:
-    return parse_device_plugin_config(text, source=source, lenient=True) if text else PluginConfig()
+    if not text:
+        return PluginConfig()
+    from tonnage.documents.device_plugin_config import parse_device_plugin_config  # takes a while
+
+    return parse_device_plugin_config(text, source=source, lenient=True)
 
 
 def _address(files: NodeFiles, pid: int, told: str) -> str:

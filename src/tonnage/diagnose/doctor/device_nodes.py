@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.access import capabilities_of
@@ -14,6 +15,7 @@ from tonnage.diagnose.doctor.finding import (
     Severity,
     counted,
     error,
+    listed,
 )
 from tonnage.model.device_nodes import CAPABILITY_FOLDER
 from tonnage.model.devices import Inventory
@@ -25,18 +27,63 @@ _MAJOR: Final = 195
 _CONTROL: Final = 255
 _UVM: Final = "nvidia-uvm"
 _CAPABILITIES: Final = "nvidia-caps"
+_MOST_COMMANDS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What is wrong with one node: `was` is None when it is missing, empty when it is no device at all."""
+
+    path: str
+    was: str | None
+    wanted: str
+    make: str
+    severity: Severity = Severity.ERROR
 
 
 def judge_device_nodes(facts: DeviceNodeFacts, inventory: Inventory | None) -> Judgement:
     """Every node that the loaded driver needs; MIG capabilities of the instances that exist."""
     minors = sorted(_minors(facts, inventory))
-    findings = [
+    faults = [
         *_control(facts),
-        *(finding for minor in minors for finding in _gpu(facts, minor)),
+        *(fault for minor in minors for fault in _gpu(facts, minor)),
         *_uvm(facts),
         *_capabilities(facts, inventory),
     ]
-    return Judgement(_LAYER, tuple(findings), counted(len(facts.nodes), "node"))
+    missing = [
+        _missing([fault for fault in faults if fault.was is None and fault.severity is severity])
+        for severity in Severity
+    ]
+    wrong = [_wrong(fault) for fault in faults if fault.was is not None]
+    findings = (*(each for each in missing if each is not None), *wrong, *_module(facts))
+    return Judgement(_LAYER, findings, counted(len(facts.nodes), "node"))
+
+
+def _missing(faults: list[_Fault]) -> Finding | None:
+    """All of one severity at once: mostly they are missing together."""
+    if not faults:
+        return None
+    paths = [fault.path for fault in faults]
+    return Finding(
+        DoctorCode.NODE_MISSING,
+        _LAYER,
+        faults[0].severity,
+        f"{listed(paths)} {'is' if len(paths) == 1 else 'are'} missing",
+        where="/dev",
+        why="no program reaches the GPU without, and no container gets it",
+        remedy="; ".join(fault.make for fault in faults[:_MOST_COMMANDS]),
+    )
+
+
+def _wrong(fault: _Fault) -> Finding:
+    if not fault.was:
+        what = f"{fault.path} is no character device"
+        why = "a container that was given a path which did not exist leaves a folder or a file there"
+    else:
+        what = f"{fault.path} has the numbers {fault.was}, the driver has {fault.wanted}"
+        why = "it leads to another driver, or to none: an image or a backup brought it along"
+    remedy = f"rm -r {fault.path}; {fault.make}"
+    return error(DoctorCode.NODE_WRONG, _LAYER, what, where=fault.path, why=why, remedy=remedy)
 
 
 def _minors(facts: DeviceNodeFacts, inventory: Inventory | None) -> set[int]:
@@ -44,23 +91,23 @@ def _minors(facts: DeviceNodeFacts, inventory: Inventory | None) -> set[int]:
     return {*facts.minors.values(), *(device.minor for device in devices if device.minor is not None)}
 
 
-def _control(facts: DeviceNodeFacts) -> Iterator[Finding]:
-    make = "nvidia-modprobe, or: mknod -m 666 /dev/nvidiactl c 195 255"
-    yield from _node(facts, "/dev/nvidiactl", (_MAJOR, _CONTROL), make)
+def _control(facts: DeviceNodeFacts) -> Iterator[_Fault]:
+    yield from _node(facts, "/dev/nvidiactl", (_MAJOR, _CONTROL), "nvidia-modprobe")
 
 
-def _gpu(facts: DeviceNodeFacts, minor: int) -> Iterator[Finding]:
-    make = f"nvidia-modprobe -c {minor}, or: mknod -m 666 /dev/nvidia{minor} c {_MAJOR} {minor}"
-    yield from _node(facts, f"/dev/nvidia{minor}", (_MAJOR, minor), make)
+def _gpu(facts: DeviceNodeFacts, minor: int) -> Iterator[_Fault]:
+    yield from _node(facts, f"/dev/nvidia{minor}", (_MAJOR, minor), f"nvidia-modprobe -c {minor}")
 
 
-def _uvm(facts: DeviceNodeFacts) -> Iterator[Finding]:
+def _uvm(facts: DeviceNodeFacts) -> Iterator[_Fault]:
     """Missing after a boot until somebody asks for it: CUDA does, but cannot inside a container."""
     major = (facts.majors or {}).get(_UVM)
-    make = "nvidia-modprobe -u -c 0"
     if major is not None:
-        yield from _node(facts, "/dev/nvidia-uvm", (major, 0), make, Severity.WARNING)
-    elif facts.majors is not None and "/dev/nvidia-uvm" not in facts.nodes:
+        yield from _node(facts, "/dev/nvidia-uvm", (major, 0), "nvidia-modprobe -u -c 0", Severity.WARNING)
+
+
+def _module(facts: DeviceNodeFacts) -> Iterator[Finding]:
+    if facts.majors is not None and _UVM not in facts.majors and "/dev/nvidia-uvm" not in facts.nodes:
         yield Finding(
             DoctorCode.NODE_MISSING,
             _LAYER,
@@ -68,11 +115,11 @@ def _uvm(facts: DeviceNodeFacts) -> Iterator[Finding]:
             "/dev/nvidia-uvm is missing: the module nvidia-uvm is not loaded",
             where="/proc/devices",
             why="CUDA needs it, and no container can load a module",
-            remedy=f"modprobe nvidia-uvm && {make}",
+            remedy="modprobe nvidia-uvm; nvidia-modprobe -u -c 0",
         )
 
 
-def _capabilities(facts: DeviceNodeFacts, inventory: Inventory | None) -> Iterator[Finding]:
+def _capabilities(facts: DeviceNodeFacts, inventory: Inventory | None) -> Iterator[_Fault]:
     major = (facts.majors or {}).get(_CAPABILITIES)
     parts = [(device, mig) for device in (inventory.devices if inventory else ()) for mig in device.migs]
     wanted = [name for device, mig in parts for name in capabilities_of(device, mig)]
@@ -102,28 +149,10 @@ def _node(
     numbers: tuple[int, int] | None,
     make: str,
     severity: Severity = Severity.ERROR,
-) -> Iterator[Finding]:
+) -> Iterator[_Fault]:
     found = facts.nodes.get(path)
+    wanted = ":".join(map(str, numbers or ()))
     if found is None:
-        why = "no program reaches the GPU without it, and no container gets it"
-        what = f"{path} is missing"
-        yield Finding(DoctorCode.NODE_MISSING, _LAYER, severity, what, "/dev", why, make)
-    elif found.numbers is None:
-        yield error(
-            DoctorCode.NODE_WRONG,
-            _LAYER,
-            f"{path} is no character device",
-            where=path,
-            why="a container that was given a path which did not exist leaves a folder or a file there",
-            remedy=f"rm -r {path} && {make}",
-        )
-    elif numbers is not None and found.numbers != numbers:
-        was, wanted = (":".join(map(str, each)) for each in (found.numbers, numbers))
-        yield error(
-            DoctorCode.NODE_WRONG,
-            _LAYER,
-            f"{path} has the numbers {was}, the driver has {wanted}",
-            where=path,
-            why="it leads to another driver, or to none: an image or a backup brought it along",
-            remedy=f"rm {path} && {make}",
-        )
+        yield _Fault(path, None, wanted, make, severity)
+    elif found.numbers is None or (numbers is not None and found.numbers != numbers):
+        yield _Fault(path, ":".join(map(str, found.numbers or ())), wanted, make, severity)

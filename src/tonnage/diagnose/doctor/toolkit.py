@@ -20,6 +20,32 @@ def toolkit_findings(
     config: ToolkitConfig, existing: frozenset[str], *, by_variable: bool
 ) -> Iterator[Finding]:
     """`existing` are those of the paths in it that are there; `by_variable`: so the agent names devices."""
+    legacy = config.mode in ("", "auto", "legacy")
+    yield from _unusable(config)
+    yield from _paths(config, existing, legacy=legacy)
+    if legacy and config.no_cgroups:
+        yield error(
+            DoctorCode.TOOLKIT_NO_CGROUPS,
+            _LAYER,
+            "the container toolkit leaves control groups alone (no-cgroups = true)",
+            where=config.no_cgroups,
+            why="containers see GPUs and may not open them: 'Failed to initialize NVML: Unknown Error'."
+            " It is for rootless Docker",
+            remedy="nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false",
+        )
+    if config.unprivileged_variable is False and legacy and by_variable:
+        yield warning(
+            DoctorCode.TOOLKIT_VARIABLE,
+            _LAYER,
+            "the container toolkit ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers",
+            where=config.unprivileged_where,
+            why="deviceListStrategy envvar gives such containers nothing then",
+            remedy="deviceListStrategy: cdi-cri, or volume-mounts with"
+            " accept-nvidia-visible-devices-as-volume-mounts = true",
+        )
+
+
+def _unusable(config: ToolkitConfig) -> Iterator[Finding]:
     for problem in config.problems:
         unreadable = problem.why.startswith("permission denied")
         yield (note if unreadable else error)(
@@ -42,7 +68,9 @@ def toolkit_findings(
             why=f"it knows {', '.join(_MODES)}{f'; did you mean {near[0]}?' if near else ''}",
             remedy="nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto",
         )
-    legacy = config.mode in ("", "auto", "legacy")
+
+
+def _paths(config: ToolkitConfig, existing: frozenset[str], *, legacy: bool) -> Iterator[Finding]:
     if legacy and config.ldconfig and config.ldconfig.lstrip("@") not in existing:
         yield error(
             DoctorCode.TOOLKIT_LDCONFIG,
@@ -60,24 +88,4 @@ def toolkit_findings(
             where=config.root_where,
             why="containers fail with 'load library failed: libnvidia-ml.so.1'",
             remedy="take root out if the driver is the host's, or install the driver there",
-        )
-    if legacy and config.no_cgroups:
-        yield error(
-            DoctorCode.TOOLKIT_NO_CGROUPS,
-            _LAYER,
-            "the container toolkit leaves control groups alone (no-cgroups = true)",
-            where=config.no_cgroups,
-            why="containers see GPUs and may not open them: 'Failed to initialize NVML: Unknown Error'."
-            " It is for rootless Docker",
-            remedy="nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false",
-        )
-    if config.unprivileged_variable is False and legacy and by_variable:
-        yield warning(
-            DoctorCode.TOOLKIT_VARIABLE,
-            _LAYER,
-            "the container toolkit ignores NVIDIA_VISIBLE_DEVICES of unprivileged containers",
-            where=config.unprivileged_where,
-            why="deviceListStrategy envvar gives such containers nothing then",
-            remedy="deviceListStrategy: cdi-cri, or volume-mounts with"
-            " accept-nvidia-visible-devices-as-volume-mounts = true",
         )

@@ -194,7 +194,7 @@ def _cuda_visible(given: Given, value: str | None) -> Iterator[Finding]:
         _LAYER,
         f"{given.name} sets CUDA_VISIBLE_DEVICES={value[:100]}, and has {counted(count, 'GPU')}",
         where=_where(given),
-        why=f"{wrong!r} is none of them: inside a container they are counted from 0 to {count - 1};"
+        why=f"{wrong!r} is none of them: inside a container they are counted from 0;"
         " CUDA says 'no CUDA-capable device is detected' or 'invalid device ordinal'",
         remedy="take CUDA_VISIBLE_DEVICES out of the pod's env: it has only its own GPUs anyway",
     )

@@ -1,0 +1,33 @@
+"""What kubelet's checkpoint of devices says, `device-plugins/kubelet_internal_checkpoint`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tonnage.model.sharing import Hold
+
+
+def holds_in(raw: bytes) -> tuple[Hold, ...]:
+    """What kubelet's checkpoint says; `pod` is a uid.
+
+    Raises ValueError, KeyError, TypeError, RecursionError: it makes no sense.
+    """
+    entries = json.loads(raw)["Data"]["PodDeviceEntries"] or []
+    return tuple(
+        Hold(
+            str(entry["ResourceName"]),
+            tuple(_ids(entry["DeviceIDs"])),
+            pod=str(entry["PodUID"]),
+            container=str(entry["ContainerName"]),
+        )
+        for entry in entries
+    )
+
+
+def _ids(value: Any) -> Iterator[str]:
+    """Ids by NUMA node, or a bare list as kubelets before 1.20 wrote it."""
+    lists = value.values() if isinstance(value, dict) else [value]
+    for ids in lists:
+        yield from (str(slot) for slot in ids or ())
