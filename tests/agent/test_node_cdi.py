@@ -170,6 +170,19 @@ async def test_the_spec_goes_with_the_driver_and_comes_back(tmp_path: Path, cloc
         assert await node.refusal("GPU-0") == ""
 
 
+async def test_a_driver_without_libcuda_costs_containers_that_library_alone(
+    tmp_path: Path, clock: Any
+) -> None:
+    """NVIDIA's plugin ended at its start: "failed to get CDI spec: libcuda.so.550.163.01: not found"."""
+    async with running(tmp_path, clock) as node:
+        for file in (tmp_path / LIBRARIES).iterdir():
+            file.unlink()
+        node.become(ONE)
+        assert await node.refusal("GPU-0") == ""
+        assert node.names == {"GPU-0", "0", "gpu0", "all"}
+        assert "libcuda" not in str(node.spec["containerEdits"].get("mounts"))
+
+
 async def test_without_a_cdi_strategy_nothing_is_written(tmp_path: Path, clock: Any) -> None:
     async with running(tmp_path, clock) as node:
         node.become(ONE, PluginConfig())
