@@ -7,6 +7,7 @@ devices:
 - {uuid: GPU-77c2, model: A100-40, numa: 1, health: lost}
 - {uuid: GPU-01ab, model: A100-40, xids: [31, 48], rowRemap: pending, recoveryAction: gpu-reset}
 - {uuid: GPU-9c01, model: A100-40, mig: [3g.20gb, 1g.5gb, 1c.3g.20gb]}   # []: MIG enabled, nothing made
+links: [{gpus: [0, 1], nvlinks: 12, path: PIX}]   # left out: as on the boards that the models come on
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tonnage.model.catalog.gpus import gpu_models
 MAX_DEVICES = 256
 MAX_XIDS = 256
 MAX_PARTS = 56
+MAX_LINKS = 256
 
 RecoveryActionName = Literal[
     "none",
@@ -78,14 +80,35 @@ class HardwareDevice(Document):
         return self
 
 
+class HardwareLink(Document):
+    """How two GPUs, by index, reach each other: NVLinks side by side, and the way over PCI."""
+
+    gpus: tuple[Annotated[int, Field(ge=0, lt=MAX_DEVICES)], Annotated[int, Field(ge=0, lt=MAX_DEVICES)]]
+    nvlinks: Annotated[int, Field(ge=0, le=36)] = 0
+    path: Literal["BOARD", "PIX", "PXB", "PHB", "NODE", "SYS"] | None = None
+
+
 class Hardware(Document):
-    """A node's devices and the driver that they pretend to have."""
+    """A node's devices and the driver that they pretend to have.
+
+    `links` replace those that the models have on a board of their maker.
+    """
 
     boot: Annotated[str, Field(max_length=100)] = "1"
 
     driver_version: str = "570.124.06"
     cuda_version: str = "12.8"
     devices: Annotated[tuple[HardwareDevice, ...], Field(max_length=MAX_DEVICES)] = ()
+    links: Annotated[tuple[HardwareLink, ...], Field(max_length=MAX_LINKS)] = ()
+
+    @model_validator(mode="after")
+    def _between_devices(self) -> Hardware:
+        there = {index for _, index in self.indexed()}
+        for link in self.links:
+            if len({*link.gpus} & there) < 2:
+                pair = ", ".join(map(str, link.gpus))
+                raise FieldError(f"no link between GPUs {pair}", remedy="give two indices of the devices")
+        return self
 
     @model_validator(mode="after")
     def _distinct(self) -> Hardware:

@@ -21,10 +21,10 @@ from functools import cached_property
 from typing import Annotated, Final
 
 import yaml
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
-from tonnage.documents.hardware import MAX_PARTS, MigProfile
+from tonnage.documents.hardware import MAX_LINKS, MAX_PARTS, HardwareLink, MigProfile
 from tonnage.documents.source import (
     Document,
     FieldError,
@@ -111,11 +111,23 @@ Name = Annotated[str, Field(pattern=_DNS_LABEL)]
 
 
 class Gpu(Document):
-    """The cards of a node: `model` is a name of the catalogue, `mig` are the MIG devices of each card."""
+    """The cards of a node: `model` is a name of the catalogue, `mig` are the MIG devices of each card.
+
+    `links` say how they are joined, where not as on the board that the model comes on.
+    """
 
     model: str
     count: Annotated[int, Field(ge=1, le=MAX_GPUS_PER_NODE)] = 1
     mig: Annotated[tuple[MigProfile, ...], Field(max_length=MAX_PARTS)] | None = None
+    links: Annotated[tuple[HardwareLink, ...], Field(max_length=MAX_LINKS)] = ()
+
+    @model_validator(mode="after")
+    def _between_cards(self) -> Gpu:
+        for link in self.links:
+            if len({*link.gpus}) < 2 or max(link.gpus) >= self.count:
+                pair = ", ".join(map(str, link.gpus))
+                raise FieldError(f"no link between GPUs {pair}", remedy=f"give two of 0 to {self.count - 1}")
+        return self
 
 
 class NodeGroup(Document):

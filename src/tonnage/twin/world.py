@@ -61,7 +61,8 @@ def hardware_of(group: NodeGroup, node: str) -> Hardware:
                 mig=group.gpu.mig,
             )
             for index in range(count)
-        )
+        ),
+        links=group.gpu.links,
     )
 
 

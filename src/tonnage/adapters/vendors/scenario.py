@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -26,9 +26,10 @@ from tonnage.model.devices import (
 )
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.health import RecoveryAction
-from tonnage.model.links import NVSWITCH, Link
+from tonnage.model.links import NVSWITCH, PCI_WORDS, Link
 
 _POLL_S: Final = 0.2
+_LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
 _PROFILE: Final = re.compile(r"([1-7])g\.([0-9]+)gb")
 _UUIDS: Final = uuid.UUID("3f2b7a52-5d3c-5a0e-9a27-0c1d4f9e8b60")
 """Namespace of made-up uuids of MIG devices: the same file always has the same."""
@@ -52,17 +53,12 @@ class ScenarioBackend:
         if self._told is None:
             self._told = {entry.uuid: entry.xids for entry in hardware.devices}
         devices = tuple(_device(entry, index) for entry, index in hardware.indexed())
-        links = tuple(
-            Link(entry.uuid, NVSWITCH, count)
-            for entry, _ in hardware.indexed()
-            if (count := gpu_models()[entry.model].nvswitch_links)
-        )
         return Inventory(
             devices,
             hardware.driver_version,
             hardware.cuda_version,
-            links=links,
-            vitals=tuple(_vitals(entry) for entry, _ in hardware.indexed()),
+            links=tuple(_links(hardware)),
+            vitals=tuple(_vitals(entry, _nvlinks(hardware, index)) for entry, index in hardware.indexed()),
             incarnation=hardware.boot,
         )
 
@@ -149,6 +145,20 @@ class ScenarioBackend:
         return parse_document(text, Hardware, source=str(self._file))
 
 
+def _links(hardware: Hardware) -> Iterator[Link]:
+    """Those that the file gives; else NVLinks to the switches of the boards that the models come on."""
+    uuids = {index: entry.uuid for entry, index in hardware.indexed()}
+    for link in hardware.links:
+        one, other = link.gpus
+        level = _LEVELS[link.path] if link.path else None
+        yield Link(uuids[one], uuids[other], link.nvlinks, level)
+        yield Link(uuids[other], uuids[one], link.nvlinks, level)
+    if not hardware.links:
+        for entry, _ in hardware.indexed():
+            if count := gpu_models()[entry.model].nvswitch_links:
+                yield Link(entry.uuid, NVSWITCH, count)
+
+
 def _device(entry: HardwareDevice, index: int) -> Device:
     model = gpu_models()[entry.model]
     reason = entry.reason or _REASONS[entry.health]
@@ -186,10 +196,16 @@ def _part(entry: HardwareDevice, place: int, profile: str) -> MigDevice:
     )
 
 
-def _vitals(entry: HardwareDevice) -> Vitals:
+def _nvlinks(hardware: Hardware, index: int) -> int:
+    """NVLinks of one device when none is down."""
+    if hardware.links:
+        return sum(link.nvlinks for link in hardware.links if index in link.gpus)
+    return next(gpu_models()[entry.model].nvswitch_links for entry, i in hardware.indexed() if i == index)
+
+
+def _vitals(entry: HardwareDevice, links: int) -> Vitals:
     if entry.health == "hung":
         return Vitals(entry.uuid, hangs=True)
-    links = gpu_models()[entry.model].nvswitch_links
     return Vitals(
         entry.uuid,
         uncorrected_errors=entry.ecc_uncorrected,
