@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.agent.config import CHECKPOINT, ConfigInForce, NodeConfig, Reading
+from tonnage.agent.device_list import DeviceLists
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.world import World
@@ -51,7 +53,8 @@ class Watched:
         self.saved = asyncio.Event()
         self.checkpoints = Told(folder, self.saved)
         world = World("node-1", cluster, clock, self.checkpoints, self.events, AgentMetrics(clock))
-        self.loop = NodeConfig(world, reading, on_change=self.changed.set)
+        lists = DeviceLists(world, RuntimeFiles(folder / "node"))
+        self.loop = NodeConfig(world, reading, lists, on_change=self.changed.set)
 
     async def until(self, condition: Any) -> ConfigInForce:
         async with asyncio.timeout(20):

@@ -61,7 +61,13 @@ async def test_the_status_says_what_is_offered_and_why(cluster: Any, agent: Any,
     await cluster.until(lambda: cluster.status("node-1"))
     status = cluster.status("node-1")
     NodeGPUStatusBody.model_validate_json(json.dumps(status))
-    assert status["config"] == {"source": "built-in", "key": "", "error": "", "migStrategy": "none"}
+    assert status["config"] == {
+        "source": "built-in",
+        "key": "",
+        "error": "",
+        "migStrategy": "none",
+        "deviceList": "",
+    }
     assert (status["deviceCount"], status["healthyCount"]) == (2, 2)
     assert status["devices"][0]["numaNode"] == 0
     assert "numaNode" not in status["devices"][1]

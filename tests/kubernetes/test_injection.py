@@ -144,7 +144,7 @@ def test_device_specs_give_each_container_just_its_own_gpu(
 
 
 @pytest.mark.parametrize(
-    "names", [["cdi-cri"], ["cdi-annotations"], ["cdi-cri", "cdi-annotations", "envvar"]]
+    "names", [["cdi-cri"], ["cdi-annotations"], ["cdi-cri", "cdi-annotations", "envvar"], ["auto"]]
 )
 def test_cdi_gives_each_container_just_its_own_gpu(  # RUN-4
     names: Sequence[str], cluster: GenuineCluster, agent: InstalledAgent
@@ -233,6 +233,6 @@ def test_what_cannot_be_honoured_is_refused_and_changes_nothing(
     assert agent.configure(strategy("volume-mounts")) == ""
     flags = {"deviceDiscoveryStrategy": "tegra", "plugin": {"deviceListStrategy": "cdi-cri"}}
     refused = agent.configure(json.dumps({"version": "v1", "flags": flags}))
-    assert "tegra is not supported by this version of Tonnage" in refused
+    assert "Tonnage finds no devices by tegra" in refused
     start(cluster, gpu_pod("one"))
     assert look(cluster, "one").visible == FOLDER

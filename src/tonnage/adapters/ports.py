@@ -17,6 +17,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.machine import Machine
 from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import ResourceName
+from tonnage.model.runtime_config import NodeRuntime
 from tonnage.model.sharing import Advertisement, Hold, Injection, PluginConfig, Refusal
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
@@ -348,6 +349,14 @@ class CdiFiles(Protocol):
 
     async def remove(self, name: str) -> None:
         """The file is no more, if it was. Raises HardwareError."""
+        ...
+
+
+class RuntimeView(Protocol):
+    """What the agent sees of the node's container runtime."""
+
+    async def look(self) -> NodeRuntime:
+        """Its configuration now, and whether CDI specs can be written; without versions. Never raises."""
         ...
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.informer import Informer
 from tonnage.agent.config_memory import mark_of, recalled, remembered
+from tonnage.agent.device_list import DeviceLists
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, Wishes, choose
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
@@ -37,6 +38,8 @@ class ConfigInForce:
     config: PluginConfig
     choice: Choice
     error: str = ""
+    device_list: str = ""
+    """What `deviceListStrategy: auto` came to, and why; empty where it is not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,10 @@ class Reading:
 class NodeConfig:
     """Keeps `current` up to date; `on_change` is called after it changed."""
 
-    def __init__(self, world: World, reading: Reading, *, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, world: World, reading: Reading, lists: DeviceLists, *, on_change: Callable[[], None]
+    ) -> None:
+        self._lists = lists
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
@@ -89,6 +95,8 @@ class NodeConfig:
         self._refused: dict[Choice, str] = {}
         """The same of what cannot be used."""
         self._absent = "does not exist"
+        self._unsettled: ConfigInForce | None = None
+        """`current` as it was read."""
         self.current: ConfigInForce | None = None
         self.asked = False
         """Whether `current` is what is asked for, or the best there is, and not only what ran last."""
@@ -137,6 +145,7 @@ class NodeConfig:
             nonlocal last
             if node := nodes.get(self._node):  # a node object that is away for a moment asks for nothing new
                 last = node.metadata.labels.get(self._wishes.label, "")
+                self._lists.told(node.status.node_info)
             return last
 
         def data() -> Mapping[str, str] | None:
@@ -166,7 +175,7 @@ class NodeConfig:
         while True:
             await next_beat(self._clock)
             unsaved = self.current is not None and self._saved != self.current.choice
-            if self._file is not None or unsaved:
+            if await self._lists.changed() or self._file is not None or unsaved:
                 self._dirty.set()
 
     async def _restore(self) -> None:
@@ -192,7 +201,7 @@ class NodeConfig:
             _LOG.warning("last configuration not usable: node=%s error=%s", self._node, error)
             return
         self._saved = choice if known is not None else None
-        self._use(ConfigInForce(config, choice))
+        await self._settle(ConfigInForce(config, choice))
 
     async def _evaluate(
         self, label: Callable[[], str | None], data: Callable[[], Mapping[str, str] | None]
@@ -214,8 +223,8 @@ class NodeConfig:
         found = await self._parsed(wanted)
         if isinstance(found, ConfigInForce):
             new = found
-        elif self.current is not None:
-            new = ConfigInForce(self.current.config, self.current.choice, found)
+        elif self._unsettled is not None:
+            new = replace(self._unsettled, error=found)
         else:  # never ran anything: the nearest thing that can be used, and the error stays visible
             fallback = await self._parsed(choose(None, found_data, text, replace(self._wishes, default="")))
             if not isinstance(fallback, ConfigInForce):
@@ -224,7 +233,7 @@ class NodeConfig:
             new = ConfigInForce(fallback.config, fallback.choice, found)
         await self._save(new.choice, new.config)  # first, so that a crash never comes back under other names
         self.asked = True
-        self._use(new)
+        await self._settle(new)
 
     def _lost_map(self, wanted: Choice | Problem, data: Mapping[str, str] | None) -> bool:
         """Whether the ConfigMap that the running configuration is from was deleted, key and all.
@@ -251,6 +260,11 @@ class NodeConfig:
         if choice not in self._read:
             self._read = {choice: self._reading.parsed(choice.text, choice.source)}
         return self._read[choice]
+
+    async def _settle(self, new: ConfigInForce) -> None:
+        self._unsettled = new
+        config, why = await self._lists.settled(new.config)
+        self._use(replace(new, config=config, device_list=why))
 
     def _use(self, new: ConfigInForce) -> None:
         old, self.current = self.current, new

@@ -136,7 +136,6 @@ async def _run(
     from tonnage.adapters.machine import MachineFiles
     from tonnage.adapters.mps_daemon import ControlDaemons
     from tonnage.agent.cdi import NodeCdi
-    from tonnage.agent.config import NodeConfig
     from tonnage.agent.device_plugin import DevicePlugin
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.features import NodeFeatures
@@ -162,7 +161,7 @@ async def _run(
         refresh()
 
     devices = NodeDevices(world, backend, on_change=refresh, policy=lambda: _policy_of(config))
-    config = NodeConfig(world, options.reading, on_change=configured)
+    config = _node_config(options, world, on_change=configured)
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
     status = StatusPublisher(world, backend)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
@@ -200,6 +199,15 @@ def _policy_of(config: NodeConfig) -> HealthPolicy | None:
 async def _begin(world: World) -> None:
     await world.clock.sleep(_SERVE_S)
     world.started.set()
+
+
+def _node_config(options: AgentOptions, world: World, *, on_change: Callable[[], None]) -> NodeConfig:
+    from tonnage.adapters.container_runtime import RuntimeFiles
+    from tonnage.agent.config import NodeConfig
+    from tonnage.agent.device_list import DeviceLists
+
+    lists = DeviceLists(world, RuntimeFiles(options.root, options.driver_root))
+    return NodeConfig(world, options.reading, lists, on_change=on_change)
 
 
 def _conditions(world: World, devices: NodeDevices, config: NodeConfig, mps: NodeMps) -> NodeConditions:

@@ -73,10 +73,13 @@ def applied(current: ConfigInForce | None) -> Finding:
     """
     if current is None:
         return Finding("Unknown", "ConfigNotReadYet", "the configuration is being read")
+    runs = [f"in force: {current.choice.source}"]
+    if current.device_list:
+        runs.append(f"deviceListStrategy auto is {current.device_list}")
     if current.error:
-        return Finding("False", "ConfigRefused", _cut(f"{current.error}\nin force: {current.choice.source}"))
+        return Finding("False", "ConfigRefused", _cut("\n".join([current.error, *runs])))
     remarks = [f"overlooked: {remark}" for remark in current.config.remarks]
-    said = "\n".join([f"in force: {current.choice.source}", *remarks])
+    said = "\n".join([*runs, *remarks])
     return Finding("True", "ConfigOverlooked" if remarks else "ConfigApplied", _cut(said))
 
 

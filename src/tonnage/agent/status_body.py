@@ -40,6 +40,7 @@ def status_of(offer: Offer, samples: Iterable[Sample] = (), *, at: str) -> NodeG
             key=choice.key,
             error=offer.config.error[:_LONGEST_TEXT],
             mig_strategy=offer.config.config.mig_strategy.value,
+            device_list=offer.config.device_list[:_LONGEST_TEXT],
         ),
         resources=_resources(offer),
         devices=devices,

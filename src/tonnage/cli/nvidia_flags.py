@@ -128,7 +128,7 @@ PLUGIN_FLAGS: Final = (
         ("DEVICE_LIST_STRATEGY",),
         _plugin("deviceListStrategy"),
         _words,
-        "How a container learns its devices: envvar, volume-mounts, cdi-annotations, cdi-cri.",
+        "How a container learns its devices: envvar, volume-mounts, cdi-annotations, cdi-cri; auto chooses.",
         "LIST",
     ),
     PluginFlag(

@@ -133,6 +133,9 @@ class PluginFlags(Document):
             raise FieldError("no --device-list-strategy option", remedy=f"one of {', '.join(known)}")
         for name in given:
             _one_of(name, known, "invalid --device-list-strategy option: invalid strategy")
+        if DeviceListStrategy.AUTO in given and len(set(given)) > 1:
+            remedy = "auto alone, or the others without it"
+            raise FieldError("auto chooses a --device-list-strategy and goes with no other", remedy=remedy)
         return value
 
     @field_validator("device_id_strategy")

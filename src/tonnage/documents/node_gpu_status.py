@@ -133,6 +133,9 @@ class ConfigStatus(Document):
     key: str = ""
     error: Annotated[str, Field(description="why it is not the one that was asked for")] = ""
     mig_strategy: Literal["none", "single", "mixed"] = "none"
+    device_list: Annotated[
+        str, Field(description="what deviceListStrategy auto came to, and why; empty without it")
+    ] = ""
 
 
 class NodeGPUStatusBody(Document):

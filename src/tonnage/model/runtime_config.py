@@ -67,3 +67,17 @@ class ToolkitConfig:
     unprivileged_variable: bool | None = None
     unprivileged_where: str = ""
     problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRuntime:
+    """What decides about CDI on a node. `kubelet` and `runtime` are as its Node says them (`v1.35.0`,
+    `containerd://2.1.4`), empty while it does not; `configs` are those that the agent sees.
+
+    `unwritable`: why the agent cannot write CDI specs, empty if it can.
+    """
+
+    kubelet: str = ""
+    runtime: str = ""
+    configs: tuple[RuntimeConfig, ...] = ()
+    unwritable: str = ""

@@ -20,12 +20,16 @@ from tonnage.model.plugin_settings import (
 
 
 class DeviceListStrategy(StrEnum):
-    """How a container is told its devices; strategies may be combined."""
+    """How a container is told its devices; strategies may be combined.
+
+    AUTO: alone, and only until it is settled what it comes to on the node. Nothing is answered by it.
+    """
 
     ENVVAR = "envvar"
     VOLUME_MOUNTS = "volume-mounts"
     CDI_ANNOTATIONS = "cdi-annotations"
     CDI_CRI = "cdi-cri"
+    AUTO = "auto"
 
 
 class DeviceIdStrategy(StrEnum):

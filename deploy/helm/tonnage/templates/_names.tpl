@@ -104,5 +104,6 @@ default
 {{- /* Whether CDI specs are to be written; empty when not. */ -}}
 {{- define "tonnage.cdi" -}}
 {{- $texts := append (values (.Values.config.map | default dict)) (toString .Values.deviceListStrategy) | join "\n" -}}
-{{- if or (dig "enabled" false (.Values.cdi | default dict)) (regexMatch "cdi-(annotations|cri)" $texts) }}yes{{ end -}}
+{{- $auto := and .Values.nvidiaDriverRoot (or (regexMatch `^\[?auto\]?$` (toString .Values.deviceListStrategy)) (regexMatch `deviceListStrategy:[\s\["'-]*auto\b` $texts)) -}}
+{{- if or (dig "enabled" false (.Values.cdi | default dict)) (regexMatch "cdi-(annotations|cri)" $texts) $auto }}yes{{ end -}}
 {{- end }}

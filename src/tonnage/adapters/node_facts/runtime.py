@@ -51,7 +51,7 @@ _MOST_FILES: Final = 64
 
 def runtime_facts(files: NodeFiles) -> RuntimeFacts:
     """Everything but the version that the runtime itself tells."""
-    configs = tuple(_configs(files))
+    configs = tuple(runtime_configs(files))
     toolkit = _toolkit(files)
     named = {handler.program for config in configs for handler in config.handlers.values()}
     if toolkit is not None:
@@ -78,7 +78,8 @@ def _exists(files: NodeFiles, path: str) -> bool:
     return any(files.there(place) for place in places)
 
 
-def _configs(files: NodeFiles) -> Iterator[RuntimeConfig]:
+def runtime_configs(files: NodeFiles) -> Iterator[RuntimeConfig]:
+    """One for each runtime that has a configuration here, and for each place of containerd's."""
     for main in _CONTAINERD:
         found = files.read(main)
         if found.content is None and not found.trouble:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.cdi import wants_cdi
+from tonnage.decide.node.runtime_versions import CDI_NEEDS, Version, can_cdi, cdi_by_default, version_of
 from tonnage.diagnose.doctor.finding import (
     DoctorCode,
     Finding,
@@ -19,17 +20,7 @@ from tonnage.diagnose.doctor.finding import (
 )
 from tonnage.diagnose.doctor.operator_release import operator_findings
 from tonnage.diagnose.doctor.toolkit import toolkit_findings
-from tonnage.diagnose.doctor.versions import (
-    CDI_NEEDS,
-    NRI_NEEDS,
-    Version,
-    can_cdi,
-    can_nri,
-    cdi_by_default,
-    nri_by_default,
-    runtime_of,
-    version_of,
-)
+from tonnage.diagnose.doctor.versions import NRI_NEEDS, can_nri, nri_by_default, runtime_of
 from tonnage.model.node_facts import NodeFacts, RuntimeFacts
 from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
 from tonnage.model.sharing import DeviceListStrategy

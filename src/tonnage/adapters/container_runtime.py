@@ -1,0 +1,48 @@
+"""What the agent sees of CDI on its node: the container runtime's configuration, and the folder of specs.
+
+The configuration is read as `tonnage doctor` reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Final
+
+from tonnage.adapters.cdi_files import SPEC_FOLDER
+from tonnage.model.runtime_config import NodeRuntime
+
+_WRITE: Final = os.W_OK | os.X_OK
+
+
+class RuntimeFiles:
+    """Looks below `root`, then below where the driver's root is mounted: it may be the host's own.
+
+    No socket of a runtime is asked: whoever may speak to one may do anything on the node.
+    """
+
+    def __init__(self, root: Path, driver_root: Path | None = None) -> None:
+        self._roots = (root,) if driver_root is None else (root, driver_root)
+
+    async def look(self) -> NodeRuntime:
+        """What can be seen; the versions are the Node's to say."""
+        return await asyncio.to_thread(self._look)
+
+    def _look(self) -> NodeRuntime:
+        from tonnage.adapters.node_facts.files import NodeFiles  # only where auto is asked for
+        from tonnage.adapters.node_facts.runtime import runtime_configs
+
+        seen = (tuple(runtime_configs(NodeFiles(root))) for root in self._roots)
+        configs = next((found for found in seen if found), ())
+        return NodeRuntime(configs=configs, unwritable=_unwritable(self._roots[0] / SPEC_FOLDER))
+
+
+def _unwritable(folder: Path) -> str:
+    """Why nothing can be written there; empty if something can, though the folder may have to be made."""
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        return f"{place} is no folder"
+    return "" if os.access(place, _WRITE) else f"{folder} is not there for the agent, or read-only"

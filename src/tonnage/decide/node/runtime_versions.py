@@ -1,0 +1,58 @@
+"""Versions of kubelet and container runtimes, and which of them give containers CDI devices."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tonnage.model.runtime_config import RuntimeKind
+
+_NUMBERS: Final = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?")
+
+CDI_NEEDS: Final = "containerd 1.7 or CRI-O 1.23 and newer"
+
+Version = tuple[int, int, int]
+
+
+def version_of(text: str) -> Version | None:
+    """The first version in a text.
+
+    >>> version_of("1.7.24~ds1-6"), version_of("v2.1.4-k3s1"), version_of("new")
+    ((1, 7, 24), (2, 1, 4), None)
+    """
+    found = _NUMBERS.search(text)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+
+
+def runtime_kind(name: str) -> RuntimeKind | None:
+    """The runtime that calls itself so.
+
+    >>> runtime_kind("cri-o"), runtime_kind("docker")
+    (<RuntimeKind.CRIO: 'cri-o'>, None)
+    """
+    lowered = name.lower()
+    if "containerd" in lowered:
+        return RuntimeKind.CONTAINERD
+    return RuntimeKind.CRIO if lowered in ("cri-o", "crio") else None
+
+
+def can_cdi(kind: RuntimeKind, version: Version) -> bool:
+    """Whether it can inject CDI devices that kubelet names.
+
+    >>> can_cdi(RuntimeKind.CONTAINERD, (1, 6, 20)), can_cdi(RuntimeKind.CONTAINERD, (1, 7, 0))
+    (False, True)
+    """
+    return version >= ((1, 7, 0) if kind is RuntimeKind.CONTAINERD else (1, 23, 0))
+
+
+def cdi_by_default(kind: RuntimeKind, version: Version) -> bool:
+    """Whether it does so though nobody said that it should."""
+    return version >= (2, 0, 0) if kind is RuntimeKind.CONTAINERD else can_cdi(kind, version)
+
+
+def kubelet_names_cdi(version: Version) -> bool:
+    """Whether kubelet hands on what a device plugin names in `cdi_devices`, as long as nobody forbids it.
+
+    Source: KEP-4009: alpha in 1.28, beta and on by default in 1.29, stable in 1.31.
+    """
+    return version >= (1, 29, 0)
