@@ -129,7 +129,7 @@ async def test_of_one_namespace_the_other_pods_are_missing() -> None:
     _, content = await captured(api, "ml")
     snapshot = loaded(content)
     assert len(snapshot.pods) == 3
-    assert snapshot.missing == {"Pod", "PodDisruptionBudget"}
+    assert snapshot.missing == {"Pod", "PodDisruptionBudget", "ResourceClaim"}
     assert not [path for path in api.asked if path.startswith("/api/v1/pods")]
 
 

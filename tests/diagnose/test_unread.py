@@ -81,3 +81,13 @@ def test_a_kind_that_was_not_read_counts_where_it_matters(
     assert [reason.facts["kind"] for reason in found] == ([kind] if told else [])
     if verdict is Verdict.UNKNOWN:
         assert kind in answer.message
+
+
+@pytest.mark.parametrize(
+    "kind", ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"], ids=str
+)
+def test_claims_are_not_decided_without_what_they_are_met_from(kind: str) -> None:
+    answer = asked(1, kind, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+    assert answer.verdict is Verdict.UNKNOWN
+    assert (answer.reasons[0].code, answer.reasons[0].facts["kind"]) == (Code.NOT_READ, kind)
+    assert asked(1, kind).verdict is Verdict.FITS

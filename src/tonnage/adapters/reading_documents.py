@@ -37,7 +37,7 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
 )
 """Kinds that bear on an answer: what is read of a live cluster, and out of a file."""
 _OLDER_VERSIONS: Final = ("v1beta2", "v1beta1")
-_READ: Final[dict[tuple[str, str], Kind[Any]]] = {
+READ: Final[dict[tuple[str, str], Kind[Any]]] = {
     **{(kind.api_version, kind.kind): kind for kind in READ_KINDS},
     **{
         (f"{kind.group}/{version}", kind.kind): kind
@@ -46,6 +46,7 @@ _READ: Final[dict[tuple[str, str], Kind[Any]]] = {
         for version in _OLDER_VERSIONS
     },
 }
+"""By apiVersion and kind, older versions too."""
 _TEMPLATES: Final = {
     "Deployment": "Deployment.apps",
     "ReplicaSet": "ReplicaSet.apps",
@@ -70,7 +71,7 @@ def snapshot_from_documents(
     found = False
     for where, item in _items(documents, "", 0):
         found = True
-        kind = _READ.get((str(item.get("apiVersion", "")), str(item.get("kind", ""))))
+        kind = READ.get((str(item.get("apiVersion", "")), str(item.get("kind", ""))))
         if kind is None:
             continue
         try:

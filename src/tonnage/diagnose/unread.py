@@ -8,6 +8,7 @@ from tonnage.diagnose.case import Case, device_needs
 from tonnage.model.cluster import Pod
 from tonnage.model.verdict import Code, Layer, Reason, Verdict
 
+_OF_CLAIMS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 _OPEN = (Verdict.FITS, Verdict.NOT_NOW)
 
 
@@ -30,6 +31,8 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
             case "NodeGPUStatus" if verdict in _OPEN and any(n > 1 for n in device_needs(case.pod).values()):
                 told = "a node's device plugin may give out one of a shared resource at most"
                 yield _reason(case, kind, told, Layer.PLUGIN), True
+            case kind if kind in _OF_CLAIMS and case.pod.claims:
+                yield _reason(case, kind, "its resource claims cannot be decided without them"), True
             case "PriorityClass" if new and case.pod.priority_class and verdict is not Verdict.FITS:
                 yield _reason(case, kind, "whom it may preempt is not known"), False
             case "PodDisruptionBudget" if case.decision.victims:

@@ -95,12 +95,6 @@ async def capture(
 async def _readable(api: RawApi, order: Order, result: Captured) -> AsyncIterator[CapturedKind]:
     """Kinds that can be listed. One that the cluster does not have is no loss; one that it refuses is."""
     for kind in order.kinds:
-        if (
-            order.namespace
-            and not kind.namespaced
-            and kind.kind not in ("Node", "PriorityClass", "NodeGPUStatus")
-        ):
-            continue
         try:
             await api.get_raw(f"{kind.path(order.namespace or None)}?limit=1")
         except ApiError as error:

@@ -168,7 +168,20 @@ WORKLOAD: Final[Rules] = {
         "conditions": CONDITION,
     },
 }
-DEVICES: Final[Rules] = {"requests": Mark.WHOLE, "constraints": Mark.WHOLE}
+_EXACT: Final[Rules] = {
+    "name": Mark.KEPT,
+    "deviceClassName": Named("deviceclass"),
+    "allocationMode": Mark.KEPT,
+    "count": Mark.KEPT,
+    "adminAccess": Mark.KEPT,
+    "selectors": Mark.WHOLE,
+    "tolerations": Mark.KEYED,
+    "capacity": Mark.WHOLE,
+}
+DEVICES: Final[Rules] = {
+    "requests": {**_EXACT, "exactly": _EXACT, "firstAvailable": _EXACT},
+    "constraints": Mark.WHOLE,
+}
 _AGENT_DEVICE: Final[Rules] = {
     "uuid": Mark.KEPT,
     "index": Mark.KEPT,
@@ -225,7 +238,7 @@ ALLOCATED: Final[Rules] = {
     "shareID": Mark.KEPT,
     "consumedCapacity": Mark.WHOLE,
 }
-SLICE_DEVICE: Final[Rules] = {
+_SLICE_DEVICE: Final[Rules] = {
     "name": Mark.KEPT,
     "attributes": Mark.WHOLE,
     "capacity": Mark.WHOLE,
@@ -235,4 +248,9 @@ SLICE_DEVICE: Final[Rules] = {
     "allNodes": Mark.KEPT,
     "allowMultipleAllocations": Mark.KEPT,
     "taints": Mark.KEYED,
+    "bindingConditions": Mark.KEPT,
+    "bindingFailureConditions": Mark.KEPT,
+    "bindsToNode": Mark.KEPT,
 }
+SLICE_DEVICE: Final[Rules] = {**_SLICE_DEVICE, "basic": _SLICE_DEVICE}
+"""`basic` is a level that v1beta1 has."""

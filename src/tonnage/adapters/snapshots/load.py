@@ -33,7 +33,7 @@ _HEAD: Final = 1 << 16
 _MOST_HEADS: Final = 1000
 T = TypeVar("T")
 _AT_BYTE: Final = re.compile(r"\(byte ([0-9]+)\)")
-_BEYOND_ITS_NAMESPACE: Final = ("Pod", "PodDisruptionBudget")
+_BEYOND_ITS_NAMESPACE: Final = ("Pod", "PodDisruptionBudget", "ResourceClaim")
 """Kinds of which the other namespaces' objects bear on a placement."""
 _TAKE_AGAIN: Final = "take it again: tonnage snapshot -o FILE"
 

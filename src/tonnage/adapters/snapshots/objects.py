@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.adapters.reading import Readable, snapshot_from
-from tonnage.adapters.reading_documents import READ_KINDS
+from tonnage.adapters.reading_documents import READ
 from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.adapters.snapshots.format import Line
 from tonnage.model.cluster import Snapshot
@@ -28,7 +28,7 @@ class ObjectReader:
     def __init__(self) -> None:
         bulk = Bulk()
         self._decoders: Mapping[KindKey, msgspec.json.Decoder[Any]] = {
-            (kind.api_version, kind.kind): msgspec.json.Decoder(kind.type) for kind in READ_KINDS
+            key: msgspec.json.Decoder(kind.type) for key, kind in READ.items()
         }
         self._many: Mapping[KindKey, Callable[[bytes], Readable]] = {
             ("v1", "Pod"): bulk.pod,
