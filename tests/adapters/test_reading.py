@@ -16,6 +16,7 @@ from tonnage.decide.cluster.requests import pod_requests
 from tonnage.model.cluster import Pod
 from tonnage.model.errors import ConfigError
 from tonnage.model.selectors import LabelSelector, Requirement
+from tonnage.model.volumes import PodVolume
 from tonnage.wire import objects as w
 
 GPU = "nvidia.com/gpu"
@@ -58,9 +59,12 @@ def test_match_label_keys_become_part_of_the_selector() -> None:
     assert spread.selector == LabelSelector((Requirement("app", "In", ("x",)),))
 
 
-def test_bound_volumes_are_named_as_not_modelled() -> None:
-    volumes = [{"name": "data", "persistentVolumeClaim": {}}, {"name": "tmp", "emptyDir": {}}]
-    assert read(volumes=volumes).unmodelled == ("volume data (persistentVolumeClaim)",)
+def test_volumes_with_a_say_are_kept_and_those_of_old_named_as_not_modelled() -> None:
+    data = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
+    disk, scratch = {"name": "disk", "iscsi": {}}, {"name": "scratch", "ephemeral": {}}
+    pod = read(volumes=[data, disk, scratch, {"name": "tmp", "emptyDir": {}}])
+    assert pod.unmodelled == ("volume disk (iscsi)",)
+    assert pod.volumes == (PodVolume("data", "mine"), PodVolume("scratch", f"{pod.name}-scratch", True))
 
 
 def test_a_pod_level_limit_is_a_request_only_where_no_container_asks() -> None:

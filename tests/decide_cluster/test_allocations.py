@@ -15,6 +15,7 @@ from tonnage.adapters.reading import node_from, snapshot_from
 from tonnage.adapters.reading_claims import claim_from
 from tonnage.decide.cluster.claims.allocating import Outcome, allocate
 from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of
+from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
 _FILE: Final = Path(__file__).parents[1] / "data" / "dra-allocations.json.gz"
@@ -30,9 +31,9 @@ def recorded() -> dict[str, Any]:
 
 def supply_in(case: dict[str, Any], minor: int) -> Supply:
     objects = [
-        *(msgspec.convert(one, w.ResourceSlice) for one in case["slices"]),
-        *(msgspec.convert(one, w.DeviceClass) for one in recorded()["classes"]),
-        *(msgspec.convert(one, w.ResourceClaim) for one in (*case["claims"], *case["others"])),
+        *(msgspec.convert(one, claim_objects.ResourceSlice) for one in case["slices"]),
+        *(msgspec.convert(one, claim_objects.DeviceClass) for one in recorded()["classes"]),
+        *(msgspec.convert(one, claim_objects.ResourceClaim) for one in (*case["claims"], *case["others"])),
     ]
     snapshot = snapshot_from(objects)
     return supply_of(snapshot.slices, snapshot.device_classes, snapshot.claims, gates_of(minor))
@@ -51,7 +52,7 @@ def test_the_same_devices_in_the_same_order_or_the_same_error(release: str) -> N
     minor = int(release[2:])
     seen = set()
     for number, case in enumerate(recorded()["releases"][release]):
-        claims = [claim_from(msgspec.convert(one, w.ResourceClaim)) for one in case["claims"]]
+        claims = [claim_from(msgspec.convert(one, claim_objects.ResourceClaim)) for one in case["claims"]]
         node = node_from(msgspec.convert(case["node"], w.Node))
         assert told(allocate(claims, node, supply_in(case, minor))) == case["expect"], number
         seen.update(case["expect"])

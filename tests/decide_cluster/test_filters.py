@@ -23,6 +23,7 @@ from tonnage.model.cluster import (
     Snapshot,
     SpreadConstraint,
 )
+from tonnage.model.resource_claims import DeviceClass
 from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.verdict import Code
 
@@ -234,6 +235,22 @@ def test_pins_to_different_nodes_at_once_are_a_conflict() -> None:
     )
     assert schedule(torn, Snapshot((node("a"),)), version="1.33").message == (
         "0/1 nodes are available: pod affinity terms conflict. "
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_from_1_36_a_class_may_offer_an_extended_resource_and_then_nothing_is_guessed() -> None:
+    offered = Snapshot((node("a", 1),), device_classes=(DeviceClass("gpu", extended_resource=GPU),))
+    assert schedule(pod("p", 1), offered, version="1.35").chosen == "a"
+    later = schedule(pod("p", 1), offered, version="1.36")
+    assert later.unmodelled == (f"{GPU}, for which the DeviceClass gpu offers devices",)
+    assert schedule(pod("p"), offered, version="1.36").chosen == "a"
+
+
+def test_from_1_37_a_refusal_does_not_speak_of_claims() -> None:
+    refused = schedule(pod("p", 9), Snapshot((node("a", 1),)), version="1.37")
+    assert refused.message == (
+        f"0/1 nodes are available: 1 Insufficient {GPU}. "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +14,12 @@ import pytest
 from tonnage.adapters.reading import pod_from, snapshot_from
 from tonnage.decide.cluster.scheduling import Decision, schedule
 from tonnage.model.cluster import Pod, Snapshot
+from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
 _DATA: Final = Path(__file__).parents[1] / "data"
 _FILES: Final = ("kube-scheduler-1.35.4-golden-38.json.gz", "kube-scheduler-1.35.4-fuzz-700.json.gz")
-IN_SCOPE: Final = 737
-OUT_OF_SCOPE: Final = {"volumes": 1}
+CASES: Final = 738
 UNORDERED: Final = "preempt_lower_priority"
 """Eight equal pods without a start time, of which four must go: which four is not defined."""
 
@@ -35,52 +34,25 @@ def cases() -> dict[str, dict[str, Any]]:
     return found
 
 
-def feature_out_of_scope(scenario: dict[str, Any]) -> str:
-    """What a scenario's objects use that the engine does not decide; empty when there is nothing."""
-    pods = [*scenario["pending"], *scenario["pods"]]
-    if any(pod["spec"].get("volumes") for pod in pods):
-        return "volumes"
-    return ""
-
-
 def read(scenario: dict[str, Any]) -> tuple[Pod, Snapshot]:
     """The pending pod and the cluster."""
     objects = [
         *(msgspec.convert(node, w.Node) for node in scenario["nodes"]),
         *(msgspec.convert(pod, w.Pod) for pod in scenario["pods"]),
         *(msgspec.convert(budget, w.PodDisruptionBudget) for budget in scenario.get("pdbs", ())),
-        *(msgspec.convert(one, w.ResourceSlice) for one in scenario.get("slices", ())),
-        *(msgspec.convert(one, w.DeviceClass) for one in scenario.get("classes", ())),
-        *(msgspec.convert(one, w.ResourceClaim) for one in scenario.get("claims", ())),
+        *(msgspec.convert(one, claim_objects.ResourceSlice) for one in scenario.get("slices", ())),
+        *(msgspec.convert(one, claim_objects.DeviceClass) for one in scenario.get("classes", ())),
+        *(msgspec.convert(one, claim_objects.ResourceClaim) for one in scenario.get("claims", ())),
     ]
     pending = msgspec.convert(scenario["pending"][0], w.Pod)
     return pod_from(pending), snapshot_from(objects, server_version="1.35.4")
 
 
-def in_scope() -> list[str]:
-    return [name for name, case in cases().items() if not feature_out_of_scope(case["scenario"])]
+def test_no_case_is_left_out() -> None:
+    assert len(cases()) == CASES
 
 
-def test_the_scope_is_what_it_says() -> None:
-    left_out = Counter(
-        feature for case in cases().values() if (feature := feature_out_of_scope(case["scenario"]))
-    )
-    assert len(cases()) == 738
-    assert len(in_scope()) == IN_SCOPE
-    assert dict(left_out) == OUT_OF_SCOPE
-
-
-def test_what_is_out_of_scope_is_never_decided() -> None:
-    for name, case in cases().items():
-        if feature_out_of_scope(case["scenario"]):
-            pod, snapshot = read(case["scenario"])
-            decision = schedule(pod, snapshot)
-            assert decision.unmodelled, name
-            assert decision.chosen is None, name
-            assert decision.message == "", name
-
-
-@pytest.mark.parametrize("name", in_scope())
+@pytest.mark.parametrize("name", list(cases()))
 def test_agrees_with_the_recording(name: str) -> None:
     case = cases()[name]
     pod, snapshot = read(case["scenario"])
@@ -114,7 +86,7 @@ def assert_placed(expect: dict[str, Any], decision: Decision) -> None:
 
 
 def test_looking_at_every_filter_changes_no_answer() -> None:
-    for name in in_scope():
+    for name in list(cases()):
         pod, snapshot = read(cases()[name]["scenario"])
         short, long = schedule(pod, snapshot), schedule(pod, snapshot, thorough=True)
         first = {node: refusals[0] for node, refusals in long.refusals.items()}

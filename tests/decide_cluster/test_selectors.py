@@ -15,7 +15,7 @@ from tonnage.adapters.reading_claims import slice_from
 from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
 from tonnage.decide.cluster.claims.expressions import Selector, selection
 from tonnage.model.resource_claims import Device, Version
-from tonnage.wire import objects as w
+from tonnage.wire import claims as claim_objects
 
 _FILE: Final = Path(__file__).parents[1] / "data" / "dra-selectors.json"
 DIFFERENT: Final = {
@@ -42,7 +42,7 @@ def recorded() -> dict[str, Any]:
 
 def device() -> tuple[str, Device]:
     spec = {"driver": "d", "allNodes": True, "pool": {"name": "p"}, "devices": [recorded()["device"]]}
-    return "d", slice_from(w.ResourceSlice(spec=spec)).devices[0]
+    return "d", slice_from(claim_objects.ResourceSlice(spec=spec)).devices[0]
 
 
 def answer(expression: str, minor: int) -> dict[str, object]:

@@ -44,18 +44,18 @@ from tonnage.model.cluster import (
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice
 from tonnage.model.selectors import Labels, LabelSelector, Requirement, Taint, Toleration
+from tonnage.model.volumes import PodVolume, StorageClass, VolumeClaim
+from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
 _BOUND_VOLUMES: Final = (
-    "persistentVolumeClaim",
-    "ephemeral",
     "gcePersistentDisk",
     "awsElasticBlockStore",
     "azureDisk",
     "iscsi",
     "rbd",
 )
-"""Volume sources that have a say in where a pod may run."""
+"""Sources inside a pod that have a say in where it may run."""
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
 
 
@@ -93,6 +93,7 @@ def pod_from(pod: w.Pod) -> Pod:
         host_ports=_host_ports(spec),
         gates=tuple(str(gate.get("name", "")) for gate in spec.scheduling_gates),
         claims=pod_claims_of(spec.resource_claims, pod.status.resource_claim_statuses),
+        volumes=_volumes(spec, meta.name),
         unmodelled=(*_unmodelled(spec), *unread),
         status=pod_status_from(pod.status, terminating=pod.metadata.deletion_timestamp is not None),
         problems=tuple(notes.problems),
@@ -145,6 +146,8 @@ class _Parts:
     device_classes: list[DeviceClass] = field(default_factory=list)
     claims: list[ResourceClaim] = field(default_factory=list)
     templates: list[ClaimTemplate] = field(default_factory=list)
+    volume_claims: list[VolumeClaim] = field(default_factory=list)
+    storage_classes: list[StorageClass] = field(default_factory=list)
 
     def take(self, obj: Readable) -> None:
         """Sort one object in; kinds that bear on nothing here are passed over."""
@@ -183,14 +186,19 @@ class _Parts:
 
     def _take_dynamic(self, obj: w.Object) -> None:
         match obj:
-            case w.ResourceSlice():
+            case claim_objects.ResourceSlice():
                 self.slices.append(slice_from(obj))
-            case w.DeviceClass():
+            case claim_objects.DeviceClass():
                 self.device_classes.append(device_class_from(obj))
-            case w.ResourceClaim():
+            case claim_objects.ResourceClaim():
                 self.claims.append(claim_from(obj))
-            case w.ResourceClaimTemplate():
+            case claim_objects.ResourceClaimTemplate():
                 self.templates.append(template_from(obj))
+            case claim_objects.PersistentVolumeClaim():
+                self.volume_claims.append(_volume_claim(obj))
+            case claim_objects.StorageClass():
+                waits = obj.volume_binding_mode == "WaitForFirstConsumer"
+                self.storage_classes.append(StorageClass(obj.metadata.name, waits))
             case _:
                 pass
 
@@ -215,6 +223,8 @@ def snapshot_from(
         device_classes=tuple(parts.device_classes),
         claims=tuple(parts.claims),
         claim_templates=tuple(parts.templates),
+        volume_claims=tuple(parts.volume_claims),
+        storage_classes=tuple(parts.storage_classes),
         server_version=server_version,
         now=now,
     )
@@ -322,6 +332,33 @@ def _host_ports(spec: w.PodSpec) -> tuple[HostPort, ...]:
         for container in containers
         for port in container.ports
         if (number := port.host_port or (port.container_port if spec.host_network else 0))
+    )
+
+
+def _volumes(spec: w.PodSpec, pod: str) -> tuple[PodVolume, ...]:
+    found: list[PodVolume] = []
+    for volume in spec.volumes:
+        name = str(volume.get("name", ""))
+        claim = volume.get("persistentVolumeClaim")
+        if isinstance(claim, dict):
+            found.append(PodVolume(name, str(claim.get("claimName", ""))))
+        elif isinstance(volume.get("ephemeral"), dict):
+            found.append(PodVolume(name, f"{pod}-{name}", ephemeral=True))
+    return tuple(found)
+
+
+def _volume_claim(obj: claim_objects.PersistentVolumeClaim) -> VolumeClaim:
+    meta, spec = obj.metadata, obj.spec
+    older = meta.annotations.get("volume.beta.kubernetes.io/storage-class")
+    return VolumeClaim(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        volume=str(spec.get("volumeName") or ""),
+        bound="pv.kubernetes.io/bind-completed" in meta.annotations or obj.status.get("phase") == "Bound",
+        storage_class=older if older is not None else str(spec.get("storageClassName") or ""),
+        lost=obj.status.get("phase") == "Lost",
+        terminating=meta.deletion_timestamp is not None,
+        owner=next((o.uid for o in meta.owner_references if o.controller), ""),
     )
 
 

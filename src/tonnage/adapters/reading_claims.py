@@ -33,13 +33,13 @@ from tonnage.model.resource_claims import (
     Version,
 )
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
-from tonnage.wire import objects as w
+from tonnage.wire import claims as claim_objects
 
 _FLAT_VERSION: Final = "resource.k8s.io/v1beta1"
 """Its requests and devices have no level for their kind."""
 
 
-def slice_from(obj: w.ResourceSlice) -> ResourceSlice:
+def slice_from(obj: claim_objects.ResourceSlice) -> ResourceSlice:
     """A slice."""
     notes, spec = Notes(), obj.spec
     pool = _map(spec.get("pool"))
@@ -62,7 +62,7 @@ def slice_from(obj: w.ResourceSlice) -> ResourceSlice:
     )
 
 
-def device_class_from(obj: w.DeviceClass) -> DeviceClass:
+def device_class_from(obj: claim_objects.DeviceClass) -> DeviceClass:
     """A class."""
     notes = Notes()
     return DeviceClass(
@@ -73,7 +73,7 @@ def device_class_from(obj: w.DeviceClass) -> DeviceClass:
     )
 
 
-def claim_from(obj: w.ResourceClaim) -> ResourceClaim:
+def claim_from(obj: claim_objects.ResourceClaim) -> ResourceClaim:
     """A claim with what it has been given."""
     notes, meta = Notes(), obj.metadata
     requests, constraints = _asked(obj.spec, obj.api_version, notes, "spec")
@@ -94,7 +94,7 @@ def claim_from(obj: w.ResourceClaim) -> ResourceClaim:
     )
 
 
-def template_from(obj: w.ResourceClaimTemplate) -> ClaimTemplate:
+def template_from(obj: claim_objects.ResourceClaimTemplate) -> ClaimTemplate:
     """A template of claims."""
     notes = Notes()
     inner = _map(obj.spec.get("spec"))

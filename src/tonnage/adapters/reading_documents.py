@@ -34,6 +34,8 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.DEVICE_CLASS,
     kinds.RESOURCE_CLAIM,
     kinds.RESOURCE_CLAIM_TEMPLATE,
+    kinds.VOLUME_CLAIM,
+    kinds.STORAGE_CLASS,
 )
 """Kinds that bear on an answer: what is read of a live cluster, and out of a file."""
 _OLDER_VERSIONS: Final = ("v1beta2", "v1beta1")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tonnage.decide.cluster.filters import claims as claims_filter
+from tonnage.decide.cluster.filters import node_affinity
 from tonnage.decide.cluster.scheduling import TOTAL, Decision, schedule_on
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.diagnose.admission import (
@@ -146,7 +146,7 @@ def _pod_reasons(case: Case) -> Iterable[Reason]:
         yield Reason(
             Code.NO_NODES, Layer.SCHEDULER, "Cluster", "there are no nodes", {}, "add a node", "Nodes"
         )
-    if decision.conflict and decision.halted_by != claims_filter.NAME:
+    if decision.conflict and decision.halted_by == node_affinity.NAME:
         told = "the affinity terms pin the pod to different nodes at once"
         yield Reason(
             Code.PINNED_NOWHERE, Layer.SCHEDULER, subject, told, {}, "correct matchFields", "NodeAffinity"

@@ -15,6 +15,7 @@ from tonnage.model.errors import Problem
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, PodClaim, ResourceClaim, ResourceSlice
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
+from tonnage.model.volumes import PodVolume, StorageClass, VolumeClaim
 
 Requests: TypeAlias = Mapping[str, int]
 """Amount by resource name; `cpu` in thousandths of a core, the others in whole units."""
@@ -154,6 +155,8 @@ class Pod:
     host_ports: tuple[HostPort, ...] = ()
     gates: tuple[str, ...] = ()
     claims: tuple[PodClaim, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
+    """Those that come from PersistentVolumeClaims."""
     unmodelled: tuple[str, ...] = ()
     status: PodStatus = PodStatus()
     problems: tuple[Problem, ...] = ()
@@ -266,6 +269,8 @@ class Snapshot:
     device_classes: tuple[DeviceClass, ...] = ()
     claims: tuple[ResourceClaim, ...] = ()
     claim_templates: tuple[ClaimTemplate, ...] = ()
+    volume_claims: tuple[VolumeClaim, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
     server_version: str = ""
     now: datetime | None = None
     missing: frozenset[str] = frozenset()

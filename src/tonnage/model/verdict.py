@@ -83,6 +83,7 @@ class Code(StrEnum):
     TOO_LARGE = "resource-too-large"
     TOO_MANY_PODS = "too-many-pods"
     TOPOLOGY_AFFINITY = "topology-affinity"
+    VOLUME_CLAIM = "volume-claim-not-usable"
     UNREADABLE = "unreadable"
 
 

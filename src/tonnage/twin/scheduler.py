@@ -13,6 +13,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.versions import profile_for
+from tonnage.decide.cluster.volumes import undecided_volumes
 from tonnage.model.cluster import Pod
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
@@ -232,11 +233,13 @@ class Scheduler:
 
 
 def _judged(pod: Pod) -> Pod:
-    """The pod as the engine shall judge it: nothing here prepares devices for resource claims."""
-    if not pod.claims:
+    """The pod as the engine shall judge it: nothing here prepares devices for claims, or volumes."""
+    if not pod.claims and not pod.volumes:
         return pod
     names = ", ".join(entry.name for entry in pod.claims)
-    return replace(pod, claims=(), unmodelled=(*pod.unmodelled, f"resource claims ({names})"))
+    claims = (f"resource claims ({names})",) if names else ()
+    unmodelled = (*pod.unmodelled, *claims, *undecided_volumes(pod))
+    return replace(pod, claims=(), volumes=(), unmodelled=unmodelled)
 
 
 def _waits(pod: Pod) -> bool:

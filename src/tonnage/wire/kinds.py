@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from tonnage.wire import claims as c
 from tonnage.wire import objects as o
 
 T_co = TypeVar("T_co", bound=o.Object, covariant=True)
@@ -68,9 +69,18 @@ CUSTOM_RESOURCE = Kind(
 NODE_GPU_STATUS = Kind("tonnage.dev", "v1alpha1", "NodeGPUStatus", "nodegpustatuses", False, o.NodeGPUStatus)
 SERVICE = Kind("", "v1", "Service", "services", True, o.Service)
 NODE_FEATURE = Kind("nfd.k8s-sigs.io", "v1alpha1", "NodeFeature", "nodefeatures", True, o.NodeFeature)
-RESOURCE_SLICE = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", False, o.ResourceSlice)
-DEVICE_CLASS = Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", False, o.DeviceClass)
-RESOURCE_CLAIM = Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", True, o.ResourceClaim)
+RESOURCE_SLICE = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", False, c.ResourceSlice)
+DEVICE_CLASS = Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", False, c.DeviceClass)
+RESOURCE_CLAIM = Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", True, c.ResourceClaim)
 RESOURCE_CLAIM_TEMPLATE = Kind(
-    "resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates", True, o.ResourceClaimTemplate
+    "resource.k8s.io",
+    "v1",
+    "ResourceClaimTemplate",
+    "resourceclaimtemplates",
+    True,
+    c.ResourceClaimTemplate,
 )
+VOLUME_CLAIM = Kind(
+    "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, c.PersistentVolumeClaim
+)
+STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, c.StorageClass)

@@ -373,20 +373,3 @@ class NodeFeature(Object):
     """nfd.k8s-sigs.io/v1alpha1: what somebody else tells node feature discovery about a node."""
 
     spec: dict[str, Any] = {}
-
-
-class ResourceSlice(Object):
-    spec: dict[str, Any] = {}
-
-
-class DeviceClass(Object):
-    spec: dict[str, Any] = {}
-
-
-class ResourceClaim(Object):
-    spec: dict[str, Any] = {}
-    status: dict[str, Any] = {}
-
-
-class ResourceClaimTemplate(Object):
-    spec: dict[str, Any] = {}

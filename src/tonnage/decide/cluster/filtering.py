@@ -9,6 +9,8 @@ from tonnage.decide.cluster.filters import claims, node_affinity
 from tonnage.decide.cluster.filters.order import FILTERS
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
+from tonnage.decide.cluster.volumes import NAME as VOLUMES
+from tonnage.decide.cluster.volumes import volumes_stop
 from tonnage.model.cluster import Pod
 
 
@@ -33,6 +35,8 @@ def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
     names = node_affinity.pinned_names(pod)
     if names is not None and not names:
         return Filtered((), {}, node_affinity.CONFLICT, node_affinity.NAME)
+    if text := volumes_stop(pod, view.snapshot):
+        return Filtered((), {}, text, VOLUMES)
     if halt := _halted(pod, view):
         return halt
     checks = prepared(pod, view)

@@ -11,8 +11,10 @@ from tonnage.decide.cluster.filtering import Filtered, filter_nodes, first_refus
 from tonnage.decide.cluster.filters import claims as claims_filter
 from tonnage.decide.cluster.preemption import Preemption, preempt
 from tonnage.decide.cluster.refusal import Refusal
+from tonnage.decide.cluster.requests import is_extended, pod_requests
 from tonnage.decide.cluster.scores.order import SCORES
 from tonnage.decide.cluster.view import View, view_of
+from tonnage.decide.cluster.volumes import undecided_volumes, volumes_stop
 from tonnage.model.cluster import Pod, Snapshot
 
 TOTAL = "total"
@@ -61,7 +63,7 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False) -> Decision:
         return Decision(held=missing)
     if not view.nodes:
         return Decision(message=messages.NO_NODES)
-    unmodelled = (*pod.unmodelled, *_unknowns(pod, view), *_unknown_claims(pod, view))
+    unmodelled = (*pod.unmodelled, *_unknowns(pod, view))
     if not thorough and not unmodelled and _nominated_still_fits(pod, view):
         return Decision(pod.status.nominated_node, (pod.status.nominated_node,))
     filtered = filter_nodes(pod, view, thorough=thorough)
@@ -76,7 +78,12 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False) -> Decision:
 
 
 def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
-    """What the snapshot leaves out although an affinity term refers to it."""
+    """What the snapshot leaves out although the pod refers to it, and what is not decided of it."""
+    parts = (_unknown_namespaces, _unknown_claims, _unknown_volumes, _unknown_extended)
+    return tuple(found for part in parts for found in part(pod, view))
+
+
+def _unknown_namespaces(pod: Pod, view: View) -> tuple[str, ...]:
     if view.snapshot.namespaces:
         return ()
     others = (term for node in view.nodes.values() for other in node.pods for term in other.affinity.anti)
@@ -84,6 +91,23 @@ def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
         if term.namespace_selector is not None and term.namespace_selector.requirements:
             return ("an affinity's namespaceSelector, in a cluster whose namespaces are not known",)
     return ()
+
+
+def _unknown_extended(pod: Pod, view: View) -> tuple[str, ...]:
+    """From 1.36 on an extended resource may be met by devices of a class that offers it."""
+    if view.profile.minor < 36 or not view.supply.classes:
+        return ()
+    asked = {name for name, amount in pod_requests(pod).items() if amount > 0 and is_extended(name)}
+    offered = {cls.extended_resource: cls.name for cls in view.supply.classes.values()}
+    return tuple(
+        f"{name}, for which the DeviceClass {offered[name]} offers devices"
+        for name in sorted(asked & set(offered))
+    )
+
+
+def _unknown_volumes(pod: Pod, view: View) -> tuple[str, ...]:
+    """Volumes, unless something about them is wrong on every node."""
+    return () if volumes_stop(pod, view.snapshot) else undecided_volumes(pod)
 
 
 def _unknown_claims(pod: Pod, view: View) -> tuple[str, ...]:

@@ -13,11 +13,13 @@ from tonnage.diagnose.rules import (
     quantities,
     renamed_resource,
     single_request,
+    volumes,
 )
 
 MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (quantities,)
 RULES: Final[tuple[Rule, ...]] = (
     claims,
+    volumes,
     renamed_resource,
     not_advertised,
     gpu_config,

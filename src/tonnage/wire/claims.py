@@ -1,0 +1,38 @@
+"""What pods claim beside what they request: devices, and volumes. Their specs stay JSON objects.
+
+Source: the Kubernetes API, resource.k8s.io v1, core v1, storage.k8s.io v1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tonnage.wire.objects import Object
+
+
+class ResourceSlice(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class DeviceClass(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ResourceClaim(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ResourceClaimTemplate(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class PersistentVolumeClaim(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class StorageClass(Object):
+    volume_binding_mode: str = ""
