@@ -349,3 +349,30 @@ async def test_never_run_and_every_fallback_fails_it_offers_devices_and_says_so(
         assert shared(current) == 1
         assert "all fallbacks failed" in current.error
         assert "its keys: a, b" in current.error
+
+
+async def test_auto_is_settled_by_what_the_node_says_and_a_restart_is_no_news(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    auto = "flags: {plugin: {deviceListStrategy: auto}}"
+    cluster.configs(default=auto)
+    info = {"kubeletVersion": "v1.35.8", "containerRuntimeVersion": "containerd://2.2.1"}
+
+    def strategy(current: ConfigInForce) -> list[str]:
+        return [each.value for each in current.config.device_list]
+
+    async with running(tmp_path, cluster, clock) as config:
+        current = await config.until(lambda c: c.choice.key == "default")
+        assert strategy(current) == ["envvar"]
+        cluster.put(NODE, "node-1", status={"nodeInfo": info})
+        current = await config.until(lambda c: strategy(c) == ["cdi-cri"])
+        assert "containerd 2.2.1 have CDI" in current.device_list
+        cluster.configs(default="{")
+        assert strategy(await config.until(lambda c: c.error)) == ["cdi-cri"]
+        cluster.configs(default=auto)
+        await config.until(lambda c: not c.error)
+    before = cluster.events()
+    async with running(tmp_path, cluster, clock) as config:
+        current = await config.until(lambda c: config.loop.asked and "have CDI" in c.device_list)
+        assert strategy(current) == ["cdi-cri"]
+    assert cluster.events() == before

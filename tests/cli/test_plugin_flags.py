@@ -246,6 +246,13 @@ def test_all_that_would_have_no_effect_is_said_at_once() -> None:
     )
 
 
+@pytest.mark.parametrize("words", [["--labels=direct"], ["--labels=nfd-object"], ["--use-node-feature-api"]])
+def test_labels_that_need_an_api_server_are_refused_without_one(words: list[str]) -> None:
+    with pytest.raises(click.UsageError, match="--labels nfd-file"):
+        told("--standalone", *words)
+    assert told("--standalone", "--labels=nfd-file")["labels"] == "nfd-file"
+
+
 def test_the_command_line_settles_variables_that_differ() -> None:
     given = config("--mig-strategy=single", MIG_STRATEGY="none", GFD_MIG_STRATEGY="mixed")
     assert given.mig_strategy is MigStrategy.SINGLE

@@ -49,6 +49,12 @@ def test_the_runtime_is_asked_for_the_driver(helm4: Helm) -> None:
     assert "runtimeClassName" not in helm4.rendered().pod
 
 
+def test_the_agent_knows_its_pod_where_a_node_feature_shall_go_with_it(helm4: Helm) -> None:
+    name = {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert _env(helm4.rendered("features: {publish: nodefeature}").container)["POD_NAME"] == name
+    assert "POD_NAME" not in _env(helm4.rendered("features: {publish: direct}").container)
+
+
 @pytest.mark.parametrize("strategy", ["single", "mixed"])
 def test_mig_devices_are_shown_to_who_may_administer_alone(helm4: Helm, strategy: str) -> None:
     container = helm4.rendered(f"migStrategy: {strategy}").container

@@ -79,7 +79,11 @@ async def witness(request: pytest.FixtureRequest) -> AsyncIterator[Witness]:
     (folder / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: T4}\n")
     witness = Witness(api)
     options = AgentOptions(
-        NODE_NAME, f"scenario:{folder / 'hardware.yaml'}", folder, labels=PUBLISH[request.param]
+        NODE_NAME,
+        f"scenario:{folder / 'hardware.yaml'}",
+        folder,
+        labels=PUBLISH[request.param],
+        pod_name="agent" if request.param == "nodefeature" else "",
     )
     agent = asyncio.create_task(run_agent(options, api=witness, clock=clock))
     try:

@@ -277,7 +277,7 @@ class NodeConfig:
             )
             kept = f"kept: {new.choice.source}\n{new.error}"  # first: a long text is cut
             self._events.post("Warning", "DevicePluginConfigRefused", kept)
-        elif not new.error and old is not None:
+        elif not new.error and old is not None and new != replace(old, device_list=new.device_list):
             _LOG.info("configuration in force: node=%s source=%s", self._node, new.choice.source)
             said = "; overlooked: ".join((f"configuration {new.choice.source}", *new.config.remarks[:_SAID]))
             self._events.post("Normal", "DevicePluginConfigApplied", said)

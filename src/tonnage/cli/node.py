@@ -237,13 +237,17 @@ async def _client(common: Common, metrics: AgentMetrics) -> AsyncIterator[Kubern
 def told_by(context: click.Context) -> Told:
     """What a command line says about the agent, apart from how it is run.
 
-    Raises click.UsageError: it does not say which node this is.
+    Raises click.UsageError: it does not say which node this is, or says something that would have no effect.
     """
     given = context.params
     name = given["node_name"] or (socket.gethostname().lower() if given["standalone"] else "")
     if not name:
         raise click.UsageError("Missing option '--node-name', or NODE_NAME in the environment.", context)
     refuse_without_effect(context)
+    labels = given["labels"] or _label_place(given["use_node_feature_api"])
+    if given["standalone"] and labels in (LabelPlace.DIRECT, LabelPlace.OBJECT):
+        what = f"Labels cannot be published as {labels} with --standalone: that takes an API server."
+        raise click.UsageError(f"{what} Write --labels nfd-file.", context)
     visible = given["driver_root_ctr_path"]
     return Told(
         node_name=name,
@@ -256,7 +260,7 @@ def told_by(context: click.Context) -> Told:
         kubelet_socket=given["kubelet_socket"],
         overrides=overrides_of(context),
         lenient=given["config_compatibility"] == "nvidia",
-        labels=given["labels"] or _label_place(given["use_node_feature_api"]),
+        labels=labels,
         namespace=given["namespace"],
         pod_name=given["pod_name"],
         node_label=given["node_label"],
