@@ -1,6 +1,7 @@
-"""GPUs of this machine, through the library that its own search finds; without any the tests are skipped.
+"""GPUs of this machine, through the library that its own search finds; `make test-gpu` runs these alone.
 
-`make test-gpu` names a folder for figures: then it is an error that there is no GPU.
+It names a folder for figures, and then it is an error that there is no GPU. Otherwise the tests are skipped:
+a process that has loaded the pretended driver would find that one, as it has the same name.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ def without_gpu() -> str:
 
 
 @pytest.fixture(autouse=True)
-def gpu(without_gpu: str, gpu_results: Path | None) -> Iterator[None]:
+def gpu(request: pytest.FixtureRequest, gpu_results: Path | None) -> Iterator[None]:
     """The bindings, on a machine with a GPU."""
-    if without_gpu and gpu_results is not None:
-        pytest.exit(f"no GPU to test with: {without_gpu}", returncode=2)
-    if without_gpu:
-        pytest.skip(f"no GPU to test with: {without_gpu}")
+    if gpu_results is None:
+        pytest.skip("for machines with GPUs: make test-gpu runs it")
+    if reason := request.getfixturevalue("without_gpu"):
+        pytest.exit(f"no GPU to test with: {reason}", returncode=2)
     with fresh_bindings():
         yield
 
