@@ -7,7 +7,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from support.sick_node import PLUGINS, SickNode, loader_cache
 from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.adapters.node_facts.loader_cache import cached_libraries
+from tonnage.adapters.node_facts.plugin import plugin_facts
 from tonnage.adapters.node_facts.processes import gpu_containers
 from tonnage.adapters.node_facts.runtime_version import text_fields
 from tonnage.diagnose.doctor.examine import examine
@@ -150,18 +151,34 @@ def _codes(findings: tuple[Finding, ...]) -> list[str]:
     return [finding.code.value for finding in findings if finding.severity is Severity.ERROR]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-async def test_what_needs_root_is_said_to_need_it(node: SickNode) -> None:
-    for name in (
-        "etc/containerd/config.toml",
-        f"{PLUGINS}/kubelet_internal_checkpoint",
-        "var/lib/tonnage/agent.lock",
-    ):
-        (node.root / name).chmod(0)
-    report = examine(await node.facts())
-    assert _codes(report.findings) == []
-    assert {finding.why for finding in report.findings} == {"permission denied: needs root"}
-    assert any(layer.because.endswith("needs root") for layer in report.layers)
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """What a person without rights may do, also where tests run as root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize("folder", [PLUGINS, "var/lib/tonnage", "var/lib/kubelet"])
+def test_what_lies_in_a_closed_folder_is_not_taken_for_absent(node: SickNode, folder: str) -> None:
+    files = NodeFiles(node.root)
+    node.root.chmod(0o755)
+    (node.root / folder).chmod(0)
+    try:
+        with as_nobody():
+            socket_there, plugin = files.socket(f"/{PLUGINS}/kubelet.sock"), plugin_facts(files, [])
+    finally:
+        (node.root / folder).chmod(0o755)
+    assert socket_there is not None
+    if "kubelet" in folder:
+        assert socket_there.answer == "permission denied: needs root"
+    else:
+        assert (plugin.running, plugin.lock_trouble) == (None, "permission denied: needs root")
 
 
 async def test_a_refusal_for_lack_of_permission_is_a_note(

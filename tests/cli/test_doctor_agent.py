@@ -20,7 +20,7 @@ from support.nvml.state import Rule, h100_node
 from support.sick_node import PLUGINS, SickNode
 from tonnage.adapters.node_facts.gather import Gathering, Looking
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report, Severity
 from tonnage.model.node_facts import ClusterFacts
 
 HEALTHY = """\
@@ -134,6 +134,22 @@ async def test_kub_2_an_unhealthy_device_of_the_agents_list(node: SickNode) -> N
     text = HEALTHY.replace('state="unhealthy"} 0.0', 'state="unhealthy"} 1.0')
     (finding,) = await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, text)})
     assert finding.what == "nvidia.com/gpu: 4 are there, 3 allocatable"
+
+
+async def test_kub_4_refusals_are_counted_in_a_note(node: SickNode) -> None:
+    text = (
+        HEALTHY + 'tonnage_agent_allocations_total{resource="nvidia.com/gpu.shared",result="refused"} 2.0\n'
+    )
+    (finding,) = await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, text)})
+    assert finding.severity is Severity.NOTE
+    assert finding.what == "nvidia.com/gpu.shared: 2 requests refused since the agent started"
+
+
+async def test_a_refused_configuration_is_told_without_an_api_server(node: SickNode) -> None:
+    text = HEALTHY + "tonnage_agent_config_refused 1.0\n"
+    (finding,) = await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, text)})
+    assert finding.code is DoctorCode.CONFIG_REFUSED
+    assert finding.why == "the agent refuses it and keeps tonnage-system/device-plugin-config[default]"
 
 
 async def test_kub_5_a_registration_that_is_older_than_kubelet(node: SickNode) -> None:

@@ -368,6 +368,12 @@ FOUND: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
         Layer.PLUGIN,
         "no device plugin runs",
     ),
+    "damaged state": (
+        lambda n: n.put("var/lib/tonnage/allocations", "tonnage-checkpoint v1 x"),
+        DoctorCode.AGENT_STATE,
+        Layer.PLUGIN,
+        "/var/lib/tonnage/allocations",
+    ),
     "two plugins": (
         lambda n: n.process(60, ["/usr/bin/nvidia-device-plugin"]),
         DoctorCode.TWO_PLUGINS,

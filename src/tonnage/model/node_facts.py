@@ -193,7 +193,8 @@ class PluginFacts:
     """`running`: an agent of ours holds the node's lock, None when that cannot be told.
 
     `config` is the configuration it ran last, None if there is none or `config_trouble` says why it cannot be
-    read. `address` is where it serves, `ready` and `metrics` its pages, None if they cannot be had.
+    read. `damaged` are other files of its state that cannot be used. `address` is where
+    it serves, `ready` and `metrics` its pages, None if they cannot be had.
     """
 
     running: bool | None = None
@@ -202,6 +203,7 @@ class PluginFacts:
     config: PluginConfig | None = None
     config_source: str = ""
     config_trouble: str = ""
+    damaged: tuple[str, ...] = ()
     address: str = ""
     ready: Page | None = None
     metrics: Page | None = None

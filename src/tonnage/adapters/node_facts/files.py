@@ -23,7 +23,7 @@ from tonnage.model.node_facts import NodeFile, SocketFile
 CONFIG_BYTES: Final = 256 << 10
 _MOST_NAMES: Final = 20_000
 _CONNECT_S: Final = 0.5
-_NOT_ROOT: Final = "permission denied: needs root"
+NOT_ROOT: Final = "permission denied: needs root"
 _LEADS_NOWHERE: Final = "its links lead nowhere"
 
 
@@ -64,12 +64,23 @@ class NodeFiles:
         """Whether there is something at the end of all links."""
         return self.place(path) is not None
 
+    def denied(self, path: str) -> bool:
+        """Whether nobody but others may tell what is there."""
+        place = place_inside(self.root, path)
+        try:
+            if place is not None:
+                place.lstat()
+        except OSError as error:
+            return error.errno in (errno.EACCES, errno.EPERM)
+        return False
+
     def read(self, path: str, most: int = CONFIG_BYTES) -> Content:
         """A regular file of at most so many bytes."""
         place = self.place(path)
         if place is None:
             dangling = os.path.lexists(self.root / path.lstrip("/"))
-            return Content(path, trouble=_LEADS_NOWHERE if dangling else "")
+            nowhere = _LEADS_NOWHERE if dangling else ""
+            return Content(path, trouble=NOT_ROOT if self.denied(path) else nowhere)
         try:
             handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError as error:
@@ -134,7 +145,7 @@ class NodeFiles:
         """A socket and whether somebody listens; None if there is none."""
         place = self.place(path)
         if place is None:
-            return None
+            return SocketFile(path, NOT_ROOT) if self.denied(path) else None
         try:
             status = place.lstat()
         except OSError as error:
@@ -147,7 +158,7 @@ class NodeFiles:
 def refusal(error: OSError) -> str:
     """A refusal of the system in words; that of permission says what is missing."""
     if error.errno in (errno.EACCES, errno.EPERM):
-        return _NOT_ROOT
+        return NOT_ROOT
     return os.strerror(error.errno).lower() if error.errno else str(error)
 
 

@@ -7,12 +7,13 @@ import http.client
 import json
 import os
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
 from tonnage.adapters.checkpoints import MAX_BYTES, payload_of
 from tonnage.adapters.http.address import parse_address
-from tonnage.adapters.node_facts.files import NodeFiles, refusal
+from tonnage.adapters.node_facts.files import NOT_ROOT, NodeFiles, refusal
 from tonnage.adapters.node_facts.processes import option, plugin_processes
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.node_facts import Page, PluginFacts
@@ -20,6 +21,9 @@ from tonnage.model.sharing import PluginConfig
 
 _STATE: Final = "/var/lib/tonnage"
 _CONFIG: Final = f"{_STATE}/device-plugin-config"
+LOCK: Final = f"{_STATE}/agent.lock"
+_KEPT: Final = ("allocations", "device-health", "mps", "node-conditions")
+"""What else the agent keeps, under a checksum."""
 _WAIT_S: Final = 1.0
 _MOST_PAGE: Final = 1 << 20
 _LOCAL: Final = re.compile(r"\|-- (\d+\.\d+\.\d+\.\d+)\n\s*/32 host LOCAL")
@@ -42,6 +46,7 @@ def plugin_facts(files: NodeFiles, pids: list[int], address: str = "") -> Plugin
         config,
         source,
         config_trouble,
+        tuple(_damaged(files)),
         address,
         ready,
         _page(address, "/metrics") if ready else None,
@@ -50,9 +55,9 @@ def plugin_facts(files: NodeFiles, pids: list[int], address: str = "") -> Plugin
 
 def _locked(files: NodeFiles) -> tuple[bool | None, str]:
     """(whether an agent holds the node's lock, why that cannot be told). The lock is let go at once."""
-    place = files.place(f"{_STATE}/agent.lock")
+    place = files.place(LOCK)
     if place is None:
-        return False, ""
+        return (None, NOT_ROOT) if files.denied(LOCK) else (False, "")
     try:
         handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -66,6 +71,15 @@ def _locked(files: NodeFiles) -> tuple[bool | None, str]:
     finally:
         os.close(handle)
     return False, ""
+
+
+def _damaged(files: NodeFiles) -> Iterator[str]:
+    for name in _KEPT:
+        found = files.read(f"{_STATE}/{name}", MAX_BYTES)
+        if found.content is not None and payload_of(found.content) is None:
+            yield found.path
+        if files.there(f"{found.path}.damaged"):
+            yield f"{found.path}.damaged"
 
 
 def _config(files: NodeFiles) -> tuple[PluginConfig | None, str, str]:

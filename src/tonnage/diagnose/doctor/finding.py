@@ -37,6 +37,7 @@ class DoctorCode(StrEnum):
 
     AGENT_NOT_READY = "agent-not-ready"
     AGENT_NOT_RUNNING = "agent-not-running"
+    AGENT_STATE = "agent-state-damaged"
     CDI_DEVICE_TWICE = "cdi-device-twice"
     CDI_DISABLED = "cdi-disabled"
     CDI_SPEC_INCOMPLETE = "cdi-spec-incomplete"

@@ -43,7 +43,8 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool) -> Judgem
         findings += _registered(facts.kubelet, plugin, samples)
     if plugin.running and others:
         findings.append(_two(plugin))
-    findings += [*_config(plugin, facts), *_offered(facts.cluster, samples), *_refused(facts.cluster)]
+    findings += [*_config(plugin, facts, samples), *_state(plugin)]
+    findings += [*_offered(facts.cluster, samples), *_refused(facts.cluster), *_counted(samples)]
     if plugin.running is None and not others:
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
     return Judgement(_LAYER, tuple(findings), _summary(facts, plugin, [each.name for each in others]))
@@ -158,7 +159,19 @@ def _two(plugin: PluginFacts) -> Finding:
     )
 
 
-def _config(plugin: PluginFacts, facts: NodeFacts) -> Iterator[Finding]:
+def _state(plugin: PluginFacts) -> Iterator[Finding]:
+    if plugin.damaged:
+        yield warning(
+            DoctorCode.AGENT_STATE,
+            _LAYER,
+            f"the agent's state on disk is damaged: {listed(plugin.damaged)}",
+            where=listed(plugin.damaged),
+            why="its checksum does not fit: a full or faulty disk. The agent sets it aside and learns anew",
+            remedy=f"dmesg | grep -i 'i/o error'; then rm {' '.join(plugin.damaged)}",
+        )
+
+
+def _config(plugin: PluginFacts, facts: NodeFacts, samples: Samples) -> Iterator[Finding]:
     if plugin.config_trouble:
         unreadable = plugin.config_trouble.startswith("permission denied")
         yield (note if unreadable else warning)(
@@ -181,6 +194,31 @@ def _config(plugin: PluginFacts, facts: NodeFacts) -> Iterator[Finding]:
             why="; ".join(line.strip() for line in rest)[:500],
             remedy="correct the ConfigMap; the agent takes it within a second",
         )
+    elif not status and samples.get(("tonnage_agent_config_refused", frozenset())):
+        yield error(
+            DoctorCode.CONFIG_REFUSED,
+            _LAYER,
+            "the node does not run the configuration that it is told to",
+            where=f"http://{plugin.address}/metrics",
+            why=f"the agent refuses it and keeps {plugin.config_source or 'the last good one'}",
+            remedy=f"{_LOGS} | grep refused",
+        )
+
+
+def _counted(samples: Samples) -> Iterator[Finding]:
+    """KUB-4 where nobody may look at pods: a count that never goes back, so it is no fault of now."""
+    for (name, labels), number in sorted(samples.items(), key=str):
+        said = dict(labels)
+        if name == "tonnage_agent_allocations_total" and said.get("result") == "refused" and number:
+            yield note(
+                DoctorCode.POD_REFUSED,
+                _LAYER,
+                f"{said.get('resource', '')}: {counted(int(number), 'request')} refused since the"
+                " agent started",
+                where="the agent's metrics",
+                why="such pods are Failed with UnexpectedAdmissionError: mostly two of a shared resource",
+                remedy="kubectl get pods -A --field-selector status.phase=Failed",
+            )
 
 
 def _offered(cluster: ClusterFacts | None, samples: Samples) -> Iterator[Finding]:

@@ -41,7 +41,9 @@ def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, wanted: str = "")
     """Every container that has GPUs or seems to; `wanted`: those of a pod (name, uid), or one by its id."""
     if facts.holds is None:
         return Judgement(_LAYER, because=f"who was given which GPU is not known: {facts.trouble}")
-    given = [each for container in facts.containers if (each := _given(container, facts)) is not None]
+    named = {container.pod_uid for container in facts.containers if container.container}
+    containers = [each for each in facts.containers if each.container or each.pod_uid not in named]
+    given = [each for container in containers if (each := _given(container, facts)) is not None]
     chosen = [each for each in given if not wanted or _is(each, wanted)]
     if wanted and not chosen:
         return Judgement(_LAYER, because=f"no container of {wanted[:100]} runs here")
@@ -56,7 +58,10 @@ def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, wanted: str = "")
 
 
 def _given(container: GpuContainer, facts: WorkloadFacts) -> Given | None:
-    """The container with its devices; None for one that cannot be told from others of its pod."""
+    """The container with its devices; None for one that cannot be told from others of its pod.
+
+    In a pod whose containers have names the one without is the sandbox, which has no log.
+    """
     of_pod = [
         hold
         for hold in facts.holds or ()
