@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,9 +23,10 @@ from tonnage.model.json import JsonValue
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.adapters.kubernetes.request_info import OnAnswer
+    from tonnage.adapters.reading import Readable
+    from tonnage.adapters.snapshots.objects import ObjectReader
     from tonnage.model.cluster import Snapshot
     from tonnage.wire.kinds import Kind
-    from tonnage.wire.objects import Object
 
 _LARGEST_JSON: Final = 512 << 20
 _LARGE: Final = 4 << 20
@@ -80,18 +81,20 @@ async def capture(api: HttpKubernetes) -> Snapshot:
     """Everything that bears on placement, read at once; kinds that may not be listed are missing."""
     from tonnage.adapters.reading import snapshot_from
     from tonnage.adapters.reading_documents import READ_KINDS
+    from tonnage.adapters.snapshots.objects import ObjectReader, collector_paused
 
-    version = await server_version(api)
-    answers = await asyncio.gather(*(_items(api, kind) for kind in READ_KINDS))
+    version, reader = await server_version(api), ObjectReader()
+    with collector_paused():
+        answers = await asyncio.gather(*(_items(api, kind, reader) for kind in READ_KINDS))
     objects = [obj for answer in answers for obj in answer or ()]
     missing = frozenset(kind.kind for kind, answer in zip(READ_KINDS, answers, strict=True) if answer is None)
     snapshot = snapshot_from(objects, server_version=version, now=datetime.now(UTC))
     return replace(snapshot, missing=missing)
 
 
-async def _items(api: HttpKubernetes, kind: Kind[Any]) -> list[Object] | None:
+async def _items(api: HttpKubernetes, kind: Kind[Any], reader: ObjectReader) -> Sequence[Readable] | None:
     try:
-        return list((await api.list(kind)).items)
+        return await api.read_all(kind, lambda text: reader.read_known(text, kind))
     except ApiError as error:
         needed = kind.kind in ("Pod", "Node")
         if error.code not in _NOT_SERVED or needed:

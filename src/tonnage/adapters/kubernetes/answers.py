@@ -30,6 +30,13 @@ class Page(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
 
 
+class RawPage(msgspec.Struct):
+    """A page of a list, its objects as they are."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
 class Event(msgspec.Struct):
     """One line of a watch; what `object` is depends on the type."""
 
@@ -48,6 +55,7 @@ class Status(msgspec.Struct):
 
 EVENT: Final = msgspec.json.Decoder(Event)
 STATUS: Final = msgspec.json.Decoder(Status)
+RAW_PAGE: Final = msgspec.json.Decoder(RawPage)
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -72,13 +80,18 @@ def decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
         except msgspec.ValidationError:
             return msgspec.convert(without_nulls(msgspec.json.decode(content)), decoder.type)
     except msgspec.DecodeError as error:
-        raise ClusterError(
-            Problem(
-                "the API server's answer cannot be read",
-                why=str(error),
-                remedy="check that the kubeconfig's `server` is an API server and no proxy's login page",
-            )
-        ) from None
+        raise unreadable(error) from None
+
+
+def unreadable(error: msgspec.DecodeError) -> ClusterError:
+    """An answer that is not what it should be."""
+    return ClusterError(
+        Problem(
+            "the API server's answer cannot be read",
+            why=str(error),
+            remedy="check that the kubeconfig's `server` is an API server and no proxy's login page",
+        )
+    )
 
 
 def refusal(code: int, content: bytes) -> ApiError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableSequence, Sequence
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
@@ -11,14 +11,17 @@ import msgspec
 
 from tonnage.adapters.kubernetes.answers import (
     EVENT,
+    RAW_PAGE,
     STATUS,
     Event,
     Page,
+    RawPage,
     Status,
     decoded,
     error_of,
     lines,
     refusal,
+    unreadable,
 )
 from tonnage.adapters.kubernetes.transport import REQUEST_S, unreachable
 from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
@@ -28,6 +31,7 @@ from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 
 PAGE: Final = 500
 WATCH_S: Final = 240
@@ -82,6 +86,31 @@ class HttpKubernetes:
         for item in items:
             item.api_version, item.kind = kind.api_version, kind.kind  # items of a list do not carry them
         return Listing(items, page.metadata.resource_version)
+
+    async def read_all(self, kind: Kind[Any], read: Callable[[bytes], R]) -> Sequence[R]:
+        """What `read` makes of the JSON text of every object: as `list`, but never holds more than a page.
+
+        `read` may raise msgspec.DecodeError. Objects of a list do not say of which kind they are.
+        """
+        path = kind.path()
+        try:
+            return await self._read_pages(path, {"limit": str(PAGE)}, read)
+        except GoneError:
+            return await self._read_pages(path, {}, read)
+
+    async def _read_pages(
+        self, path: str, parameters: dict[str, str], read: Callable[[bytes], R]
+    ) -> Sequence[R]:
+        found: MutableSequence[R] = []
+        while True:
+            page: RawPage = decoded(RAW_PAGE, await self._send("GET", path, parameters))
+            try:
+                found += [read(bytes(item)) for item in page.items or ()]
+            except msgspec.DecodeError as error:
+                raise unreadable(error) from None
+            if not page.metadata.continue_:
+                return found
+            parameters = {**parameters, "continue": page.metadata.continue_}
 
     async def watch(
         self,

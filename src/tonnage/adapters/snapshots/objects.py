@@ -14,7 +14,7 @@ from tonnage.adapters.reading_documents import READ
 from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.adapters.snapshots.format import Line
 from tonnage.model.cluster import Snapshot
-from tonnage.wire.kinds import NODE_GPU_STATUS
+from tonnage.wire.kinds import NODE_GPU_STATUS, Kind
 from tonnage.wire.nulls import without_nulls
 
 KindKey = tuple[str, str]
@@ -39,8 +39,14 @@ class ObjectReader:
     def read(self, text: bytes, kind: KindKey) -> Readable | None:
         """The object; None of a kind that bears on nothing. Raises msgspec.DecodeError, RecursionError."""
         decoder = self._decoders.get(kind)
-        if decoder is None:
-            return None
+        return self._decoded(text, kind, decoder) if decoder is not None else None
+
+    def read_known(self, text: bytes, kind: Kind[Any]) -> Readable:
+        """An object of a kind that bears on answers. Raises msgspec.DecodeError, RecursionError."""
+        key = (kind.api_version, kind.kind)
+        return self._decoded(text, key, self._decoders[key])
+
+    def _decoded(self, text: bytes, kind: KindKey, decoder: msgspec.json.Decoder[Any]) -> Readable:
         try:
             obj: Readable = self._many[kind](text) if kind in self._many else decoder.decode(text)
         except msgspec.DecodeError:
