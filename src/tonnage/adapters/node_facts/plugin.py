@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
 from tonnage.adapters.checkpoints import MAX_BYTES, payload_of
@@ -17,13 +18,14 @@ from tonnage.adapters.node_facts.files import NOT_ROOT, NodeFiles, refusal
 from tonnage.adapters.node_facts.processes import option, plugin_processes
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.node_facts import Page, PluginFacts
-from tonnage.model.sharing import PluginConfig
+from tonnage.model.sharing import DeviceListStrategy, PluginConfig
 
 _STATE: Final = "/var/lib/tonnage"
 _CONFIG: Final = f"{_STATE}/device-plugin-config"
 LOCK: Final = f"{_STATE}/agent.lock"
-_KEPT: Final = ("allocations", "device-health", "mps", "node-conditions")
+_KEPT: Final = ("allocations", "device-health", "device-list", "mps", "node-conditions")
 """What else the agent keeps, under a checksum."""
+_SETTLED: Final = f"{_STATE}/device-list"
 _WAIT_S: Final = 1.0
 _MOST_PAGE: Final = 1 << 20
 _LOCAL: Final = re.compile(r"\|-- (\d+\.\d+\.\d+\.\d+)\n\s*/32 host LOCAL")
@@ -93,11 +95,20 @@ def _config(files: NodeFiles) -> tuple[PluginConfig | None, str, str]:
     try:
         saved = json.loads(payload)
         text, source = str(saved["text"]), str(saved["source"])[:500]
-        return _parsed(text, source), source, ""
+        return _settled(files, _parsed(text, source)), source, ""
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         return None, "", f"it makes no sense ({type(error).__name__})"
     except ConfigError as error:
         return None, "", error.problems[0].what
+
+
+def _settled(files: NodeFiles, config: PluginConfig) -> PluginConfig:
+    """With what `deviceListStrategy: auto` came to last in its place."""
+    if DeviceListStrategy.AUTO not in config.device_list:
+        return config
+    kept = payload_of(files.read(_SETTLED).content or b"") or b""
+    known = [each for each in DeviceListStrategy if each.value.encode() == kept]
+    return replace(config, device_list=tuple(known) or (DeviceListStrategy.ENVVAR,))
 
 
 def _parsed(text: str, source: str) -> PluginConfig:
