@@ -55,6 +55,8 @@ class Node:
         left = subprocess.Popen([str(self.program.path), "-f"], env=environment, stdout=subprocess.DEVNULL)
         until((self.pipe / "nvidia-cuda-mps-control.pid").exists)
         self.say("start_server -uid 0")
+        server = Path(f"/proc/{self.say('get_server_list')}/comm")
+        until(lambda: server.read_text().startswith("nvidia-cuda-mps"))
         return left
 
 

@@ -90,12 +90,7 @@ class ControlDaemons:
         kept = self._kept.get(daemon.resource)
         if kept is None or kept.child is None:
             return f"{CONTROL} is not running"
-        try:
-            kept.child.check()
-        except ClusterError as error:
-            problem = error.problems[0]
-            return "; ".join([problem.what, *problem.why.splitlines()])
-        return ""
+        return _end_of(kept.child)
 
     async def stop(self, daemon: MpsDaemon) -> None:
         kept, files = self._kept.get(daemon.resource), MpsFiles(self._root, daemon)
@@ -155,12 +150,10 @@ class ControlDaemons:
         until = time.monotonic() + _READY_S
         while True:
             assert kept.child is not None
+            if why := _end_of(kept.child):
+                raise HardwareError(Problem(f"{CONTROL} does not stay", str(files.pipe), why))
             try:
-                kept.child.check()
                 await self._command(kept, program, files, _QUESTION)
-            except ClusterError as error:
-                why = error.problems[0].why
-                raise HardwareError(Problem(f"{CONTROL} does not stay", str(files.pipe), why)) from None
             except HardwareError:
                 if time.monotonic() > until:
                     raise
@@ -193,6 +186,8 @@ class ControlDaemons:
     async def _run(self, kept: _Kept, what: str, function: Callable[[], T]) -> T:
         try:
             return await kept.thread.call(what, function)
+        except OSError as error:
+            raise HardwareError(Problem(f"{CONTROL}: {what} failed", why=str(error))) from None
         except OverdueError as error:
             why = "a former command does not end; it is tried again once it does"
             raise HardwareError(Problem(f"{CONTROL} does not answer: {what}", why=why)) from error
@@ -200,15 +195,23 @@ class ControlDaemons:
     async def _end(self, kept: _Kept) -> None:
         """Kill the daemon, with the servers that it started."""
         child, kept.child = kept.child, None
-        if child is None:
-            return
-        try:
-            child.check()
-        except ClusterError:
+        if child is None or _end_of(child):
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)  # it leads a group; nobody else can have its id yet
         await child.end(0.0)
+
+
+def _end_of(child: ChildProcess) -> str:
+    """Why it has ended, with its last words; empty while it runs."""
+    try:
+        child.check()
+    except ClusterError as error:
+        problem = error.problems[0]
+        return "; ".join([problem.what, *problem.why.splitlines()])
+    except OSError:  # somebody took its log away
+        return f"{CONTROL} has ended"
+    return ""
 
 
 def _own(files: MpsFiles, daemon: MpsDaemon) -> dict[str, str]:

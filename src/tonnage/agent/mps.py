@@ -84,7 +84,6 @@ class NodeMps:
         self._saving = asyncio.Lock()
         self._marking = asyncio.Lock()
         self._standing: dict[ResourceName, Standing] = {}
-        self._tasks: dict[ResourceName, asyncio.Task[None]] = {}
         self._marked: dict[str, bool] = {}
         self.states: Mapping[ResourceName, MpsState] = MappingProxyType({})
         """How every daemon stands, by resource; another object after each change."""
@@ -144,7 +143,7 @@ class NodeMps:
             daemon = step.daemon if isinstance(step, Start) else before.daemon
             self._put(name, replace(before, daemon=daemon, busy=True))
             self._used = True
-            self._tasks[name] = group.create_task(self._take(step))
+            group.create_task(self._take(step))
         for root in {daemon.root for daemon in wanted}:
             ready = all(self._serves(daemon) for daemon in wanted if daemon.root == root)
             if self._marked.get(root) != ready:
@@ -191,7 +190,7 @@ class NodeMps:
         if after is None:
             self._standing.pop(name)
             self._told(name, before.state, None)
-            await self._save()
+            await self._forget()
         else:
             self._put(name, replace(after, busy=False))
         self._wake.set()
@@ -277,7 +276,7 @@ class NodeMps:
                 for name in done:
                     if name is not None:
                         del self._standing[name]
-                await self._save()
+                await self._forget()
         await self._daemons.close()
 
     async def _restore(self) -> None:
@@ -291,6 +290,13 @@ class NodeMps:
             _LOG.warning("MPS daemons of before not known: node=%s error=%s", self._node, error)
         self._standing = {daemon.resource: Standing(daemon) for daemon in left}
         self._known = True
+
+    async def _forget(self) -> None:
+        """What is gone need not be remembered; the next agent would look for it in vain, and no worse."""
+        try:
+            await self._save()
+        except HardwareError as error:
+            _LOG.warning("MPS daemons not kept on disk: node=%s error=%s", self._node, error)
 
     async def _save(self) -> None:
         """Raises HardwareError: it is not on disk."""

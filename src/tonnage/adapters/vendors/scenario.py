@@ -96,7 +96,9 @@ class ScenarioBackend:
         modes = self.modes()
         if modes.get(step.uuid, ComputeMode.DEFAULT) != step.mode:
             known = {uuid: int(mode) for uuid, mode in {**modes, step.uuid: step.mode}.items()}
-            self._modes.write_text(json.dumps({"boot": hardware.boot, "modes": known}), encoding="utf-8")
+            fresh = self._modes.with_name(f".{self._modes.name}.new")
+            fresh.write_text(json.dumps({"boot": hardware.boot, "modes": known}), encoding="utf-8")
+            fresh.replace(self._modes)
 
     def modes(self) -> dict[str, ComputeMode]:
         """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
