@@ -148,15 +148,21 @@ async def test_the_folder_stays_the_same_one_for_containers_that_have_it_mounted
     assert node.pipe.stat().st_ino == inode
 
 
-async def test_a_daemon_that_dies_says_how(node: Node) -> None:
+async def test_a_daemon_that_dies_says_how_at_once(node: Node) -> None:
+    told = asyncio.Event()
+    node.daemons.watch(told.set)
     await node.daemons.start(TWO)
     os.kill(node.pid, signal.SIGKILL)
-    until(lambda: node.daemons.ended(TWO))
+    async with asyncio.timeout(20):
+        await told.wait()
     assert "nvidia-cuda-mps-control has ended; signal 9" in node.daemons.ended(TWO)
     with pytest.raises(HardwareError, match="has ended"):
         await node.daemons.ask(TWO)
+    told.clear()
     await node.daemons.start(TWO)
     await node.daemons.ask(TWO)
+    await node.daemons.stop(TWO)
+    assert not told.is_set(), "its end was ours"
 
 
 async def test_a_daemon_that_refuses_to_start_is_an_error_with_its_words(node: Node) -> None:

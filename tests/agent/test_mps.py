@@ -98,6 +98,9 @@ class Machine:
     def ended(self, daemon: MpsDaemon) -> str:
         return self.dead.get(daemon.resource, "")
 
+    def watch(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
+
     async def stop(self, daemon: MpsDaemon) -> None:
         self.effect()
         self.running.pop(daemon.resource, None)

@@ -43,6 +43,8 @@ class _Kept:
 
     thread: DriverThread
     child: ChildProcess | None = None
+    alarm: int = -1
+    """A descriptor that can be read once the child has ended; -1 for none."""
 
 
 class ControlDaemons:
@@ -56,6 +58,7 @@ class ControlDaemons:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._kept: dict[str, _Kept] = {}
+        self._wake: Callable[[], None] = lambda: None
 
     async def start(self, daemon: MpsDaemon) -> None:
         program = self._program()
@@ -75,6 +78,7 @@ class ControlDaemons:
             await self._until_it_answers(kept, program, files)
             await self._limit(kept, program, files, daemon)
             await self._run(kept, "mark it as started", files.mark_started)
+            self._listen(kept, kept.child.pid)
         except BaseException:
             await self._end(kept)
             raise
@@ -92,9 +96,13 @@ class ControlDaemons:
             return f"{CONTROL} is not running"
         return _end_of(kept.child)
 
+    def watch(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
     async def stop(self, daemon: MpsDaemon) -> None:
         kept, files = self._kept.get(daemon.resource), MpsFiles(self._root, daemon)
         kept = kept or _Kept(DriverThread("mps", deadline_s=_STEP_S))
+        self._mute(kept)
         try:
             if not self.ended(daemon):
                 with contextlib.suppress(HardwareError):  # it is killed if it does not listen
@@ -192,8 +200,25 @@ class ControlDaemons:
             why = "a former command does not end; it is tried again once it does"
             raise HardwareError(Problem(f"{CONTROL} does not answer: {what}", why=why)) from error
 
+    def _listen(self, kept: _Kept, pid: int) -> None:
+        """Be told of its end; a kernel without such descriptors leaves that to who looks now and then."""
+        with contextlib.suppress(OSError):
+            kept.alarm = os.pidfd_open(pid)
+            asyncio.get_running_loop().add_reader(kept.alarm, self._heard, kept)
+
+    def _heard(self, kept: _Kept) -> None:
+        self._mute(kept)
+        self._wake()
+
+    def _mute(self, kept: _Kept) -> None:
+        if kept.alarm >= 0:
+            asyncio.get_running_loop().remove_reader(kept.alarm)
+            os.close(kept.alarm)
+            kept.alarm = -1
+
     async def _end(self, kept: _Kept) -> None:
         """Kill the daemon, with the servers that it started."""
+        self._mute(kept)
         child, kept.child = kept.child, None
         if child is None or _end_of(child):
             return

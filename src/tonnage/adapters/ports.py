@@ -315,6 +315,10 @@ class MpsDaemons(Protocol):
         """Why it does not run (any more), with its last words; empty while it does."""
         ...
 
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call this as soon as a daemon has ended by itself, where the system tells."""
+        ...
+
     async def stop(self, daemon: MpsDaemon) -> None:
         """Ask it to quit, and end what is left of it. Raises HardwareError: something is left."""
         ...

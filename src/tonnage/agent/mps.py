@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import DeviceBackend, MpsDaemons
 from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
@@ -41,7 +42,6 @@ from tonnage.model.names import ResourceName
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "mps"
 READY: Final = "MPSReady"
-_TICK_S: Final = 0.2
 _ENDING_S: Final = 4.0
 """For all daemons together, when the agent ends: its own end has a deadline, too."""
 
@@ -106,6 +106,7 @@ class NodeMps:
     async def run(self) -> None:
         """Run until cancelled; then end every daemon and give the devices back."""
         await self._restore()
+        self._daemons.watch(self._wake.set)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._tick())
@@ -117,9 +118,9 @@ class NodeMps:
             await self._end()
 
     async def _tick(self) -> None:
-        """A daemon that dies tells nobody, and pauses end by themselves."""
+        """Pauses end by themselves, and a daemon may end where the system tells nobody."""
         while True:
-            await self._clock.sleep(_TICK_S)
+            await next_beat(self._clock)
             now = self._clock.monotonic()
             if any(now >= one.due_at or self._ended(one) for one in self._standing.values() if not one.busy):
                 self._wake.set()
