@@ -70,11 +70,12 @@ class MpsAgent(Agent):
 
 
 @asynccontextmanager
-async def mps_agent(**mps: object) -> AsyncIterator[MpsAgent]:
+async def mps_agent(fault: str = "", **mps: object) -> AsyncIterator[MpsAgent]:
     async with plugin_node() as node:
         gpus = (FakeGpu(0, "T4", uuid="GPU-0"), FakeGpu(1, "T4", uuid="GPU-1"))
         agent = MpsAgent(node, Driver(node.root, DriverState(gpus)))
         agent.program.install()
+        agent.program.fault(fault)
         agent.configure(**mps or {"replicas": 4})
         await node.start_kubelet()
         following = asyncio.create_task(agent.follow())
@@ -171,6 +172,23 @@ async def test_an_agent_that_was_killed_is_cleaned_up_after_whatever_is_wanted_t
             async with asyncio.timeout(PATIENCE_S):
                 while agent.modes != modes:  # noqa: ASYNC110 - the driver tells nobody
                     await asyncio.sleep(0.01)
+
+
+async def test_an_agent_that_is_killed_while_its_daemon_starts_leaves_no_gpu_exclusive() -> None:
+    async with mps_agent(replicas=4, fault="deaf") as agent:
+        async with asyncio.timeout(PATIENCE_S):
+            while agent.modes != [EXCLUSIVE, 0]:  # noqa: ASYNC110 - the driver tells nobody
+                await asyncio.sleep(0.005)
+        assert agent.node.agent is not None
+        agent.node.agent.kill()
+        await agent.node.ends()
+        agent.configure()
+        agent.program.fault()
+        await agent.start()
+        await agent.shows(WHOLE)
+        async with asyncio.timeout(PATIENCE_S):
+            while agent.modes != [0, 0]:  # noqa: ASYNC110 - the driver tells nobody
+                await asyncio.sleep(0.01)
 
 
 async def test_shr_4_more_clients_than_a_server_has_are_refused_and_change_nothing() -> None:

@@ -23,6 +23,7 @@ SHARED = "nvidia.com/gpu.shared"
 ROOT = "/run/nvidia/mps"
 PROGRAMS = "/opt/mps"
 """On the node; the NVIDIA runtime would put the driver's program into the agent's container."""
+CHANGES = "/var/lib/tonnage/nvml"
 FOUR = json.dumps(
     {
         "version": "v1",
@@ -50,6 +51,8 @@ def agent(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAgen
     program.write_text(_SCRIPT)
     program.chmod(0o755)
     with installed_agent(cluster, agent_version, values={"mps": {"root": ROOT}}) as agent:
+        # The driver's folder is read-only in the agent's container: what the library changes goes elsewhere.
+        agent.driver.file.with_name(f"{agent.driver.file.name}.mig").symlink_to(f"{CHANGES}.mig")
         before = agent.pod()["metadata"]["uid"]
         cluster.kubectl("patch", "daemonset", AGENT, "-n", NAMESPACE, "-p", json.dumps(_with_program()))
         until(lambda: _replaced(agent, before))
@@ -86,7 +89,7 @@ def daemon(agent: InstalledAgent) -> Any:
 
 
 def modes(agent: InstalledAgent) -> list[int]:
-    return compute_modes(agent.driver.file, 2)
+    return compute_modes(agent.cluster.node.root.at(CHANGES), 2)
 
 
 def pid(cluster: GenuineCluster) -> str:
@@ -105,7 +108,11 @@ def test_shr_4_clients_share_a_daemon_and_memory_that_outlast_its_death(
     cluster: GenuineCluster, agent: InstalledAgent
 ) -> None:
     assert agent.configure(FOUR) == ""
-    until(lambda: [cluster.allocatable(name) for name in (GPU, SHARED)] == [1, 4])
+    try:
+        until(lambda: [cluster.allocatable(name) for name in (GPU, SHARED)] == [1, 4])
+    except AssertionError as error:
+        error.add_note(f"{daemon(agent)}\n{agent.log(check=False)}")
+        raise
     assert modes(agent) == [3, 0]
     cluster.apply(gpu_pod("one", resource=SHARED), gpu_pod("other", resource=SHARED))
     for pod in ("one", "other"):
