@@ -21,7 +21,7 @@ from tonnage.agent.holders import Holders
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.mps import NodeMps
 from tonnage.agent.world import World
-from tonnage.model.devices import ComputeMode, SetComputeMode
+from tonnage.model.devices import ComputeMode, Inventory, SetComputeMode
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import GPU, ResourceName
@@ -120,11 +120,11 @@ class Agent:
     def __init__(self, machine: Machine, clock: Any, api: Any = None) -> None:
         events = NodeEvents("n", api, clock)
         world = World("n", None, clock, cast(Any, machine), events, AgentMetrics(clock))
-        self.devices = SimpleNamespace(inventory=None, error="")
+        self.devices = SimpleNamespace(inventory=None, error="", apply=machine.apply)
         self.config = SimpleNamespace(current=None)
         self.holders = SimpleNamespace(holds=(), known=True)
         self.loop = NodeMps(
-            *(world, cast(Any, machine), cast(Any, machine), cast(NodeDevices, self.devices)),
+            *(world, cast(Any, machine), cast(NodeDevices, self.devices)),
             *(cast(NodeConfig, self.config), cast(Holders, self.holders)),
             on_change=lambda: self.whys.append(self.why()),
         )
@@ -292,6 +292,22 @@ async def test_one_lost_gpu_keeps_no_daemon_from_serving_the_others(
         await agent.until(lambda: agent.why() == "")
         assert [device.uuid for device in machine.running[SHARED].devices] == ["GPU-1", "GPU-0"]
         assert machine.exclusive == {"GPU-1"}
+
+
+async def test_nothing_is_given_back_while_the_devices_cannot_be_read(machine: Machine, clock: Any) -> None:
+    await killed_after(6, machine, clock)
+    machine.fuse = 10_000
+    assert machine.exclusive == BOTH
+    async with running(machine, clock) as agent:
+        agent.devices.error = "NVML: not now"
+        agent.devices.inventory = Inventory()
+        agent.config.current = SimpleNamespace(config=PluginConfig())
+        agent.loop.refresh()
+        await asyncio.sleep(0.02)
+        assert machine.exclusive == BOTH
+        agent.devices.error = ""
+        await agent.use(machine, PluginConfig())
+        await agent.until(lambda: machine.exclusive == set())
 
 
 async def killed_after(effects: int, machine: Machine, clock: Any) -> None:

@@ -118,7 +118,9 @@ def test_shr_4_clients_share_a_daemon_and_memory_that_outlast_its_death(
     for pod in ("one", "other"):
         cluster.kubectl("wait", f"pod/{pod}", "--for=condition=Ready", "--timeout=60s")
         assert listens(cluster, pod)
-        assert cluster.inside(pod, "printenv", "CUDA_MPS_PIPE_DIRECTORY").strip() == f"/mps/{SHARED}/pipe"
+        assert (
+            cluster.inside(pod, "sh", "-c", "echo $CUDA_MPS_PIPE_DIRECTORY").strip() == f"/mps/{SHARED}/pipe"
+        )
     cluster.inside("one", "sh", "-c", "echo hello > /dev/shm/mps.shm")
     assert cluster.inside("other", "cat", "/dev/shm/mps.shm").strip() == "hello"
     assert cluster.inside("other", "stat", "-f", "-c", "%T", "/dev/shm").strip() == "tmpfs"

@@ -15,7 +15,7 @@ from tonnage.decide.node.faults import HealthState, interrupted
 from tonnage.decide.node.health import judged, looked, next_look_s, unreadable
 from tonnage.decide.node.health_memory import recalled, remembered
 from tonnage.decide.node.xid_faults import struck
-from tonnage.model.devices import Inventory, RawEvent, RawEventKind
+from tonnage.model.devices import Inventory, RawEvent, RawEventKind, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.health import HealthPolicy
 
@@ -73,6 +73,10 @@ class NodeDevices:
                 self._dirty.clear()
                 await self._scan()
                 await self._clock.sleep(_PAUSE_S)
+
+    async def apply(self, step: SetComputeMode) -> None:
+        """Change a device. Raises HardwareError: why it is as it was."""
+        await self._backend.apply(step)
 
     def refresh(self) -> None:
         """The policy may be another one now."""

@@ -167,7 +167,7 @@ async def _run(
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
     cdi = plugin.cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
     mps = plugin.mps = NodeMps(
-        world, backend, ControlDaemons(options.root), devices, config, holders, on_change=refresh
+        world, ControlDaemons(options.root), devices, config, holders, on_change=refresh
     )
     conditions = _conditions(world, devices, config, mps)
     sink_for = _label_sink(options, world.api)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.adapters.clock import next_beat
-from tonnage.adapters.ports import DeviceBackend, MpsDaemons
+from tonnage.adapters.ports import MpsDaemons
 from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
@@ -42,6 +42,7 @@ from tonnage.model.names import ResourceName
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "mps"
 READY: Final = "MPSReady"
+_LONGEST: Final = 500
 _ENDING_S: Final = 4.0
 """For all daemons together, when the agent ends: its own end has a deadline, too."""
 
@@ -56,7 +57,6 @@ class NodeMps:
     def __init__(
         self,
         world: World,
-        backend: DeviceBackend,
         daemons: MpsDaemons,
         devices: NodeDevices,
         config: NodeConfig,
@@ -68,7 +68,6 @@ class NodeMps:
         self._clock = world.clock
         self._checkpoints = world.checkpoints
         self._events = world.events
-        self._backend = backend
         self._daemons = daemons
         self._devices = devices
         self._config = config
@@ -132,7 +131,7 @@ class NodeMps:
         """Begin what is to be done now."""
         for name, one in tuple(self._standing.items()):
             if not one.busy and (why := self._ended(one)):
-                self._put(name, died(one, why, now=self._clock.monotonic()))
+                self._put(name, died(one, why[:_LONGEST], now=self._clock.monotonic()))
         wanted = self._wanted()
         if wanted is None:
             return
@@ -152,9 +151,11 @@ class NodeMps:
                 group.create_task(self._mark(root))
 
     def _wanted(self) -> tuple[MpsDaemon, ...] | None:
-        """None as long as it is not known what is wanted, or what was left."""
+        """None while it is not known what is wanted, what was left, or which devices there are."""
         inventory, config = self._devices.inventory, self._config.current
-        if not self._known or inventory is None or config is None or not self._holders.known:
+        if inventory is None or config is None or self._devices.error:
+            return None
+        if not self._known or not self._holders.known:
             return None
         if self._basis is None or self._basis[0] is not inventory or self._basis[1] is not config:
             self._basis = inventory, config
@@ -187,7 +188,7 @@ class NodeMps:
         except HardwareError as error:
             problem = error.problems[0]
             why = ": ".join(part for part in (problem.what, *problem.why.splitlines()) if part)
-            after = self._failed(step, before, why)
+            after = self._failed(step, before, why[:_LONGEST])
         if after is None:
             self._standing.pop(name)
             self._told(name, before.state, None)
@@ -231,7 +232,7 @@ class NodeMps:
         for device in daemon.devices:
             if device.uuid in healthy:
                 with nullcontext() if healthy[device.uuid] else suppress(HardwareError):
-                    await self._backend.apply(SetComputeMode(device.uuid, mode))
+                    await self._devices.apply(SetComputeMode(device.uuid, mode))
 
     def _put(self, name: ResourceName, after: Standing) -> None:
         before = self._standing.get(name)
