@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from tonnage.cli.node import command
+from tonnage.cli.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS
 from tonnage.documents.device_plugin_schema import DevicePluginConfig, Flags, PluginFlags
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/device-plugin-config.md").read_text(
@@ -34,6 +36,20 @@ def test_every_field_is_named() -> None:
     named = set(fields(DevicePluginConfig))
     assert {"replicas", "pattern", "channelIDs", "sleepInterval"} <= named
     assert named - words == set()
+
+
+def test_variables_of_nvidias_other_programs_are_named_as_they_are_read() -> None:
+    rows = re.findall(r"^\| (?:GPU feature discovery|config manager) \| (.*) \| (.*) \|$", PAGE, re.MULTILINE)
+    taken, refused = (set(re.findall(r"`([A-Z_]+)`", " ".join(cells))) for cells in zip(*rows, strict=True))
+    assert refused == {flag.variable for flag in REFUSED_FLAGS}
+    of_flags = {name for flag in PLUGIN_FLAGS for name in flag.variables if name.startswith("GFD_")}
+    assert of_flags <= taken | {"GFD_FAIL_ON_INIT_ERROR", "GFD_MIG_STRATEGY"}
+    read = {str(name) for option in command.params for name in _names(option.envvar)}
+    assert taken <= read | {"KUBECONFIG"}
+
+
+def _names(given: str | Sequence[str] | None) -> Sequence[str]:
+    return (given,) if isinstance(given, str) else given or ()
 
 
 def test_defaults_are_what_is_read() -> None:
