@@ -6,9 +6,10 @@ DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
 UV_VERSION := 0.13.9
 WORKERS ?= auto
+FUZZ_SECONDS ?= 30
 BIN := .venv/bin
 
-.PHONY: help setup run test test-kubernetes test-gpu preflight kubernetes-binaries image lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-kubernetes test-gpu preflight kubernetes-binaries image fuzz lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -37,6 +38,10 @@ test: .venv/ready ## Run every test that needs no GPU and no real cluster
 test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
 test-kubernetes: preflight kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
 	@$(BIN)/python scripts/test_kubernetes.py -q
+
+fuzz: .venv/ready ## Fuzz parsers and handlers under atheris (FUZZ_SECONDS=30 for each, TARGET=name)
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --group fuzz
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(TARGET)
 
 test-gpu: .venv/ready ## Run the device contract on this machine's GPUs; figures go to benchmarks/results
 	@$(BIN)/pytest tests/gpu -q -p no:randomly --gpu-results $(GPU_RESULTS) --gpu-date $(DATE)

@@ -133,7 +133,11 @@ async def test_without_kubelet_holds_come_from_its_checkpoint(folder: Path) -> N
     await kubelet.close()
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"Data": {"PodDeviceEntries": [{}]}}', "[" * 100_000])
+HALF = {"PodUID": "\ud800", "ContainerName": "c", "ResourceName": "r", "DeviceIDs": ["a"]}
+SENSELESS = ["", "{}", "[]", '{"Data": {"PodDeviceEntries": [{}]}}', "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", [*SENSELESS, json.dumps({"Data": {"PodDeviceEntries": [HALF]}})])
 async def test_a_senseless_checkpoint_is_a_hardware_error(folder: Path, text: str) -> None:
     file = folder / "device-plugins" / "kubelet_internal_checkpoint"
     file.parent.mkdir()

@@ -17,10 +17,10 @@ def holds_in(raw: bytes) -> tuple[Hold, ...]:
     entries = json.loads(raw)["Data"]["PodDeviceEntries"] or []
     return tuple(
         Hold(
-            str(entry["ResourceName"]),
+            _word(entry["ResourceName"]),
             tuple(_ids(entry["DeviceIDs"])),
-            pod=str(entry["PodUID"]),
-            container=str(entry["ContainerName"]),
+            pod=_word(entry["PodUID"]),
+            container=_word(entry["ContainerName"]),
         )
         for entry in entries
     )
@@ -30,4 +30,11 @@ def _ids(value: Any) -> Iterator[str]:
     """Ids by NUMA node, or a bare list as kubelets before 1.20 wrote it."""
     lists = value.values() if isinstance(value, dict) else [value]
     for ids in lists:
-        yield from (str(slot) for slot in ids or ())
+        yield from (_word(slot) for slot in ids or ())
+
+
+def _word(value: Any) -> str:
+    """As text. Raises ValueError: half a character, which JSON can write and nothing else can."""
+    text = str(value)
+    text.encode()
+    return text

@@ -57,13 +57,7 @@ class KubeletFiles:
         except grpc.aio.AioRpcError as error:
             self._dialled = ""
             raise kubelet_error("kubelet did not list pod resources", self._socket, error) from None
-        holds = tuple(
-            Hold(devices.resource_name, tuple(devices.device_ids), pod.namespace, pod.name, container.name)
-            for pod in listing.pod_resources
-            for container in pod.containers
-            for devices in container.devices
-        )
-        return Shown(holds, frozenset((pod.namespace, pod.name) for pod in listing.pod_resources))
+        return shown_of(listing)
 
     async def checkpoint(self) -> tuple[Hold, ...]:
         stamp = file_stamp(self._checkpoint)
@@ -76,6 +70,17 @@ class KubeletFiles:
         if self._channel is not None:
             channel, self._channel, self._dialled = self._channel, None, ""
             await channel.close()
+
+
+def shown_of(listing: wire.ListPodResourcesResponse) -> Shown:
+    """kubelet's list in our words."""
+    holds = tuple(
+        Hold(devices.resource_name, tuple(devices.device_ids), pod.namespace, pod.name, container.name)
+        for pod in listing.pod_resources
+        for container in pod.containers
+        for devices in container.devices
+    )
+    return Shown(holds, frozenset((pod.namespace, pod.name) for pod in listing.pod_resources))
 
 
 def _read_checkpoint(file: Path) -> tuple[Hold, ...]:

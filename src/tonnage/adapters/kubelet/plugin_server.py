@@ -6,12 +6,13 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from tonnage.adapters.checkpoints import file_problem
 from tonnage.adapters.ports import PluginService
@@ -95,13 +96,13 @@ class PluginServer:
         }
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             method.path.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(
-                answer, method.request.FromString, method.response.SerializeToString
+                _reading(method, answer), None, method.response.SerializeToString
             )
             for method, answer in unary.items()
         }
         watch = methods.LIST_AND_WATCH
         handlers["ListAndWatch"] = grpc.unary_stream_rpc_method_handler(
-            self._list_and_watch, watch.request.FromString, watch.response.SerializeToString
+            self._list_and_watch, None, watch.response.SerializeToString
         )
         return grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", handlers)
 
@@ -109,7 +110,7 @@ class PluginServer:
         return wire.DevicePluginOptions(get_preferred_allocation_available=True)
 
     async def _list_and_watch(
-        self, _request: wire.Empty, _context: Context
+        self, _request: bytes, _context: Context
     ) -> AsyncIterator[wire.ListAndWatchResponse]:
         shown = -1
         self.streams += 1
@@ -157,6 +158,21 @@ class PluginServer:
         self, _request: wire.PreStartContainerRequest, _context: Context
     ) -> wire.PreStartContainerResponse:
         return wire.PreStartContainerResponse()
+
+
+def _reading(
+    method: methods.Method[Any, Any], answer: Callable[[Any, Context], Awaitable[Any]]
+) -> Callable[[bytes, Context], Awaitable[Any]]:
+    """The handler for messages as they come: the library would log a traceback for each that is none."""
+
+    async def handle(message: bytes, context: Context) -> Any:
+        try:
+            request = method.request.FromString(message)
+        except DecodeError:
+            await _refuse(context, f"no {method.request.DESCRIPTOR.name}: the bytes are no such message")
+        return await answer(request, context)
+
+    return handle
 
 
 async def _refuse(context: Context, message: str) -> NoReturn:

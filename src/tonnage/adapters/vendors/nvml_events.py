@@ -147,7 +147,7 @@ def _registered(
             names[_number(handle)] = nvml.nvmlDeviceGetUUID(handle)
             supported = nvml.nvmlDeviceGetSupportedEventTypes(handle)
             nvml.nvmlDeviceRegisterEvents(handle, wanted & supported, event_set)
-        except nvml.NVMLError:
+        except (nvml.NVMLError, ValueError):
             continue  # too old for events, or lost: the periodic scan still sees it
     return event_set, names
 

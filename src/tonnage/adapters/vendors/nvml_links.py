@@ -50,7 +50,7 @@ def _devices(nvml: ModuleType) -> tuple[dict[str, Any], dict[str, str]]:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid: str = nvml.nvmlDeviceGetUUID(handle)
             addresses[_address(nvml.nvmlDeviceGetPciInfo_v3(handle).busId)] = uuid
-        except nvml.NVMLError:
+        except (nvml.NVMLError, ValueError):
             continue  # lost: it is asked when it is back
         handles[uuid] = handle
     return handles, addresses
@@ -69,6 +69,8 @@ def _ends(nvml: ModuleType, handle: Any, addresses: Mapping[str, str]) -> Iterat
         except nvml.NVMLError as error:
             if error.value in (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_INVALID_ARGUMENT):
                 return  # it has no more
+            continue
+        except ValueError:  # no address
             continue
         if peer is not None:
             yield peer

@@ -92,7 +92,7 @@ class NvmlReader:
             for index in range(nvml.nvmlDeviceGetCount()):
                 if index not in skip:
                     self._about(step, index)
-                    with suppress(nvml.NVMLError):
+                    with suppress(nvml.NVMLError, ValueError):
                         found += read_processes(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
             return tuple(found)
 
@@ -136,16 +136,21 @@ class NvmlReader:
         vitals: list[Vitals] = []
         failed: list[tuple[int, str]] = []
         problems: list[str] = []
+        seen: set[str] = set()
         step(NODE)
         count: int = nvml.nvmlDeviceGetCount()
         for index in (index for index in range(count) if index not in skip):
             self._about(step, index)
             try:
                 device, wrong = read_device(nvml, index, self._root)
+                own = {device.uuid, *(mig.uuid for mig in device.migs)}
+                if own & seen or len(own) <= len(device.migs):
+                    raise ValueError(f"a UUID of it is not its own: {device.uuid}")
                 told = self._vitals(nvml, device.uuid, index)
-            except nvml.NVMLError as error:
+            except (nvml.NVMLError, ValueError) as error:
                 failed.append((index, str(error)))
                 continue
+            seen |= own
             if is_integrated(device.product):
                 what = f"{device.product} is part of a Tegra processor, which is not offered"
                 problems.append(f"device {index}: {what}: {INSTEAD}")
@@ -192,7 +197,7 @@ class NvmlReader:
                 product: str = nvml.nvmlDeviceGetName(handle)
                 if is_display(product) or is_integrated(product):
                     continue
-            except nvml.NVMLError:
+            except (nvml.NVMLError, ValueError):
                 continue  # what scan says about this device is the report
             activity = self._activity.read(nvml, self.session.number, uuid, handle)
             samples.append(replace(read_sample(nvml, handle, uuid), activity=activity))

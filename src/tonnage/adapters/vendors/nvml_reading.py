@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,8 @@ from tonnage.model.devices import Device, GpuProcess, MigDevice, Sample
 T = TypeVar("T")
 
 _MIB: Final = 1 << 20
+_UUID: Final = re.compile(r"(GPU|MIG)-[A-Za-z0-9._/-]{1,95}")
+"""Before driver 470 MIG devices are `MIG-GPU-<number>/<gi>/<ci>`. `all`, `none` or a list would say more."""
 _DISPLAYS: Final = frozenset({"DGX Display", "NVIDIA DGX Display"})
 
 
@@ -26,17 +29,27 @@ def optional(nvml: ModuleType, read: Callable[[], T]) -> T | None:
     """A fact that the device may not give; None then."""
     try:
         return read()
-    except nvml.NVMLError:
+    except (nvml.NVMLError, ValueError):
         return None
 
 
+def identity_of(nvml: ModuleType, handle: Any) -> str:
+    """The device's UUID. Raises NVMLError, or ValueError: none that can be told to a container."""
+    uuid: str = nvml.nvmlDeviceGetUUID(handle)
+    if not _UUID.fullmatch(uuid):
+        raise ValueError(f"no UUID: {uuid[:100]!r}")
+    return uuid
+
+
 def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple[str, ...]]:
-    """The device of that index and what is wrong with its MIG devices. Raises NVMLError.
+    """The device of that index and what is wrong with its MIG devices.
+
+    Raises NVMLError, or ValueError: what it says makes no sense.
 
     `root` stands before /sys.
     """
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    uuid: str = nvml.nvmlDeviceGetUUID(handle)
+    uuid = identity_of(nvml, handle)
     capability = optional(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle))
     pci = optional(nvml, lambda: nvml.nvmlDeviceGetPciInfo_v3(handle))
     bus_id: str = pci.busId if pci is not None else ""
@@ -91,6 +104,8 @@ def _read_migs(nvml: ModuleType, parent: Any) -> tuple[tuple[MigDevice, ...], tu
         except nvml.NVMLError as error:
             if error.value != nvml.NVML_ERROR_NOT_FOUND:
                 problems.append(f"MIG device {index}: {error}")
+        except ValueError as error:
+            problems.append(f"MIG device {index}: {error}")
     return tuple(devices), tuple(problems)
 
 
@@ -100,7 +115,7 @@ def _read_mig(nvml: ModuleType, parent: Any, handle: Any, index: int) -> MigDevi
     gi: int = nvml.nvmlDeviceGetGpuInstanceId(handle)
     name: str = nvml.nvmlDeviceGetName(handle)
     return MigDevice(
-        uuid=nvml.nvmlDeviceGetUUID(handle),
+        uuid=identity_of(nvml, handle),
         index=index,
         profile=name.rpartition(" MIG ")[2],
         gpu_instance=gi,

@@ -90,8 +90,8 @@ class NvmlSession:
                 self._idle.notify_all()
 
     def errors(self, *more: type[Exception]) -> tuple[type[Exception], ...]:
-        """What calls may raise; before the library is there, why it is not."""
-        return (*more, ImportError, OSError, self._error)
+        """What calls may raise, of nonsense as well; before the library is there, why it is not."""
+        return (*more, ImportError, OSError, ValueError, self._error)
 
     def _listed(self) -> frozenset[str]:
         try:

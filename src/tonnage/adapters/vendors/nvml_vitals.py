@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
@@ -69,7 +70,7 @@ def _number(nvml: ModuleType, answer: Any) -> int:
     value = answer.value
     match answer.valueType:
         case nvml.NVML_VALUE_TYPE_DOUBLE:
-            return int(value.dVal)
+            return int(value.dVal) if math.isfinite(value.dVal) else 0
         case nvml.NVML_VALUE_TYPE_UNSIGNED_INT:
             return int(value.uiVal)
         case nvml.NVML_VALUE_TYPE_UNSIGNED_LONG:

@@ -1,0 +1,91 @@
+"""Documents that people write: read, or refused with words."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from support.kubelet_side import FastClock
+from tonnage.adapters.vendors.scenario import ScenarioBackend
+from tonnage.decide.node.advertise import advertise
+from tonnage.decide.node.share import share
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.lab import parse_lab
+from tonnage.documents.lab_command import parse_command
+from tonnage.documents.scenario import parse_scenario
+from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.errors import ConfigError, HardwareError
+from tonnage.model.sharing import NodePlan
+
+MIGS = tuple(
+    MigDevice(f"MIG-{place}", place, profile, place, 0, 1)
+    for place, profile in enumerate(("1g.5gb", "2g.10gb"))
+)
+INVENTORY = Inventory(
+    (
+        Device("GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, minor=0, mig_enabled=True, migs=MIGS),
+        Device("GPU-1", 1, "NVIDIA A100-SXM4-40GB", 40960, minor=1, mig_enabled=False),
+        Device("GPU-2", 2, "Tesla T4", 15360, minor=2, healthy=False, reason="Xid 79"),
+    )
+)
+OWN_IDS = {device.uuid for device in INVENTORY.devices} | {mig.uuid for mig in MIGS}
+
+
+def text_of(data: bytes) -> str:
+    """As files are read that may hold anything."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def device_plugin_config(data: bytes) -> None:
+    for lenient in (False, True):
+        with suppress(ConfigError):
+            config = parse_device_plugin_config(text_of(data), source="x", lenient=lenient)
+            check_plan(share(INVENTORY, config), OWN_IDS)
+
+
+def check_plan(plan: NodePlan, uuids: set[str]) -> None:
+    """Whatever the configuration says: no id twice, each of a device that is there, none in two names."""
+    slots = [(shown.resource, slot) for shown in advertise(plan, ()) for slot in shown.slots]
+    assert len({slot.id for _, slot in slots}) == len(slots)
+    assert {slot.uuid for _, slot in slots} <= uuids
+    assert len({slot.uuid for _, slot in slots}) == len({(slot.uuid, name) for name, slot in slots})
+
+
+def scenario(data: bytes) -> None:
+    with suppress(ConfigError):
+        parse_scenario(text_of(data), source="x")
+
+
+@contextmanager
+def hardware() -> Iterator[Callable[[bytes], None]]:
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder, asyncio.Runner() as runner:
+        file = Path(folder) / "hardware.yaml"
+
+        def target(data: bytes) -> None:
+            file.write_bytes(data)
+            with suppress(ConfigError, HardwareError):
+                runner.run(_scan(file))
+
+        yield target
+
+
+async def _scan(file: Path) -> None:
+    backend = ScenarioBackend(file, FastClock())
+    try:
+        inventory = await backend.scan()
+        assert len({device.uuid for device in inventory.devices}) == len(inventory.devices)
+    finally:
+        await backend.close()
+
+
+def lab(data: bytes) -> None:
+    with suppress(ConfigError):
+        parse_lab(text_of(data), source="x", files=frozenset({"pod.yaml"}))
+
+
+def lab_command(data: bytes) -> None:
+    with suppress(ValueError, ConfigError):
+        parse_command(text_of(data))
