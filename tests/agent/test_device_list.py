@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -47,11 +48,14 @@ class Posted(NodeEvents):
 
 
 class Node:
-    def __init__(self, folder: Path, clock: Any) -> None:
+    def __init__(self, folder: Path, clock: Any, started: asyncio.Event | None = None) -> None:
+        self.started = started or asyncio.Event()
+        if started is None:
+            self.started.set()
         self.files = Files()
         events = Posted(clock)
         self.posted = events.posted
-        world = World("n", None, clock, FolderCheckpoints(folder), events, AgentMetrics(clock))
+        world = World("n", None, clock, FolderCheckpoints(folder), events, AgentMetrics(clock), self.started)
         self.lists = DeviceLists(world, self.files)
 
     async def settled(self) -> tuple[str, str]:
@@ -96,6 +100,20 @@ async def test_what_it_came_to_outlives_a_restart_in_which_nobody_tells(tmp_path
     again.lists.told({"kubeletVersion": "v1.35.8"})
     assert (await again.settled())[0] == "cdi-cri"
     again.lists.told(OLD)
+    assert (await again.settled())[0] == "envvar"
+
+
+async def test_before_kubelet_knows_the_devices_what_was_kept_is_taken_without_a_look(
+    tmp_path: Path, clock: Any
+) -> None:
+    node = Node(tmp_path, clock)
+    node.lists.told(NEW)
+    await node.settled()
+    again = Node(tmp_path, clock, started=asyncio.Event())
+    again.lists.told(OLD)
+    assert await again.settled() == ("cdi-cri", "cdi-cri: as before")
+    assert again.files.looks == 0
+    again.started.set()
     assert (await again.settled())[0] == "envvar"
 
 

@@ -28,6 +28,7 @@ class DeviceLists:
 
     def __init__(self, world: World, files: RuntimeView) -> None:
         self._node = world.node
+        self._started = world.started
         self._checkpoints = world.checkpoints
         self._events = world.events
         self._files = files
@@ -56,7 +57,9 @@ class DeviceLists:
         if DeviceListStrategy.AUTO not in config.device_list:
             return config, ""
         if self._seen is None:
-            self._chosen = await self._recalled()
+            self._chosen = self._chosen or await self._recalled()
+            if self._chosen is not None and not self._started.is_set():  # to look loads modules
+                return replace(config, device_list=(self._chosen,)), f"{self._chosen}: as before"
             self._seen = await self._files.look()
         kubelet, runtime = self._versions
         strategy, why = device_list(replace(self._seen, kubelet=kubelet, runtime=runtime))
