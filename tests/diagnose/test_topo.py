@@ -207,6 +207,31 @@ def test_elsewhere_counts_only_what_the_pod_could_use(
     assert all(remedy.patch == {} and "label nodes" in remedy.action for remedy in answer.remedies)
 
 
+def waiting(count: int, **spec: Any) -> list[Body]:
+    pod = _pod("new", "", count)
+    pod["spec"] |= spec
+    return [{**pod, "status": {"phase": "Pending"}}]
+
+
+def test_top_2_before_it_runs_a_pod_is_told_that_the_node_decides() -> None:
+    """TOP-1, TOP-2: the default scheduler does not look at links; who asks for several GPUs hears of it."""
+    nodes = objects("general-0", pci_only(), L40S), objects("hgx-0", nvswitch(8, "8.0", 12), A100)
+    answer = explained("new", cluster(*nodes, waiting(4)))
+    (reason,) = [r for r in answer.reasons if r.code is Code.LINKS_UNDECIDED]
+    assert answer.verdict is Verdict.FITS
+    assert reason.message.endswith(
+        "hgx-0 (NVSwitch, 12 NVLinks each, 240 GB/s over NV12); general-0 (PCIe only, 9.9 GB/s over NODE)"
+    )
+    chosen = {"nodeSelector": {"nvidia.com/gpu.product": A100}}
+    for objs in (
+        (*nodes, waiting(4, **chosen)),
+        (*nodes, waiting(1)),
+        (nodes[0], waiting(4)),
+        (*nodes, waiting(9)),
+    ):
+        assert Code.LINKS_UNDECIDED not in {r.code for r in explained("new", cluster(*objs)).reasons}
+
+
 def test_one_gpu_and_replicas_have_no_links_to_compare() -> None:
     single = explained("train", cluster(objects("a", pci_only(), L40S, {"train": [0]})))
     shared = objects("a", pci_only(), L40S, {"train": [0, 7]})

@@ -38,6 +38,7 @@ from tonnage.model.verdict import (
     Verdict,
 )
 
+_ASIDES = (Code.PRODUCT_UNDECIDED, Code.LINKS_UNDECIDED, Code.GPU_CONFIG_REFUSED)
 _DEFAULT_SCHEDULER = "default-scheduler"
 _MOST_TIES = 4
 
@@ -214,7 +215,7 @@ def _message(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
     decision = case.decision
     if verdict is Verdict.FITS:
         return f"fits {_places(decision)}"
-    whole = [r.message for r in reasons if r.code not in (Code.PRODUCT_UNDECIDED, Code.GPU_CONFIG_REFUSED)]
+    whole = [reason.message for reason in reasons if reason.code not in _ASIDES]
     return "; ".join(whole[:2]) if whole else summary(case.nodes)
 
 

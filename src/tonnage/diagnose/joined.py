@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from tonnage.decide.node.board import Joined, best_set, joined
 from tonnage.diagnose.families import Boards, board_of_status, family_of, numbered
 from tonnage.diagnose.rules.product_undecided import PRODUCT
-from tonnage.diagnose.topo import NodeTopology, joined_json, topology_of_status
-from tonnage.diagnose.topo_text import set_told
+from tonnage.diagnose.topo import FASTER, NodeTopology, joined_json, topology_of_status
+from tonnage.diagnose.topo_text import link_told, set_told
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.json import JsonObject
 from tonnage.model.verdict import Code, Layer, Reason, Remedy
 
-_FASTER = (3, 2)
-"""Elsewhere counts when it is this many times as fast, as a fraction."""
 _FIRST = "this is placement: look here before the program, NCCL or the batch size"
 
 
@@ -96,7 +94,7 @@ def _below_best(held: Held) -> tuple[Reason, Remedy]:
 
 def _elsewhere(held: Held, snapshot: Snapshot, boards: Boards) -> tuple[Joined, list[str]] | None:
     """The fastest set of as many GPUs on other nodes that offer the resource, and the nodes that have it."""
-    size, more, less = len(held.chosen.indices), *_FASTER
+    size, more, less = len(held.chosen.indices), *FASTER
     found: dict[tuple[int, str], tuple[Joined, list[str]]] = {}
     best_of: dict[int, Joined] = {}
     for name, status in sorted(snapshot.gpu.items()):
@@ -131,8 +129,8 @@ def _below_family(
         Layer.SCHEDULER,
         f"Node {held.topology.node}",
         f"{held.topology.node} is of another family ({held.topology.family.told}) than {listed(nodes)} "
-        f"({family.told}): the slowest pair of its {size} GPUs has {chosen.slowest / 10:g} GB/s "
-        f"over {chosen.way}, there it has {best.slowest / 10:g} GB/s over {best.way}; {_FIRST}",
+        f"({family.told}): the slowest pair of its {size} GPUs has {link_told(chosen)}, "
+        f"there it has {link_told(best)}; {_FIRST}",
         {
             "node": held.topology.node,
             "has": joined_json(chosen),

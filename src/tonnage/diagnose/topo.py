@@ -20,6 +20,8 @@ from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.json import JsonObject, JsonValue
 
 SIZES = (2, 4, 8)
+FASTER = (3, 2)
+"""Another family counts when it is at least this many times as fast, as a fraction."""
 _MOST_THOROUGH = 16
 
 

@@ -50,6 +50,15 @@ def best_lines(topology: NodeTopology) -> Iterator[str]:
             yield f"best {size}: {set_told(topology.best(size))}"
 
 
+def link_told(found: Joined) -> str:
+    """How the slowest pair of a set is joined.
+
+    >>> link_told(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
+    '240 GB/s over NV12'
+    """
+    return f"{found.slowest / 10:g} GB/s over {found.way}"
+
+
 def set_told(found: Joined) -> str:
     """A set in a line: which GPUs, how its slowest pair is joined, on which NUMA nodes.
 

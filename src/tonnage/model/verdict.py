@@ -53,6 +53,7 @@ class Code(StrEnum):
     KUBELET_REJECTED = "kubelet-rejected"
     LINKS_BELOW_BEST = "links-below-best"
     LINKS_BELOW_FAMILY = "links-below-family"
+    LINKS_UNDECIDED = "links-undecided"
     LIMIT_MISSING = "limit-missing"
     NEGATIVE = "quantity-negative"
     NODE_AFFINITY = "node-affinity-mismatch"

@@ -8,6 +8,7 @@ from tonnage.diagnose.case import ManifestRule, Rule
 from tonnage.diagnose.rules import (
     claims,
     gpu_config,
+    links_undecided,
     not_advertised,
     product_undecided,
     quantities,
@@ -25,4 +26,5 @@ RULES: Final[tuple[Rule, ...]] = (
     gpu_config,
     single_request,
     product_undecided,
+    links_undecided,
 )

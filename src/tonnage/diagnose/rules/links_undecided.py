@@ -1,0 +1,65 @@
+"""TOP-1, TOP-2: nodes that would do join their GPUs differently, and a pod with several does not choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.decide.node.board import Joined, best_set
+from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.families import Boards, Family, board_of_status, family_of, numbered
+from tonnage.diagnose.rules.product_undecided import PRODUCT
+from tonnage.diagnose.topo import FASTER, joined_json
+from tonnage.diagnose.topo_text import link_told
+from tonnage.diagnose.wording import listed
+from tonnage.model.verdict import Code, Layer, Reason
+
+_MOST_OF_A_PRODUCT: Final = 16
+"""Nodes looked at of each product: those of one pool are built alike, and an answer must not take seconds."""
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """One warning for each resource of which the pod asks several whole GPUs."""
+    for resource, count in device_needs(case.pod).items():
+        if count < 2:
+            continue
+        found = _families(case, resource, count)
+        speeds = [joined.slowest for joined, _, _ in found]
+        more, less = FASTER
+        if not speeds or max(speeds) * less < min(speeds) * more:
+            continue
+        ranked = sorted(found, key=lambda entry: (-entry[0].slowest, entry[2]))
+        told = "; ".join(
+            f"{listed(nodes, 3)} ({family.told}, {link_told(joined)})" for joined, family, nodes in ranked
+        )
+        yield Reason(
+            Code.LINKS_UNDECIDED,
+            Layer.SCHEDULER,
+            f"Pod {case.pod.namespace}/{case.pod.name}",
+            f"how fast its {count} GPUs reach one another depends on the node, at which the scheduler does "
+            f"not look: the slowest pair of the best {count} has {told}",
+            {"resource": resource, "families": [{"nodes": [*n], **joined_json(j)} for j, _, n in ranked]},
+            f"if it matters, require {PRODUCT} or a label of your own by node affinity",
+            "NodeGPUStatus; NCCL's bandwidths",
+            lasting=False,
+        )
+
+
+def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, Family, list[str]]]:
+    """The best set of each family of feasible nodes that offers so many whole GPUs, and nodes of it."""
+    boards: Boards = {}
+    looked: dict[str, int] = {}
+    found: dict[int, tuple[Joined, Family, list[str]]] = {}
+    for name in case.decision.feasible if case.decision.chosen is not None else ():
+        status = case.view.snapshot.gpu.get(name)
+        product = case.view.nodes[name].node.labels.get(PRODUCT, "")
+        looked[product] = looked.get(product, 0) + 1
+        if status is None or looked[product] > _MOST_OF_A_PRODUCT or status.replicas.get(resource) != 1:
+            continue
+        board = board_of_status(numbered(status), boards)
+        if len(board.devices) < count:
+            continue
+        if id(board) not in found:
+            found[id(board)] = (best_set(board, count), family_of(board), [])
+        found[id(board)][2].append(name)
+    return list(found.values())
