@@ -36,6 +36,9 @@ class Config:
     current: ConfigInForce | None = None
     asked: bool = True
 
+    def told_by(self, _flag: str) -> str:
+        return "f"
+
     def says(self, ends: bool) -> None:
         self.current = ConfigInForce(PluginConfig(fail_on_init_error=ends), Choice("", "f"))
 
@@ -103,4 +106,5 @@ async def test_the_whole_agent_ends_with_the_reason(folder: Path) -> None:
         async with asyncio.timeout(20):
             await run_agent(options, api=None, clock=SystemClock())
     assert str(missing) in caught.value.problems[0].why
-    assert "false waits for the driver" in caught.value.problems[0].remedy
+    assert caught.value.problems[0].where == "--fail-on-init-error"
+    assert "false the agent waits for the driver" in caught.value.problems[0].remedy

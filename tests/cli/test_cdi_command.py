@@ -70,6 +70,13 @@ def test_a_spec_is_written_for_all_to_read_and_is_valid(
     assert capsys.readouterr().out == f"{file}: valid\n"
 
 
+def test_a_hook_that_nobody_knows_is_refused(devices: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["cdi", "generate", "--devices", devices, "--disable-hook"]
+    assert run([*words, "create-symlink"], "tonnage") == 2
+    assert "create-symlinks" in capsys.readouterr().err
+    assert run([*words, "all"], "tonnage") == 0
+
+
 def test_a_kind_that_no_runtime_takes_is_refused(
     devices: str, driver: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,6 +101,11 @@ class NodeConfig:
         self.asked = False
         """Whether `current` is what is asked for, or the best there is, and not only what ran last."""
 
+    def told_by(self, flag: str) -> str:
+        """Who decides one of `flags`: the flag or variable that wins over the text, else the text."""
+        said = (each.where for each in self._reading.overrides if each.path == ("flags", flag))
+        return next(said, self.current.choice.source if self.current is not None else "")
+
     async def run(self) -> None:
         """Run until cancelled: first what ran last, then what is asked for, whenever that changes."""
         await self._restore()

@@ -21,6 +21,8 @@ async def end_without_devices(clock: Clock, devices: NodeDevices, config: NodeCo
         current = config.current if config.asked else None
         if devices.error and current is not None and current.config.fail_on_init_error:
             what = "the devices cannot be read, and failOnInitError is true"
-            remedy = "failOnInitError: false waits for the driver instead; what is wrong says tonnage doctor"
-            raise HardwareError(Problem(what, current.choice.source, devices.error, remedy))
+            remedy = (
+                "see tonnage doctor on the node; with failOnInitError: false the agent waits for the driver"
+            )
+            raise HardwareError(Problem(what, config.told_by("failOnInitError"), devices.error, remedy))
         await next_beat(clock)

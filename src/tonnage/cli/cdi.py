@@ -11,6 +11,7 @@ import click
 
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable
+from tonnage.model.plugin_settings import CDI_HOOKS
 
 if TYPE_CHECKING:
     from tonnage.model.cdi import CdiOptions, CdiSpec
@@ -67,7 +68,12 @@ def command() -> None:
 @click.option("--kind", default=_NVIDIA_KIND, show_default=True, help="VENDOR/CLASS of the spec.")
 @click.option("--nvidia-cdi-hook-path", "hook", metavar="PATH", help="The hooks' program on the host.")
 @click.option(
-    "--disable-hook", "disabled", multiple=True, metavar="NAME", help="Do without this hook, or all."
+    "--disable-hook",
+    "disabled",
+    multiple=True,
+    type=click.Choice(CDI_HOOKS),
+    metavar="NAME",
+    help="Do without this hook, or all.",
 )
 @click.option(
     "--output",
