@@ -22,7 +22,7 @@ from pathlib import Path
 
 import grpc
 
-from benchmarks.agent import TONNAGE, _without_cluster
+from benchmarks.plugin_sides import TONNAGE, without_cluster
 from tonnage.adapters.kubelet.plugin_server import PluginServer
 from tonnage.decide.node.links import link_matrix
 from tonnage.decide.node.prefer_whole import Topology, finished, prefer_whole, topology_of, worked_out
@@ -197,7 +197,7 @@ def _agent(name: str, count: int, model: str) -> dict[str, list[float]]:
     (root / "hardware.yaml").write_text("devices:\n" + "".join(devices))
     command = [TONNAGE, "node", "--node-name", "bench", "--root", str(root), "--standalone", "--devices"]
     agent = subprocess.Popen(
-        [*command, f"scenario:{root}/hardware.yaml"], env=_without_cluster(), stderr=subprocess.DEVNULL
+        [*command, f"scenario:{root}/hardware.yaml"], env=without_cluster(), stderr=subprocess.DEVNULL
     )
     try:
         socket = plugins / "nvidia-gpu.sock"

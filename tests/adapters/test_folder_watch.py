@@ -71,7 +71,7 @@ async def test_other_files_of_kubelet_are_not_told(told: Told) -> None:
 
 async def test_a_folder_made_anew_is_watched_again(told: Told) -> None:
     assert told.over()
-    shutil.rmtree(told.folder)
+    await told.of(lambda: shutil.rmtree(told.folder))
     assert not told.over()
     told.folder.mkdir()
     assert told.over()

@@ -55,8 +55,8 @@ class FolderCheckpoints:
         if self._overdue is not None and not self._overdue.done():
             raise HardwareError(self._late(name))
         self._asked += 1
-        writing = asyncio.ensure_future(
-            asyncio.to_thread(self._save, name, header + payload, self._asked, lasting)
+        writing = asyncio.get_running_loop().run_in_executor(
+            None, self._save, name, header + payload, self._asked, lasting
         )
         writing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be nobody's
         await asyncio.wait({writing}, timeout=self._deadline_s)

@@ -124,10 +124,13 @@ class DevicePlugin:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
+                watched = self._sockets.watch(self._wake.set)  # first: what comes after it is told
                 self._metrics.turned("plugin")
                 self._look()
                 if self.offer is not None:
                     await self._act(self.offer)
+                    if not watched and self._sockets.watch(self._wake.set):
+                        self._wake.set()  # the folder is new: somebody may have been in it already
                     if not (self._started.is_set() or self.unregistered()):
                         self._started.set()
 

@@ -15,13 +15,14 @@ _DELETE: Final = 0x200
 _MOVED: Final = 0x40 | 0x80
 _ONLY_FOLDERS: Final = 0x01000000
 _OVERFLOW: Final = 0x4000
+_FOLDER_GONE: Final = 0x8000
 _MASK: Final = _CREATE | _DELETE | _MOVED | _ONLY_FOLDERS
 _HEAD: Final = struct.Struct("iIII")
 _AT_ONCE: Final = 1 << 16
 
 
 class FolderWatch:
-    """Calls `on_change` after a socket was made, moved or removed in a watched folder.
+    """Calls `on_change` after a socket was made, moved or removed in a watched folder, or the folder removed.
 
     What else happens there, such as kubelet's checkpoint being written, is not told. Where the kernel cannot
     watch, `over` says so; then somebody has to look again and again.
@@ -70,10 +71,10 @@ class FolderWatch:
 
 
 def _names(raw: bytes) -> Iterator[bytes]:
-    """Names of what changed. When some were lost, one that counts as a socket."""
+    """Names of what changed. When some were lost, or the folder itself is, one that counts as a socket."""
     at = 0
     while at + _HEAD.size <= len(raw):
         _, mask, _, length = _HEAD.unpack_from(raw, at)
         at += _HEAD.size
-        yield b"lost.sock" if mask & _OVERFLOW else raw[at : at + length].rstrip(b"\0")
+        yield b"lost.sock" if mask & (_OVERFLOW | _FOLDER_GONE) else raw[at : at + length].rstrip(b"\0")
         at += length

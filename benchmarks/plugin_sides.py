@@ -1,0 +1,178 @@
+"""The device plugins that are measured side by side, each a process with a node and a kubelet of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from benchmarks.plugin_kubelet import Asking, Kubelet
+from support.driver_root import LIBRARIES, make_driver_root
+from support.nvml.state import h100_node
+
+OTHER = "TONNAGE_BENCH_PLUGIN"
+"""A program to measure beside ours: NVIDIA's nvidia-device-plugin, or what has its variables and folders."""
+TONNAGE = str(Path(sys.executable).with_name("tonnage"))
+DEAD_CLUSTER = """apiVersion: v1
+kind: Config
+current-context: dead
+contexts: [{name: dead, context: {cluster: dead, user: nobody}}]
+clusters: [{name: dead, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: nobody, user: {}}]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node's folder with a pretended driver, a configuration and a kubelet. `ids` is what is offered."""
+
+    root: Path
+    kubelet: Kubelet
+    ids: tuple[str, ...]
+
+    @property
+    def driver(self) -> Path:
+        return self.root / "driver"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.yaml"
+
+
+Start = Callable[[Node], "subprocess.Popen[bytes]"]
+"""Starts a plugin that registers at the node's kubelet."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A plugin at work, and how long its start took until kubelet heard of it."""
+
+    name: str
+    node: Node
+    process: subprocess.Popen[bytes]
+    asking: Asking
+    start_ms: float
+
+    def processor_s(self) -> float:
+        """Seconds of processor time so far, all threads."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mb(self) -> float:
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise ValueError("no VmRSS")
+
+
+def sides() -> dict[str, Start]:
+    """What there is to measure, by name; a line says what is not there."""
+    found: dict[str, Start] = {"tonnage": tonnage, "Python floor": floor}
+    if not os.environ.get(OTHER):
+        print(f"left out: another plugin beside ours (${OTHER} names its program)", file=sys.stderr)
+    elif os.geteuid() != 0:
+        print(f"left out: the plugin in ${OTHER} (it needs root, for a folder of its own)", file=sys.stderr)
+    else:
+        found[Path(os.environ[OTHER]).name] = other
+    return found
+
+
+@contextmanager
+def made_node(gpus: int, replicas: int = 1) -> Iterator[Node]:
+    """A node whose kubelet runs."""
+    root = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    try:
+        state = h100_node(gpus)
+        make_driver_root(root / "driver", state)
+        uuids = [gpu.identity for gpu in state.gpus]
+        shared = f"resources: [{{name: nvidia.com/gpu, replicas: {replicas}}}]"
+        text = "version: v1\n" + (f"sharing: {{timeSlicing: {{{shared}}}}}\n" if replicas > 1 else "")
+        ids = [f"{uuid}::{number}" for uuid in uuids for number in range(replicas)] if replicas > 1 else uuids
+        node = Node(root, Kubelet(root / "var/lib/kubelet"), tuple(ids))
+        node.config.write_text(text)
+        (root / "ids").write_text("\n".join(ids))
+        (root / "kubeconfig").write_text(DEAD_CLUSTER)
+        node.kubelet.start()
+        yield node
+        node.kubelet.stop()
+    finally:
+        shutil.rmtree(root)
+
+
+@contextmanager
+def running(name: str, start: Start, node: Node) -> Iterator[Running]:
+    """The plugin from its registration until it is killed. Ours knows from before what it is to run."""
+    if start is tonnage:
+        ran_before(node)
+    began = time.perf_counter()
+    process = start(node)
+    try:
+        at, socket = node.kubelet.registered()
+        asking = Asking(socket)
+        yield Running(name, node, process, asking, (at - began) * 1000)
+        asking.close()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def ran_before(node: Node) -> float:
+    """Milliseconds that the first start on this node took; 0 if there was one already.
+
+    Without one an agent whose API server is silent waits for it: nobody else knows what it is to run.
+    """
+    kept = node.root / "var/lib/tonnage/device-plugin-config"
+    if kept.exists():
+        return 0.0
+    began = time.perf_counter()
+    process = tonnage(node, "--standalone")
+    try:
+        at, _ = node.kubelet.registered()
+        while not kept.exists():
+            time.sleep(0.01)
+    finally:
+        process.terminate()
+        process.wait()
+    return (at - began) * 1000
+
+
+def tonnage(node: Node, *flags: str) -> subprocess.Popen[bytes]:
+    """Our agent over NVML, with metrics, and an API server that does not answer."""
+    command = [sys.executable, "-m", "tonnage", "node", "--node-name", "bench", "--root", str(node.root)]
+    command += ["--driver-root-ctr-path", str(node.driver), "--config", str(node.config)]
+    command += ["--metrics-address", "127.0.0.1:0"]
+    command += flags or ("--kubeconfig", str(node.root / "kubeconfig"))
+    return _started(command, without_cluster())
+
+
+def floor(node: Node) -> subprocess.Popen[bytes]:
+    folder = str(node.kubelet.plugins)
+    return _started(
+        [sys.executable, "-m", "benchmarks.plugin_floor", folder, str(node.root / "ids")], without_cluster()
+    )
+
+
+def other(node: Node) -> subprocess.Popen[bytes]:
+    """NVIDIA's plugin knows its folder by heart: a mount namespace of its own has ours there."""
+    script = 'mount --bind "$1" /var/lib && exec "$2"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(node.root / "var/lib"), os.environ[OTHER]]
+    told = {"CONFIG_FILE": str(node.config), "LD_LIBRARY_PATH": str(node.driver / LIBRARIES)}
+    return _started(command, {**without_cluster(), **told, "BENCH_IDS": str(node.root / "ids")})
+
+
+def _started(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def without_cluster() -> dict[str, str]:
+    """The environment, with nothing in it that leads to a cluster or configures an agent."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "TONNAGE"))}
