@@ -91,7 +91,10 @@ class _Census:
 
 @dataclass(slots=True)
 class Holdings:
-    """Sums and counts by row. `changed` lists every row that something came to, in order."""
+    """Sums and counts by row. `changed` lists every row that something came to, in order.
+
+    Pods are looked at one by one (`ports`, `terms`, `counts`) only once somebody asks what that needs.
+    """
 
     columns: Columns
     requested: dict[str, Amounts]
@@ -101,6 +104,8 @@ class Holdings:
     ports: dict[HostPort, ByRow] = field(default_factory=dict)
     terms: dict[OwnedTerm, ByRow] = field(default_factory=dict)
     changed: list[int] = field(default_factory=list)
+    uncounted: list[tuple[int, Pod]] = field(default_factory=list)
+    """Pods that are in no count of kin yet."""
     _kin: dict[_Kin, ByRow] = field(default_factory=dict)
     _censuses: dict[Hashable, _Census] = field(default_factory=dict)
     _counted_by: dict[_Kin, list[_Census]] = field(default_factory=dict)
@@ -119,15 +124,21 @@ class Holdings:
         self.scored_cpu[row] += need.scored_cpu
         self.scored_memory[row] += need.scored_memory
         self.pods[row] += 1
-        self._note(row, pod)
-        for census in self._censuses_of(self._count(row, pod)):
-            census.counts[row] += 1
+        self.note(row, pod)
+        if self._censuses:
+            for census in self._censuses_of(self._count(row, pod)):
+                census.counts[row] += 1
+        else:
+            self.uncounted.append((row, pod))
         self.changed.append(row)
 
     def counts(self, key: Hashable, matches: Matches, *, terminating: bool) -> Counts:
         """Pods by row that match; kept up to date under `key`, which must tell all questions apart."""
         census = self._censuses.get(key)
         if census is None:
+            for row, pod in self.uncounted:
+                self._count(row, pod)
+            self.uncounted.clear()
             census = _Census(matches, terminating, np.zeros(len(self.columns), np.int64))
             for kin, rows in self._kin.items():
                 if census.counts_kin(kin):
@@ -147,13 +158,14 @@ class Holdings:
             ports={port: dict(rows) for port, rows in self.ports.items()},
             terms={term: dict(rows) for term, rows in self.terms.items()},
             changed=[],
+            uncounted=list(self.uncounted),
             _kin={kin: dict(rows) for kin, rows in self._kin.items()},
             _censuses={key: replace(c, counts=c.counts.copy()) for key, c in self._censuses.items()},
             _counted_by={},
         )
 
-    def _note(self, row: int, pod: Pod) -> None:
-        """What others of its kind have to keep away from, or are drawn to."""
+    def note(self, row: int, pod: Pod) -> None:
+        """What pods have to keep away from, or are drawn to, once this one is there."""
         for port in pod.host_ports:
             _one_more(self.ports.setdefault(port, {}), row)
         for kind, term in _terms_of(pod):
@@ -188,11 +200,13 @@ def holdings_of(columns: Columns, views: Mapping[str, NodeView]) -> Holdings:
         np.fromiter((min(node.scored_cpu, MOST) for node in nodes), np.int64, count),
         np.fromiter((min(node.scored_memory, MOST) for node in nodes), np.int64, count),
         np.fromiter((len(node.pods) for node in nodes), np.int64, count),
+        uncounted=[(row, pod) for row, node in enumerate(nodes) for pod in node.pods],
     )
     for row, node in enumerate(nodes):
         for pod in node.pods:
-            holdings._note(row, pod)
-            holdings._count(row, pod)
+            own = pod.affinity
+            if pod.host_ports or own.anti or own.pods or own.pods_preferred:
+                holdings.note(row, pod)
     return holdings
 
 
