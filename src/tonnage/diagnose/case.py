@@ -10,17 +10,17 @@ from tonnage.decide.cluster.requests import is_extended, pod_requests
 from tonnage.decide.cluster.scheduling import Decision
 from tonnage.decide.cluster.view import View
 from tonnage.model.cluster import Manifest, Pod
-from tonnage.model.verdict import NodeVerdict, Reason
+from tonnage.model.verdict import NodeClass, Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A pod that waits, the view that it was judged on, and the judgement. `nodes` are in name order."""
+    """A pod that waits, the view that it was judged on, and the judgement, node class by node class."""
 
     pod: Pod
     view: View
     decision: Decision
-    nodes: tuple[NodeVerdict, ...]
+    classes: tuple[NodeClass, ...]
 
 
 class Rule(Protocol):

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tonnage.decide.cluster.filters import node_affinity
-from tonnage.decide.cluster.scheduling import TOTAL, Decision, schedule_on
-from tonnage.decide.cluster.view import View, view_of
+from tonnage.decide.cluster.scheduling import TOTAL, Decision
 from tonnage.diagnose.admission import (
     explain_over_quota,
     explain_refused,
@@ -18,8 +17,8 @@ from tonnage.diagnose.admission import (
     explain_without_class,
 )
 from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.ground import Ground, ground_of
 from tonnage.diagnose.made_claims import with_made_claims
-from tonnage.diagnose.nodes import node_verdicts
 from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.quota import quota_reasons, scoped_quotas
 from tonnage.diagnose.remedies import one_of_each, remedies_for
@@ -51,7 +50,12 @@ def explain(pod: Pod, snapshot: Snapshot, *, version: str = "") -> Explanation:
     subject = Subject("Pod", pod.namespace, pod.name)
     if pod.node_name or pod.finished:
         return explain_placed(pod, subject, snapshot)
-    return _explain_waiting(pod, subject, view_of(snapshot, version=version))
+    return _explain_waiting(pod, subject, ground_of(snapshot, version=version))
+
+
+def explain_on(ground: Ground, pod: Pod) -> Explanation:
+    """The explanation of a pod that waits, on a cluster that was made ready before."""
+    return _explain_waiting(pod, Subject("Pod", pod.namespace, pod.name), ground)
 
 
 def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
@@ -63,7 +67,8 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
     made, snapshot = with_made_claims(manifest.pod, snapshot)
     manifest = replace(manifest, pod=made)
-    view = view_of(snapshot, version=version)
+    ground = ground_of(snapshot, version=version)
+    view = ground.view
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)
     forbidden = explain_without_class(manifest, subject, view)
@@ -80,7 +85,7 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
     pod = manifest.pod
     undecided = tuple(f"the scoped quota {name}" for name in scoped_quotas(pod, view))
     pod = replace(pod, unmodelled=(*pod.unmodelled, *undecided))
-    explanation = _explain_waiting(pod, subject, view, new=True)
+    explanation = _explain_waiting(pod, subject, ground, new=True)
     return explanation if kind == "Pod" else _for_template(explanation)
 
 
@@ -89,11 +94,10 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
     return next((pod for pod in snapshot.pods if pod.key == (namespace, name)), None)
 
 
-def _explain_waiting(pod: Pod, subject: Subject, view: View, *, new: bool = False) -> Explanation:
-    decision = schedule_on(pod, view, thorough=True)
+def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = False) -> Explanation:
+    decision, nodes, classes = ground.decide(pod)
     tried = not (decision.gates or decision.held or decision.conflict)
-    nodes = node_verdicts(pod, decision, view) if tried else ()
-    case = Case(pod, view, decision, nodes)
+    case = Case(pod, ground.view, decision, classes() if tried else ())
     reasons = (*_pod_reasons(case), *(reason for rule in RULES for reason in rule.findings(case)))
     verdict = _verdict(case, reasons)
     unread = tuple(unread_kinds(case, verdict, new=new))
@@ -102,8 +106,10 @@ def _explain_waiting(pod: Pod, subject: Subject, view: View, *, new: bool = Fals
         verdict = Verdict.UNKNOWN
     layer = None if verdict is Verdict.FITS else _layer(case, reasons)
     remedies: tuple[Remedy, ...] = ()
-    if verdict is not Verdict.FITS and nodes and not decision.unmodelled:
-        remedies = remedies_for(case) if decision.chosen is None else one_of_each(case, reasons)
+    if verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
+        remedies = (
+            remedies_for(case, ground) if decision.chosen is None else one_of_each(case, ground, reasons)
+        )
     return Explanation(
         subject=subject,
         verdict=verdict,
@@ -112,7 +118,8 @@ def _explain_waiting(pod: Pod, subject: Subject, view: View, *, new: bool = Fals
         needs=device_needs(pod),
         message=_message(case, verdict, reasons),
         upstream_message=decision.message,
-        nodes=nodes,
+        nodes=nodes if tried else (),
+        classes=case.classes,
         placement=_placement(pod, decision),
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, verdict),
@@ -189,13 +196,13 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
     if any(isinstance(nodes, list) and decision.chosen in nodes for nodes in refused):
         return Verdict.NEVER
     if decision.chosen is not None:
-        chosen = next(node for node in case.nodes if node.node == decision.chosen)
-        return chosen.verdict
+        chosen = decision.chosen
+        return next(one.told.verdict for one in case.classes if chosen in one.members)
     if decision.gates or decision.held or decision.nominated is not None:
         return Verdict.NOT_NOW
     if decision.failed:
         return Verdict.NEVER
-    found = {node.verdict for node in case.nodes}
+    found = {one.told.verdict for one in case.classes}
     return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in found), Verdict.NEVER)
 
 
@@ -216,7 +223,7 @@ def _message(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
     if verdict is Verdict.FITS:
         return f"fits {_places(decision)}"
     whole = [reason.message for reason in reasons if reason.code not in _ASIDES]
-    return "; ".join(whole[:2]) if whole else summary(case.nodes)
+    return "; ".join(whole[:2]) if whole else summary(case.classes)
 
 
 def _places(decision: Decision) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import overload
 
-from tonnage.decide.cluster.refusal import Refusal
+from tonnage.decide.cluster.filtering import prepared, refusals_of
+from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.requests import is_extended, pod_requests
-from tonnage.decide.cluster.scheduling import Decision
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.claims import with_survey
 from tonnage.diagnose.rules.not_advertised import layer_of
@@ -15,16 +16,66 @@ from tonnage.diagnose.rules.renamed_resource import related_on
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Layer, NodeVerdict, Reason, Verdict
+from tonnage.model.verdict import Code, Holding, Layer, NodeClass, NodeVerdict, Reason, Verdict
 
 _MOST_HOLDERS = 64
+_MOST_NAMED = 8
 
 
-def node_verdicts(pod: Pod, decision: Decision, view: View) -> tuple[NodeVerdict, ...]:
-    """A verdict for every node of a thorough decision."""
-    return tuple(
-        _verdict(pod, node, decision.refusals.get(name, ()), view) for name, node in view.nodes.items()
-    )
+class NodeVerdicts(Sequence[NodeVerdict]):
+    """The verdict of every node, in name order, each made when it is looked at."""
+
+    def __init__(self, pod: Pod, view: View) -> None:
+        self._pod = pod
+        self._view = view
+        self._names = tuple(view.nodes)
+        self._checks: tuple[Check, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> NodeVerdict: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[NodeVerdict]: ...
+    def __getitem__(self, index: int | slice) -> NodeVerdict | Sequence[NodeVerdict]:
+        if isinstance(index, slice):
+            return [self.of(name) for name in self._names[index]]
+        return self.of(self._names[index])
+
+    def of(self, name: str) -> NodeVerdict:
+        """The verdict of one node."""
+        if self._checks is None:
+            self._checks = prepared(self._pod, self._view)
+        node = self._view.nodes[name]
+        return _verdict(self._pod, node, refusals_of(self._pod, node, self._view, self._checks), self._view)
+
+
+def each_alone(verdicts: Iterable[NodeVerdict]) -> tuple[NodeClass, ...]:
+    """Every node a class of its own."""
+    return tuple(NodeClass(verdict, (verdict.node,)) for verdict in verdicts)
+
+
+def classed(verdicts: NodeVerdicts, view: View, classes: Iterable[tuple[str, ...]]) -> tuple[NodeClass, ...]:
+    """Classes of nodes, given by name, of which the first member is looked at."""
+    found: list[NodeClass] = []
+    for members in classes:
+        told = verdicts.of(members[0])
+        short = [str(r.facts["resource"]) for r in told.reasons if "holders" in r.facts]
+        held = tuple(_holding(view, members, name) for name in short) if len(members) > 1 else ()
+        found.append(NodeClass(told, members, held))
+    return tuple(found)
+
+
+def _holding(view: View, members: tuple[str, ...], resource: str) -> Holding:
+    """Who holds a resource on these nodes."""
+    pods: list[str] = []
+    for name in members:
+        if len(pods) >= _MOST_NAMED:
+            break
+        pods += [pod for pod, _ in holders(view.nodes[name], resource)]
+    total = sum(view.nodes[name].asking.get(resource, 0) for name in members)
+    return Holding(resource, tuple(pods[:_MOST_NAMED]), total)
 
 
 def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tonnage.decide.cluster.filtering import first_refusal
 from tonnage.decide.cluster.scheduling import schedule_on
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.edits import Edit, edits_for, single
+from tonnage.diagnose.ground import Ground
+from tonnage.diagnose.nodes import NodeVerdicts
 from tonnage.diagnose.patch import patch_of
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonObject
-from tonnage.model.verdict import Code, Reason, Remedy
+from tonnage.model.verdict import Code, NodeClass, Reason, Remedy
 
 _MOST_TRIALS: Final = 24
 _MOST_OFFERED: Final = 6
@@ -25,9 +29,10 @@ _TOGETHER_COST: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Edits that together answer all reasons of some node."""
+    """Edits that together answer all reasons of a node."""
 
     edits: tuple[Edit, ...]
+    node: str
 
     @property
     def cost(self) -> int:
@@ -38,50 +43,56 @@ class _Plan:
         return frozenset(e.key for e in self.edits)
 
 
-def remedies_for(case: Case) -> tuple[Remedy, ...]:
+def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     """Remedies for a pod that no node takes, each of which makes the engine place it."""
     found: dict[frozenset[str], tuple[int, Remedy]] = {}
     waits: list[_Plan] = []
-    for plan in _plans(case)[:_MOST_TRIALS]:
-        needed = _least(plan, case)
+    for plan in _plans(case, ground)[:_MOST_TRIALS]:
+        needed = _least(plan, case, ground)
         if needed is None or needed.key in found:
             continue
         if len(needed.edits) == 1 and needed.edits[0].waits_for:
             waits.append(needed)
         else:
-            found[needed.key] = (needed.cost, _remedy(needed, case))
-    ranked = [*_cleared(case), *found.values(), *_waiting(waits, case), *_by_priority(case)]
+            found[needed.key] = (needed.cost, _remedy(needed, case, ground))
+    ranked = [*_cleared(case), *found.values(), *_waiting(waits, case, ground), *_by_priority(case, ground)]
     ranked.sort(key=lambda pair: pair[0])
     return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
 
 
-def one_of_each(case: Case, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
+def one_of_each(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     """Asking for one of each shared resource of which a node gives no more, where that places the pod."""
     names = {str(r.facts["resource"]) for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE}
     edits = tuple(single(name) for name in sorted(names))
-    return (_remedy(_Plan(edits), case),) if edits and _places(edits, case) else ()
+    plan = _Plan(edits, str(case.decision.chosen))
+    return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground) else ()
 
 
-def _least(plan: _Plan, case: Case) -> _Plan | None:
+def _least(plan: _Plan, case: Case, ground: Ground) -> _Plan | None:
     """The plan without the edits that it does not need, the dearest left out first; None when it fails."""
-    if not _places(plan.edits, case):
+    if not _chosen(plan, case, ground):
         return None
-    edits = plan.edits
-    for edit in sorted(plan.edits, key=lambda e: -e.cost) if len(edits) > 1 else ():
-        others = tuple(other for other in edits if other is not edit)
-        if others and _places(others, case):
-            edits = others
-    return _Plan(edits)
+    for edit in sorted(plan.edits, key=lambda e: -e.cost) if len(plan.edits) > 1 else ():
+        others = _Plan(tuple(other for other in plan.edits if other is not edit), plan.node)
+        if others.edits and _chosen(others, case, ground):
+            plan = others
+    return plan
 
 
-def _places(edits: Iterable[Edit], case: Case) -> bool:
-    """Whether the engine places the changed pod, on a node whose kubelet would take it."""
-    pod, view = _applied(edits, case)
-    chosen = schedule_on(pod, view).chosen
+def _chosen(plan: _Plan, case: Case, ground: Ground) -> str | None:
+    """Where the engine places the changed pod; None as well where that node's kubelet would not take it.
+
+    In a large cluster only the plan's own node is tried.
+    """
+    pod, view = _applied(plan.edits, case)
+    if ground.engine is None:
+        chosen = schedule_on(pod, view).chosen
+    else:
+        chosen = None if first_refusal(pod, view.nodes[plan.node], view) else plan.node
     status = view.snapshot.gpu.get(chosen or "")
     strict = status.single_requests if status is not None else frozenset[str]()
     asked = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
-    return chosen is not None and all(amount <= 1 for amount in asked)
+    return chosen if all(amount <= 1 for amount in asked) else None
 
 
 def _cleared(case: Case) -> list[tuple[int, Remedy]]:
@@ -93,26 +104,42 @@ def _cleared(case: Case) -> list[tuple[int, Remedy]]:
     return [(0, Remedy(f"wait until {listed(victims)} has ended", f"fits {node}"))]
 
 
-def _waiting(plans: list[_Plan], case: Case) -> list[tuple[int, Remedy]]:
+def _waiting(plans: list[_Plan], case: Case, ground: Ground) -> list[tuple[int, Remedy]]:
     """Waiting is one remedy, whichever of several pods it is for."""
     unique = list({plan.key: plan for plan in plans}.values())
     if len(unique) <= 1:
-        return [(plan.cost, _remedy(plan, case)) for plan in unique]
+        return [(plan.cost, _remedy(plan, case, ground)) for plan in unique]
     shown = [plan.edits[0].waits_for for plan in unique[:_MOST_NAMED]]
     told = "; or ".join([*shown, *(["…"] if len(unique) > _MOST_NAMED else [])])
     remedy = Remedy(f"wait for these to end, or end them: {told}", "fits the node that they leave")
     return [(unique[0].cost, remedy)]
 
 
-def _plans(case: Case) -> list[_Plan]:
+def _plans(case: Case, ground: Ground) -> list[_Plan]:
     """One plan for each distinct way in which a node could be made to take the pod, cheapest first."""
     plans: dict[frozenset[str], _Plan] = {}
-    for verdict in case.nodes:
-        edits = edits_for(case.pod, case.view.nodes[verdict.node], verdict.reasons)
-        if edits:
-            plan = _Plan(edits)
-            plans.setdefault(plan.key, plan)
+    verdicts = NodeVerdicts(case.pod, case.view)
+    for one in case.classes:
+        others = (verdicts.of(name) for name in _nearest(one, case.view))
+        for verdict in (one.told, *others):
+            edits = edits_for(case.pod, case.view.nodes[verdict.node], verdict.reasons)
+            if edits:
+                plan = _Plan(edits, verdict.node)
+                plans.setdefault(plan.key, plan)
     return sorted(plans.values(), key=lambda plan: (plan.cost, sorted(plan.key)))
+
+
+def _nearest(one: NodeClass, view: View) -> list[str]:
+    """Of nodes that lack the same: those that lack least, to wait for, beside the one that is told."""
+    short = [str(r.facts["resource"]) for r in one.told.reasons if r.code is Code.INSUFFICIENT]
+    if not short:
+        return []
+
+    def free(name: str) -> tuple[int, ...]:
+        node = view.nodes[name]
+        return tuple(node.node.allocatable.get(n, 0) - node.requested.get(n, 0) for n in short)
+
+    return heapq.nlargest(_MOST_NAMED + 1, one.members[1:], key=free)
 
 
 def _applied(edits: Iterable[Edit], case: Case) -> tuple[Pod, View]:
@@ -122,16 +149,17 @@ def _applied(edits: Iterable[Edit], case: Case) -> tuple[Pod, View]:
     return pod, view
 
 
-def _remedy(plan: _Plan, case: Case) -> Remedy:
+def _remedy(plan: _Plan, case: Case, ground: Ground) -> Remedy:
     action = "; and ".join(edit.action for edit in plan.edits)
     pod, view = _applied(plan.edits, case)
-    effect = f"fits {schedule_on(pod, view).chosen}"
+    changed = ground.engine is not None and view is not case.view  # a node that waits for pods to end
+    effect = f"fits {plan.node if changed else ground.chosen(pod, view)}"
     if len(plan.edits) > 1:
         effect += " (all of it is needed: no part alone is enough)"
     return Remedy(action, effect, patch_of(case.pod, pod))
 
 
-def _by_priority(case: Case) -> list[tuple[int, Remedy]]:
+def _by_priority(case: Case, ground: Ground) -> list[tuple[int, Remedy]]:
     """The lowest priority class with which the pod would push others aside, and whom."""
     if case.decision.nominated is not None or not case.pod.may_preempt:
         return []
@@ -140,7 +168,7 @@ def _by_priority(case: Case) -> list[tuple[int, Remedy]]:
         if cls.value <= case.pod.priority or not cls.may_preempt or cls.name.startswith("system-"):
             continue
         raised = replace(case.pod, priority=cls.value, priority_class=cls.name)
-        decision = schedule_on(raised, case.view)
+        decision = ground.decision(raised)
         if decision.nominated is not None:
             victims = (own(f"{v.namespace}/{v.name}", case.pod.namespace) for v in decision.victims)
             effect = f"fits {decision.nominated} after evicting {listed(victims)}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from tonnage.diagnose.wording import listed, phrase, told_together
-from tonnage.model.verdict import Explanation, NodeVerdict, Reason, Remedy, Verdict
+from tonnage.model.verdict import Explanation, NodeClass, Reason, Remedy, Verdict
 
 _HEADLINES = {
     Verdict.FITS: "it has a place",
@@ -23,7 +23,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         ("Why", _reasons(explanation.reasons)),
         (
             "Nodes",
-            _nodes(explanation.nodes, explanation.subject.namespace) if not _placed(explanation) else (),
+            _nodes(explanation.classes, explanation.subject.namespace) if not _placed(explanation) else (),
         ),
         ("Scores", _scores(explanation) if _placed(explanation) else ()),
         ("What to do", _remedies(explanation.remedies)),
@@ -54,21 +54,22 @@ def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
         yield f"[{reason.layer}] {reason.message}{where}  ({reason.code})"
 
 
-def _nodes(nodes: tuple[NodeVerdict, ...], namespace: str) -> Iterator[str]:
+def _nodes(classes: tuple[NodeClass, ...], namespace: str) -> Iterator[str]:
     """Groups of nodes that are refused alike, the most hopeful first, of those the smallest."""
-    groups: dict[tuple[Verdict, tuple[tuple[str, bool], ...]], list[NodeVerdict]] = {}
-    for node in nodes:
-        alike = tuple((phrase(reason), reason.hidden) for reason in node.reasons)
-        groups.setdefault((node.verdict, alike), []).append(node)
+    groups: dict[tuple[Verdict, tuple[tuple[str, bool], ...]], list[NodeClass]] = {}
+    for one in classes:
+        alike = tuple((phrase(reason), reason.hidden) for reason in one.told.reasons)
+        groups.setdefault((one.told.verdict, alike), []).append(one)
     hopes = list(Verdict)
-    for (verdict, _), members in sorted(
-        groups.items(), key=lambda g: (hopes.index(g[0][0]), len(g[1]), g[1][0].node)
-    ):
-        yield f"{listed(member.node for member in members)}: {verdict}"
-        for number, reason in enumerate(members[0].reasons):
+    named = [
+        (hopes.index(verdict), sorted(name for one in group for name in one.members), group)
+        for (verdict, _), group in groups.items()
+    ]
+    for hope, names, group in sorted(named, key=lambda found: (found[0], len(found[1]), found[1][0])):
+        yield f"{listed(names)}: {hopes[hope]}"
+        for number, reason in enumerate(group[0].told.reasons):
             behind = "also " if reason.hidden else ""
-            same = [member.reasons[number] for member in members]
-            yield f"  - {behind}{told_together(same, namespace)}"
+            yield f"  - {behind}{told_together(group, number, namespace)}"
 
 
 def _scores(explanation: Explanation) -> Iterator[str]:

@@ -9,20 +9,21 @@ from typing import Final
 from tonnage.decide.cluster.requests import written_amount
 from tonnage.model.json import JsonValue
 from tonnage.model.selectors import Requirement
-from tonnage.model.verdict import Code, Layer, NodeVerdict, Reason
+from tonnage.model.verdict import Code, Layer, NodeClass, Reason
 
 _MOST_NAMED = 6
 
 
-def summary(nodes: tuple[NodeVerdict, ...]) -> str:
+def summary(classes: tuple[NodeClass, ...]) -> str:
     """Why no node takes the pod, in one line: what the scheduler meets, counted, most frequent first."""
     counts: Counter[str] = Counter()
-    for node in nodes:
-        counts.update({phrase(reason) for reason in node.reasons if not reason.hidden})
+    for one in classes:
+        for said in {phrase(reason) for reason in one.told.reasons if not reason.hidden}:
+            counts[said] += len(one.members)
     told = ", ".join(
         f"{count} {phrase}" for phrase, count in sorted(counts.items(), key=lambda c: (-c[1], c[0]))
     )
-    return f"no node of {len(nodes)} takes it: {told}"
+    return f"no node of {sum(len(one.members) for one in classes)} takes it: {told}"
 
 
 def phrase(reason: Reason) -> str:
@@ -68,28 +69,46 @@ def _without_devices(reason: Reason) -> str:
     return f"without devices for its claims ({told})" if told else "without devices for its claims"
 
 
-def told_together(reasons: Sequence[Reason], namespace: str) -> str:
+def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> str:
     """One sentence for what several nodes say alike: numbers become ranges, labels a list of values.
 
-    `namespace` is the pod's own, whose pods are named without it.
+    It is about the reason with that number of each. `namespace` is the pod's own, whose pods are named
+    without it.
     """
+    reasons = [one.told.reasons[number] for one in classes]
     first = reasons[0]
-    if len({reason.message for reason in reasons}) == 1:
+    alone = all(len(one.members) == 1 for one in classes)
+    if alone and len({reason.message for reason in reasons}) == 1:
         return first.message
     resource = str(first.facts.get("resource"))
     asked = f"asks {written_amount(resource, _number(first.facts.get('requested')))} {resource}"
     match first.code:
         case Code.INSUFFICIENT:
-            held = [own(name, namespace) for reason in reasons for name in _holders(reason)]
-            by = f"; held by {listed(held)}" if held else ""
+            by = _held_by(classes, number, resource, namespace)
             return f"{asked}, {_range(reasons, resource, 'free')} free on each{by}"
         case Code.TOO_LARGE:
             return f"{asked}, the whole nodes have {_range(reasons, resource, 'allocatable')} allocatable"
         case Code.NODE_AFFINITY if len({_wanted(reason) for reason in reasons}) == 1:
             values = sorted({value for reason in reasons for value in _actual(reason)})
             return f"wants {_wanted(first)}; the nodes have {listed(values)}"
+        case _ if len({reason.message for reason in reasons}) == 1:
+            return first.message
         case _:
             return f"{first.message} (so on {first.subject.removeprefix('Node ')})"
+
+
+def _held_by(classes: Sequence[NodeClass], number: int, resource: str, namespace: str) -> str:
+    """Who holds the resource, the first by name of node; empty when nobody does."""
+    named: list[str] = []
+    total = 0
+    for one in classes:
+        held = next((h for h in one.held if h.resource == resource), None)
+        found = held.pods if held else tuple(_holders(one.told.reasons[number]))
+        named += [own(name, namespace) for name in found]
+        total += held.total if held else len(found)
+    shown = ", ".join(named[:_MOST_NAMED])
+    more = total - min(len(named), _MOST_NAMED)
+    return (f"; held by {shown}" + (f" and {more} more" if more else "")) if named else ""
 
 
 def listed(names: Iterable[str], most: int = _MOST_NAMED) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -179,6 +179,28 @@ class NodeVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Holding:
+    """Who holds a resource on several nodes: the first pods as `namespace/name`, and how many in all."""
+
+    resource: str
+    pods: tuple[str, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """Nodes that answer alike. `told` is the answer of the first; the others differ in names and amounts.
+
+    Of each class, and of all classes that say the same together, the least and the most amounts are among
+    those told. `held` only where there are several members.
+    """
+
+    told: NodeVerdict
+    members: tuple[str, ...]
+    held: tuple[Holding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     """What was asked about."""
 
@@ -192,7 +214,11 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole answer. `layer` is the layer that refuses; None when nothing does."""
+    """The whole answer. `layer` is the layer that refuses; None when nothing does.
+
+    `nodes` has an entry a node, in name order, perhaps made only when it is looked at; `classes` has them all
+    grouped by what they answer.
+    """
 
     subject: Subject
     verdict: Verdict
@@ -201,7 +227,8 @@ class Explanation:
     needs: Mapping[str, int]
     message: str
     upstream_message: str = ""
-    nodes: tuple[NodeVerdict, ...] = ()
+    nodes: Sequence[NodeVerdict] = ()
+    classes: tuple[NodeClass, ...] = ()
     placement: Placement = Placement()
     reasons: tuple[Reason, ...] = ()
     remedies: tuple[Remedy, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tonnage.decide.cluster.claims.waiting import claims_of, stops
@@ -23,7 +24,7 @@ class Filtered:
     """
 
     feasible: tuple[str, ...]
-    refusals: dict[str, tuple[Refusal, ...]]
+    refusals: Mapping[str, tuple[Refusal, ...]]
     conflict: str = ""
     halted_by: str = ""
     error: str = ""
@@ -43,11 +44,12 @@ def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
     feasible: list[str] = []
     refusals: dict[str, tuple[Refusal, ...]] = {}
     for name, node in view.nodes.items():
-        found: tuple[Refusal, ...] = ()
-        if names is not None and name not in names:
+        if thorough:
+            found = refusals_of(pod, node, view, checks)
+        elif names is not None and name not in names:
             found = (node_affinity.narrowed(name, names),)
-        if thorough or not found:
-            found += _judge(pod, node, view, checks, thorough=thorough)
+        else:
+            found = _judge(pod, node, view, checks, thorough=False)
         if found:
             refusals[name] = found
         else:
@@ -74,6 +76,14 @@ def prepared(pod: Pod, view: View) -> tuple[Check, ...]:
     """The checks of the filters that have something to say about the pod, in their order."""
     checks = (filter_.prepare(pod, view) for filter_ in FILTERS)
     return tuple(check for check in checks if check is not None)
+
+
+def refusals_of(pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...]) -> tuple[Refusal, ...]:
+    """The refusals of all filters for one node, the one that counts first; `checks` are `prepared`."""
+    names = node_affinity.pinned_names(pod)
+    narrowed = names is not None and node.name not in names
+    found = (node_affinity.narrowed(node.name, names or ()),) if narrowed else ()
+    return found + _judge(pod, node, view, checks, thorough=True)
 
 
 def first_refusal(pod: Pod, node: NodeView, view: View) -> Refusal | None:

@@ -58,6 +58,9 @@ def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
         if filtered.conflict or not refusals or refusals[0].unresolvable:
             texts.append(messages.NOT_HELPFUL)
             continue
+        if node.least_priority is None or node.least_priority >= pod.priority:
+            texts.append(messages.NO_VICTIMS)
+            continue
         outcome = _try(pod, node, view)
         if isinstance(outcome, _Candidate):
             candidates.append(outcome)
@@ -97,8 +100,6 @@ def _not_eligible(pod: Pod, view: View, filtered: Filtered) -> str:
 def _try(pod: Pod, node: NodeView, view: View) -> _Candidate | Refusal:
     """Clear the node of all lesser pods, then put back as many as still leave room, the important first."""
     lesser = sorted((p for p in node.pods if p.priority < pod.priority), key=_importance)
-    if not lesser:
-        return Refusal("", (messages.NO_VICTIMS,), unresolvable=True, reasons=())
     current = node.without(lesser)
     refusal = first_refusal(pod, current, view.with_node(current))
     if refusal is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.claims.waiting import claims_of, unreadable
@@ -55,7 +56,19 @@ def schedule(pod: Pod, snapshot: Snapshot, *, version: str = "", thorough: bool 
     return schedule_on(pod, view_of(snapshot, version=version), thorough=thorough)
 
 
-def schedule_on(pod: Pod, view: View, *, thorough: bool = False) -> Decision:
+class Engine(Protocol):
+    """Filters and scores over a view by other means; what it answers is the same."""
+
+    def filter(self, pod: Pod, /) -> Filtered:
+        """As `filter_nodes` has it. Reasons may be left out."""
+        ...
+
+    def rate(self, pod: Pod, feasible: tuple[str, ...], /) -> dict[str, dict[str, int]]:
+        """As `rated` has it."""
+        ...
+
+
+def schedule_on(pod: Pod, view: View, *, thorough: bool = False, engine: Engine | None = None) -> Decision:
     """The same on a view that stands, so that many questions share it."""
     if pod.gates:
         return Decision(gates=pod.gates, message=messages.GATED)
@@ -66,14 +79,14 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False) -> Decision:
     unmodelled = (*pod.unmodelled, *_unknowns(pod, view))
     if not thorough and not unmodelled and _nominated_still_fits(pod, view):
         return Decision(pod.status.nominated_node, (pod.status.nominated_node,))
-    filtered = filter_nodes(pod, view, thorough=thorough)
+    filtered = engine.filter(pod) if engine else filter_nodes(pod, view, thorough=thorough)
     if unmodelled or filtered.unknown:
         unknown = (*unmodelled, *filtered.unknown)
         return Decision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=unknown)
     if filtered.error:
         return Decision(message=filtered.error, failed=True, refusals=filtered.refusals)
     if filtered.feasible:
-        return _placed(pod, view, filtered)
+        return _placed(pod, view, filtered, engine)
     return _refused(pod, view, filtered)
 
 
@@ -127,14 +140,14 @@ def _nominated_still_fits(pod: Pod, view: View) -> bool:
     return node is not None and first_refusal(pod, node, view) is None
 
 
-def _placed(pod: Pod, view: View, filtered: Filtered) -> Decision:
+def _placed(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) -> Decision:
     feasible = filtered.feasible
     nominated = pod.status.nominated_node
     if nominated in feasible:
         return Decision(nominated, feasible, refusals=filtered.refusals)
     if len(feasible) == 1:
         return Decision(feasible[0], feasible, refusals=filtered.refusals)
-    scores = rated(pod, view, feasible)
+    scores = engine.rate(pod, feasible) if engine else rated(pod, view, feasible)
     chosen = min(feasible, key=lambda name: (-scores[name][TOTAL], name))
     return Decision(chosen, feasible, scores, refusals=filtered.refusals)
 

@@ -15,13 +15,20 @@ from tonnage.model.selectors import Labels
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node, the pods that hold something on it, and the sums of what they ask."""
+    """A node, the pods that hold something on it, and the sums of what they ask.
+
+    `asking`: how many of the pods ask for a resource. `least_priority`: of its pods; None when it has none.
+    `shy`: those that want to be away from others.
+    """
 
     node: Node
     pods: tuple[Pod, ...] = ()
     requested: Requests = field(default_factory=dict)
     scored_cpu: int = 0
     scored_memory: int = 0
+    asking: Requests = field(default_factory=dict)
+    least_priority: int | None = None
+    shy: tuple[Pod, ...] = ()
 
     @property
     def name(self) -> str:
@@ -31,13 +38,19 @@ class NodeView:
     def plus(self, pods: Iterable[Pod]) -> NodeView:
         """The same node with more pods on it."""
         more = tuple(pods)
-        requested = dict(self.requested)
+        requested, asking, least = dict(self.requested), dict(self.asking), self.least_priority
         cpu, memory = self.scored_cpu, self.scored_memory
         for pod in more:
-            add(requested, pod_requests(pod))
+            amounts = pod_requests(pod)
+            add(requested, amounts)
+            for name, amount in amounts.items():
+                if amount > 0:
+                    asking[name] = asking.get(name, 0) + 1
             pod_cpu, pod_memory = scored_requests(pod, pod_level=True)
             cpu, memory = cpu + pod_cpu, memory + pod_memory
-        return NodeView(self.node, self.pods + more, requested, cpu, memory)
+            least = pod.priority if least is None else min(least, pod.priority)
+        shy = self.shy + tuple(pod for pod in more if pod.affinity.anti)
+        return NodeView(self.node, self.pods + more, requested, cpu, memory, asking, least, shy)
 
     def without(self, pods: Iterable[Pod]) -> NodeView:
         """The same node after `pods` have gone."""

@@ -15,8 +15,8 @@ from tonnage.model.verdict import Code, Layer, Reason
 def findings(case: Case) -> Iterator[Reason]:
     """A reason for every needed resource that nodes offer under a related name only."""
     for name in device_needs(case.pod):
-        related = related_names(name, case.view)
-        if related and not offered(case.view, name):
+        related = {} if offered(case.view, name) else related_names(name, case.view)
+        if related:
             told = "; ".join(f"{other} on {listed(nodes)}" for other, nodes in related.items())
             yield Reason(
                 Code.RESOURCE_RENAMED,

@@ -145,12 +145,13 @@ def _selector(expression: str, minor: int) -> Selector:
 
 def _data(driver: str, device: Device, tree: Tree) -> dict[str, Any]:
     attributes: dict[str, dict[str, Any]] = {}
-    for name, value in device.attributes.items():
+    # A name with the driver's own domain and the same without one are one attribute: the longer counts.
+    for name, value in sorted(device.attributes.items(), key=lambda item: "/" in item[0]):
         domain, _, identifier = name.rpartition("/")
         plain = semver_of(value.text) if isinstance(value, Version) else value
         attributes.setdefault(domain or driver, {})[identifier] = plain
     capacity: dict[str, dict[str, Any]] = {}
-    for name, amount in device.capacity.items():
+    for name, amount in sorted(device.capacity.items(), key=lambda item: "/" in item[0]):
         domain, _, identifier = name.rpartition("/")
         capacity.setdefault(domain or driver, {})[identifier] = quantity_of(amount.value)
     return {

@@ -56,7 +56,7 @@ def _pairs(pod: Pod, view: View) -> tuple[_Pairs, _Pairs, _Pairs]:
     own = pod.affinity
     for node in view.nodes.values():
         labels = node.node.labels
-        for other in node.pods:
+        for other in node.pods if own.pods or own.anti else node.shy:
             if own.pods and all(_matches(term, pod, other, view) for term in own.pods):
                 _note(wanted, own.pods, labels, other)
             if own.anti:

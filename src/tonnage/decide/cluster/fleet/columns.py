@@ -85,6 +85,11 @@ class Columns:
             column = self._allocatable[resource] = np.fromiter(amounts, np.int64, len(self.nodes))
         return column
 
+    def capacity(self, resource: str) -> Amounts:
+        """How much of a resource each node has, reserved or not."""
+        amounts = (min(node.capacity.get(resource, 0), MOST) for node in self.nodes)
+        return np.fromiter(amounts, np.int64, len(self.nodes))
+
     def image(self, name: str) -> tuple[int, Mask]:
         """Bytes of an image (full name) as the first node that has it says, and which nodes have it."""
         found = self._images.get(name)

@@ -1,0 +1,182 @@
+"""A fleet as the scheduler's engine, and the nodes that answer a pod alike, found without asking each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.decide.cluster.filtering import Filtered
+from tonnage.decide.cluster.filters import node_affinity
+from tonnage.decide.cluster.fleet.columns import Columns
+from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
+from tonnage.decide.cluster.fleet.holdings import FORBIDS, need_of
+from tonnage.decide.cluster.fleet.refusing import FEASIBLE, Refused, Rows, counted
+from tonnage.decide.cluster.refusal import Refusal
+from tonnage.decide.cluster.requests import PODS
+from tonnage.decide.cluster.scheduling import TOTAL
+from tonnage.decide.cluster.view import View
+from tonnage.model.cluster import Pod
+
+_ROOM: Final = 2**62
+_ENOUGH: Final = 0
+_NONE: Final = 1
+_TOO_LARGE: Final = 2
+_TOO_LARGE_NOW: Final = 3
+_SHORT: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEngine:
+    """Filters and scores of `schedule_on` on columns; refusals have plugin and words, no reasons."""
+
+    fleet: Fleet
+    marks: NDArray[np.int64]
+    """A number a row, of whatever else tells nodes apart for those who ask."""
+
+    def filter(self, pod: Pod) -> Filtered:
+        """Judge every node."""
+        if conflicts(pod):
+            return Filtered((), {}, node_affinity.CONFLICT, node_affinity.NAME)
+        refused = self.fleet.refused(pod)
+        names = self.fleet.columns.names
+        feasible = tuple(names[row] for row in np.flatnonzero(refused.codes == FEASIBLE).tolist())
+        return Filtered(feasible, _Refusals(self.fleet.columns, refused))
+
+    def rate(self, pod: Pod, feasible: tuple[str, ...]) -> dict[str, dict[str, int]]:
+        """Weighted scores by node and plugin, with their total."""
+        rows = [self.fleet.columns.row_of[name] for name in feasible]
+        mask = np.zeros(len(self.fleet.columns), bool)
+        mask[rows] = True
+        ratings = {plugin: part[rows] for plugin, part in self.fleet.ratings(pod, mask).items()}
+        ratings[TOTAL] = np.sum([*ratings.values()], axis=0)
+        plugins, table = tuple(ratings), np.array([*ratings.values()]).T.tolist()
+        return {name: dict(zip(plugins, row, strict=True)) for name, row in zip(feasible, table, strict=True)}
+
+    def can_decide(self, pod: Pod) -> bool:
+        """Whether nodes that look alike answer the pod alike: it looks at nodes only, and nobody shuns it."""
+        own = pod.affinity
+        if pod.claims or pod.host_ports or own.pods or own.anti or any(c.hard for c in pod.spread):
+            return False
+        if self.fleet.view.nominated or pod.status.nominated_node:
+            return False
+        return all(owned.kind != FORBIDS for owned in self.fleet.holdings.terms)
+
+    def alike(self, pod: Pod) -> list[Rows]:
+        """Rows by classes; nodes of one class answer with the same reasons but for names and free amounts.
+
+        The nodes with the least and the most free of what is short stand alone, so that first members tell
+        the range. In the order of first members.
+        """
+        columns, holdings = self.fleet.columns, self.fleet.holdings
+        everywhere = np.arange(len(columns))
+        keys: list[NDArray[Any]] = [self.marks, columns.cordoned, columns.taint_codes]
+        keys += [columns.label(key).codes for key in sorted(_keys_of(pod))]
+        full = holdings.pods + 1 > columns.allocatable(PODS)
+        keys.append(np.where(full, holdings.pods * 10_000 + columns.allocatable(PODS), -1))
+        alone = np.zeros(len(columns), bool)
+        short: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        for name, amount in counted(need_of(pod)):
+            state = self._state(name, amount)
+            keys.append(state)
+            short.append((state, columns.allocatable(name) - holdings.used(name)))
+            short.append((state, columns.allocatable(name)))
+        pins = node_affinity.pinned_names(pod)
+        named = {*(pins or ()), pod.node_name, *_names_in(pod)}
+        alone[[columns.row_of[name] for name in named if name in columns.row_of]] = True
+        class_of = _interned(keys)
+        for state, amounts in short:
+            alone |= _extremes(class_of, np.where(state > _NONE, amounts, 0))
+        class_of = _interned([class_of, np.where(alone, everywhere, -1)])
+        order = np.argsort(class_of, kind="stable")
+        starts = np.flatnonzero(np.diff(class_of[order], prepend=-1))
+        found = np.split(order, starts[1:])
+        return sorted(found, key=lambda rows: int(rows[0]))
+
+    def _state(self, name: str, amount: int) -> NDArray[np.int64]:
+        """How a request for so much stands to each node."""
+        columns = self.fleet.columns
+        there, used = columns.allocatable(name), self.fleet.holdings.used(name)
+        capacity = columns.capacity(name)
+        lasting = np.where(amount > np.maximum(there, capacity), _TOO_LARGE, _TOO_LARGE_NOW)
+        large = np.where(there == 0, np.where(amount > capacity, _NONE, -_NONE), lasting)
+        state = np.where(amount > there - used, _SHORT, _ENOUGH)
+        found: NDArray[np.int64] = np.where(amount > there, large, state)
+        return found
+
+
+def engine_of(view: View, marks: Sequence[int]) -> FleetEngine:
+    """The engine of a view; `marks` as `FleetEngine.marks`."""
+    return FleetEngine(fleet_of(view), np.array(marks, np.int64))
+
+
+class _Refusals(Mapping[str, tuple[Refusal, ...]]):
+    """By node: the one refusal that counts, without reasons."""
+
+    def __init__(self, columns: Columns, refused: Refused) -> None:
+        self._row_of = columns.row_of
+        self._names = columns.names
+        self._codes: list[int] = refused.codes.tolist()
+        self._kinds = [(Refusal(k.plugin, k.texts, k.unresolvable, ()),) for k in refused.kinds]
+
+    def __getitem__(self, name: str) -> tuple[Refusal, ...]:
+        code = self._codes[self._row_of[name]]
+        if code == FEASIBLE:
+            raise KeyError(name)
+        return self._kinds[code]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, code in zip(self._names, self._codes, strict=True) if code != FEASIBLE)
+
+    def __len__(self) -> int:
+        return sum(code != FEASIBLE for code in self._codes)
+
+
+def _keys_of(pod: Pod) -> set[str]:
+    """Labels of nodes that the pod looks at."""
+    terms = pod.affinity.node or ()
+    return {*pod.node_selector, *(r.key for term in terms for r in term.expressions)}
+
+
+def _names_in(pod: Pod) -> Iterator[str]:
+    for term in pod.affinity.node or ():
+        for requirement in term.fields:
+            yield from requirement.values
+
+
+def _interned(keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """One number for each combination that occurs, from 0 on."""
+    found: NDArray[np.int64] | None = None
+    size = 1
+    for key in keys:
+        least, most = int(key.min()), int(key.max())
+        if most == least:
+            continue
+        codes = key.astype(np.int64) - least
+        if found is None:
+            found, size = codes, most - least + 1
+            continue
+        if size * (most - least + 1) >= _ROOM:
+            found = np.unique(found, return_inverse=True)[1]
+            size = len(found)
+        found, size = found * (most - least + 1) + codes, size * (most - least + 1)
+    if found is None:
+        return np.zeros(len(keys[0]), np.int64)
+    numbers: NDArray[np.int64] = np.unique(found, return_inverse=True)[1]
+    return numbers
+
+
+def _extremes(class_of: NDArray[np.int64], amounts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The first row with the least and with the most, of classes in which amounts differ."""
+    order = np.lexsort((amounts, class_of))
+    ordered = class_of[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    ends = np.append(starts[1:], len(order)) - 1
+    differ = amounts[order[starts]] != amounts[order[ends]]
+    found = np.zeros(len(class_of), bool)
+    found[order[starts[differ]]] = True
+    found[order[ends[differ]]] = True
+    return found

@@ -1,0 +1,85 @@
+"""A cluster made ready for questions: its view and, where it is large, its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tonnage.decide.cluster.scheduling import Decision, schedule_on
+from tonnage.decide.cluster.view import View, view_of
+from tonnage.diagnose.nodes import NodeVerdicts, classed, each_alone
+from tonnage.diagnose.rules.not_advertised import layer_of
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.verdict import NodeClass
+
+if TYPE_CHECKING:
+    from tonnage.decide.cluster.fleet.engine import FleetEngine
+
+LARGE: Final = 64
+"""From so many nodes on, nodes that look alike are asked once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What many questions about one cluster share."""
+
+    view: View
+    engine: FleetEngine | None = None
+
+    def decide(self, pod: Pod) -> tuple[Decision, NodeVerdicts, Callable[[], tuple[NodeClass, ...]]]:
+        """The decision, every node's verdict, and how to come by the classes of nodes."""
+        verdicts = NodeVerdicts(pod, self.view)
+        engine = self._engine_for(pod)
+        if engine is None:
+            return schedule_on(pod, self.view, thorough=True), verdicts, lambda: each_alone(verdicts)
+        names = engine.fleet.columns.names
+
+        def classes() -> tuple[NodeClass, ...]:
+            alike = engine.alike(pod)
+            members = (tuple(names[row] for row in rows.tolist()) for rows in alike)
+            return classed(verdicts, self.view, members)
+
+        return schedule_on(pod, self.view, engine=engine), verdicts, classes
+
+    def decision(self, pod: Pod) -> Decision:
+        """What the scheduler does with a pod here."""
+        return schedule_on(pod, self.view, engine=self._engine_for(pod))
+
+    def chosen(self, pod: Pod, view: View) -> str | None:
+        """Where the scheduler puts a pod; `view` is this one or a changed one."""
+        engine = self._engine_for(pod) if view is self.view else None
+        return schedule_on(pod, view, engine=engine).chosen
+
+    def _engine_for(self, pod: Pod) -> FleetEngine | None:
+        return self.engine if self.engine is not None and self.engine.can_decide(pod) else None
+
+
+def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> Ground:
+    """The ground of a snapshot; from `large` nodes on with columns, where numpy is installed.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    view = view_of(snapshot, version=version)
+    if len(view.nodes) < large:
+        return Ground(view)
+    try:
+        from tonnage.decide.cluster.fleet.engine import engine_of
+    except ModuleNotFoundError:  # the agent's image leaves it out
+        return Ground(view)
+    return Ground(view, engine_of(view, _marks(view)))
+
+
+def _marks(view: View) -> tuple[int, ...]:
+    """A number for what a node offers and what its labels and agent say of its GPUs; unread nodes alone."""
+    known: dict[object, int] = {}
+    found: list[int] = []
+    for name, node in view.nodes.items():
+        key: object = name
+        if not node.node.problems and not any(pod.problems for pod in node.pods):
+            offered = tuple(
+                sorted(n for n, amount in node.node.allocatable.items() if amount > 0 and "/" in n)
+            )
+            key = offered, layer_of(node.node, view.snapshot.gpu.get(name))
+        found.append(known.setdefault(key, len(known)))
+    return tuple(found)
