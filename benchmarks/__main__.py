@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import agent, cluster, command_line, genuine, health, placing, preferred_allocation, snapshot
+from benchmarks import (
+    agent,
+    cluster,
+    command_line,
+    explaining,
+    genuine,
+    health,
+    placing,
+    preferred_allocation,
+    snapshot,
+)
 from benchmarks.table import print_figures
 
 ROUNDS = 5
@@ -24,6 +34,7 @@ def main() -> int:
             "health": health.measure,
             "preferred": preferred_allocation.measure,
             "placing": placing.measure,
+            "explaining": explaining.measure,
             "snapshot": snapshot.measure,
         },
         sys.argv[1:],

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import tonnage
 
-LEFT_OUT = ("cel_expr_python",)
-"""Packages whose absence the code that names them expects."""
+LEFT_OUT = ("cel_expr_python", "tonnage.decide.cluster.fleet")
+"""What the code that names it expects to be absent, with what is below it."""
 
 
 def named_in(node: ast.AST) -> Iterator[str]:
@@ -48,7 +48,8 @@ def names() -> Iterator[str]:
 
 def main() -> int:
     failed = {}
-    found = sorted(name for name in set(names()) if name.partition(".")[0] not in LEFT_OUT)
+    absent = tuple(f"{name}." for name in LEFT_OUT)
+    found = sorted(name for name in set(names()) if not f"{name}.".startswith(absent))
     for name in found:
         try:
             importlib.import_module(name)

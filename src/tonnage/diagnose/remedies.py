@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,7 +17,7 @@ from tonnage.diagnose.patch import patch_of
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonObject
-from tonnage.model.verdict import Code, NodeClass, Reason, Remedy
+from tonnage.model.verdict import Code, Reason, Remedy
 
 _MOST_TRIALS: Final = 24
 _MOST_OFFERED: Final = 6
@@ -120,26 +119,13 @@ def _plans(case: Case, ground: Ground) -> list[_Plan]:
     plans: dict[frozenset[str], _Plan] = {}
     verdicts = NodeVerdicts(case.pod, case.view)
     for one in case.classes:
-        others = (verdicts.of(name) for name in _nearest(one, case.view))
+        others = (verdicts.of(name) for name in one.members[1 : _MOST_NAMED + 2] if one.held)
         for verdict in (one.told, *others):
             edits = edits_for(case.pod, case.view.nodes[verdict.node], verdict.reasons)
             if edits:
                 plan = _Plan(edits, verdict.node)
                 plans.setdefault(plan.key, plan)
     return sorted(plans.values(), key=lambda plan: (plan.cost, sorted(plan.key)))
-
-
-def _nearest(one: NodeClass, view: View) -> list[str]:
-    """Of nodes that lack the same: those that lack least, to wait for, beside the one that is told."""
-    short = [str(r.facts["resource"]) for r in one.told.reasons if r.code is Code.INSUFFICIENT]
-    if not short:
-        return []
-
-    def free(name: str) -> tuple[int, ...]:
-        node = view.nodes[name]
-        return tuple(node.node.allocatable.get(n, 0) - node.requested.get(n, 0) for n in short)
-
-    return heapq.nlargest(_MOST_NAMED + 1, one.members[1:], key=free)
 
 
 def _applied(edits: Iterable[Edit], case: Case) -> tuple[Pod, View]:

@@ -78,7 +78,7 @@ def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> 
     reasons = [one.told.reasons[number] for one in classes]
     first = reasons[0]
     alone = all(len(one.members) == 1 for one in classes)
-    if alone and len({reason.message for reason in reasons}) == 1:
+    if len({reason.message for reason in reasons}) == 1 and (alone or first.code is not Code.INSUFFICIENT):
         return first.message
     resource = str(first.facts.get("resource"))
     asked = f"asks {written_amount(resource, _number(first.facts.get('requested')))} {resource}"
@@ -91,8 +91,6 @@ def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> 
         case Code.NODE_AFFINITY if len({_wanted(reason) for reason in reasons}) == 1:
             values = sorted({value for reason in reasons for value in _actual(reason)})
             return f"wants {_wanted(first)}; the nodes have {listed(values)}"
-        case _ if len({reason.message for reason in reasons}) == 1:
-            return first.message
         case _:
             return f"{first.message} (so on {first.subject.removeprefix('Node ')})"
 

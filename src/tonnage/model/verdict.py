@@ -191,6 +191,8 @@ class Holding:
 class NodeClass:
     """Nodes that answer alike. `told` is the answer of the first; the others differ in names and amounts.
 
+    The first have the most free of what is short.
+
     Of each class, and of all classes that say the same together, the least and the most amounts are among
     those told. `held` only where there are several members.
     """

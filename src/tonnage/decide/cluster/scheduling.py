@@ -99,7 +99,7 @@ def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
 def _unknown_namespaces(pod: Pod, view: View) -> tuple[str, ...]:
     if view.snapshot.namespaces:
         return ()
-    others = (term for node in view.nodes.values() for other in node.pods for term in other.affinity.anti)
+    others = (term for node in view.nodes.values() for other in node.shy for term in other.affinity.anti)
     for term in (*pod.affinity.pods, *pod.affinity.anti, *others):
         if term.namespace_selector is not None and term.namespace_selector.requirements:
             return ("an affinity's namespaceSelector, in a cluster whose namespaces are not known",)

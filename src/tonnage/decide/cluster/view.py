@@ -66,6 +66,8 @@ class View:
     nominated: Mapping[str, tuple[Pod, ...]]
     snapshot: Snapshot
     profile: Profile
+    shy: bool = True
+    """Whether some pod may want to be away from others."""
     allocator: Allocator = field(default_factory=lambda: Allocator(supply_of((), (), (), gates_of(35))))
     """Devices for resource claims."""
 
@@ -76,7 +78,7 @@ class View:
 
     def with_node(self, node: NodeView) -> View:
         """The same cluster with one node replaced."""
-        return replace(self, nodes={**self.nodes, node.name: node})
+        return replace(self, nodes={**self.nodes, node.name: node}, shy=self.shy or bool(node.shy))
 
     def namespace_labels(self, namespace: str) -> Labels:
         """Labels of a namespace; empty when it is not known."""
@@ -100,10 +102,7 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
     nodes = sorted(snapshot.nodes, key=lambda node: node.name)
     profile = profile_for(version or snapshot.server_version)
     supply = supply_of(snapshot.slices, snapshot.device_classes, snapshot.claims, gates_of(profile.minor))
-    return View(
-        {node.name: NodeView(node).plus(by_node[node.name]) for node in nodes},
-        {name: tuple(pods) for name, pods in nominated.items()},
-        snapshot,
-        profile,
-        Allocator(supply),
-    )
+    views = {node.name: NodeView(node).plus(by_node[node.name]) for node in nodes}
+    shy = any(node.shy for node in views.values())
+    waiting = {name: tuple(pods) for name, pods in nominated.items()}
+    return View(views, waiting, snapshot, profile, shy, Allocator(supply))

@@ -23,8 +23,10 @@ _Pairs: TypeAlias = dict[tuple[str, str], Pod]
 
 def prepare(pod: Pod, view: View) -> Check | None:
     """Refuse by the pod's own terms first, then by those of the pods that run."""
-    wanted, avoided, shunned = _pairs(pod, view)
     terms = pod.affinity.pods
+    if not (terms or pod.affinity.anti or view.shy):
+        return None
+    wanted, avoided, shunned = _pairs(pod, view)
     if not terms and not avoided and not shunned:
         return None
     first_of_its_kind = not wanted and all(_matches(term, pod, pod, view) for term in terms)

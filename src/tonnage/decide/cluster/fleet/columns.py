@@ -53,6 +53,7 @@ class Columns:
     taint_codes: Codes = field(init=False)
     _labels: dict[str, LabelColumn] = field(init=False, default_factory=dict)
     _allocatable: dict[str, Amounts] = field(init=False, default_factory=dict)
+    _capacity: dict[str, Amounts] = field(init=False, default_factory=dict)
     _images: dict[str, tuple[int, Mask]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,8 +88,11 @@ class Columns:
 
     def capacity(self, resource: str) -> Amounts:
         """How much of a resource each node has, reserved or not."""
-        amounts = (min(node.capacity.get(resource, 0), MOST) for node in self.nodes)
-        return np.fromiter(amounts, np.int64, len(self.nodes))
+        column = self._capacity.get(resource)
+        if column is None:
+            amounts = (min(node.capacity.get(resource, 0), MOST) for node in self.nodes)
+            column = self._capacity[resource] = np.fromiter(amounts, np.int64, len(self.nodes))
+        return column
 
     def image(self, name: str) -> tuple[int, Mask]:
         """Bytes of an image (full name) as the first node that has it says, and which nodes have it."""

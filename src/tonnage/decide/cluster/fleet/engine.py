@@ -69,7 +69,7 @@ class FleetEngine:
         """Rows by classes; nodes of one class answer with the same reasons but for names and free amounts.
 
         The nodes with the least and the most free of what is short stand alone, so that first members tell
-        the range. In the order of first members.
+        the range. In the order of names; of one class those with the most free devices come first.
         """
         columns, holdings = self.fleet.columns, self.fleet.holdings
         everywhere = np.arange(len(columns))
@@ -91,10 +91,10 @@ class FleetEngine:
         for state, amounts in short:
             alone |= _extremes(class_of, np.where(state > _NONE, amounts, 0))
         class_of = _interned([class_of, np.where(alone, everywhere, -1)])
-        order = np.argsort(class_of, kind="stable")
+        order = np.lexsort((*(-free for _, free in short[::2]), class_of))
         starts = np.flatnonzero(np.diff(class_of[order], prepend=-1))
         found = np.split(order, starts[1:])
-        return sorted(found, key=lambda rows: int(rows[0]))
+        return sorted(found, key=lambda rows: int(rows.min()))
 
     def _state(self, name: str, amount: int) -> NDArray[np.int64]:
         """How a request for so much stands to each node."""
@@ -127,6 +127,10 @@ class _Refusals(Mapping[str, tuple[Refusal, ...]]):
         if code == FEASIBLE:
             raise KeyError(name)
         return self._kinds[code]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        code = self._codes[self._row_of[name]]
+        return default if code == FEASIBLE else self._kinds[code]
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, code in zip(self._names, self._codes, strict=True) if code != FEASIBLE)

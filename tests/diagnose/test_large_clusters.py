@@ -1,0 +1,67 @@
+"""Large clusters are explained by classes of nodes: what is said is what asking each node would say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from support.random_clusters import Chance
+from tonnage.diagnose.explain import explain_on
+from tonnage.diagnose.ground import LARGE, ground_of
+from tonnage.diagnose.render import explanation_lines
+from tonnage.model.cluster import Affinity, Snapshot
+from tonnage.model.verdict import Explanation, Verdict
+
+HELD = re.compile(r"; held by (?P<names>.*?)(?: and (?P<more>[0-9]+) more)?$")
+
+SO_ON = re.compile(r"\(so on node-[0-9]+\)")
+"""One of several that say the like."""
+
+
+def plain(chance: Chance, snapshot: Snapshot) -> Snapshot:
+    """Without what has every node asked: pods that keep others away, or for which nodes are being cleared."""
+    pods = (pod for pod in snapshot.pods if pod.node_name)
+    return replace(snapshot, pods=tuple(replace(pod, affinity=Affinity()) for pod in pods))
+
+
+def node_lines(explanation: Explanation) -> list[str]:
+    """What is said of nodes, with the number of holders for their names, and no example's name."""
+
+    def counted(match: re.Match[str]) -> str:
+        return f"; held by {len(match['names'].split(', ')) + int(match['more'] or 0)}"
+
+    text = "\n".join(explanation_lines(explanation)).partition("\nWhat to do:")[0]
+    return [SO_ON.sub("", HELD.sub(counted, line)) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_classes_say_what_asking_every_node_says(start: int) -> None:
+    verdicts, fewer = set(), 0
+    for number in range(start, 240, 4):
+        chance = Chance(Random(f"large/{number}"))
+        snapshot = plain(chance, chance.snapshot(nodes=3 + number % 30, pods=number % 60))
+        each, classed = ground_of(snapshot, large=10**6), ground_of(snapshot, large=1)
+        for turn in range(3):
+            pod = chance.pod(f"new-{turn}")
+            one, other = explain_on(each, pod), explain_on(classed, pod)
+            case = f"{number}/{turn}"
+            assert list(other.nodes) == list(one.nodes), case
+            for name in ("verdict", "layer", "message", "upstream_message", "placement", "reasons"):
+                assert getattr(other, name) == getattr(one, name), (case, name)
+            assert node_lines(other) == node_lines(one), case
+            assert bool(other.remedies) == bool(one.remedies), case
+            members = sorted(name for found in other.classes for name in found.members)
+            assert members in ([], list(each.view.nodes)), case
+            fewer += len(other.classes) < len(one.classes)
+            verdicts.add(one.verdict)
+    assert {Verdict.FITS, Verdict.NOT_NOW, Verdict.NEVER} <= verdicts
+    assert fewer > 30
+
+
+def test_a_cluster_is_large_from_so_many_nodes_on() -> None:
+    chance = Chance(Random("size"))
+    assert ground_of(chance.snapshot(LARGE - 1, 0)).engine is None
+    assert ground_of(chance.snapshot(LARGE, 0)).engine is not None
