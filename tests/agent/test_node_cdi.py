@@ -149,10 +149,10 @@ async def test_a_replaced_driver_and_a_removed_spec_are_noticed_unasked(tmp_path
     async with running(tmp_path, clock) as node:
         node.become(ONE)
         await node.until(lambda: "GPU-0" in node.names)
-        assert "libcuda.so.1.1" in str(node.spec["containerEdits"]["mounts"])
+        assert "libcuda.so.1.1" in str(node.spec["containerEdits"])
         node.driver("2.2")
         node.become(replace(ONE, driver_version="2.2"))
-        await node.until(lambda: "libcuda.so.2.2" in str(node.spec["containerEdits"]["mounts"]))
+        await node.until(lambda: "libcuda.so.2.2" in str(node.spec["containerEdits"]))
         (tmp_path / SPEC).unlink()
         await node.until(lambda: "GPU-0" in node.names)
         (tmp_path / SPEC).write_text("{}")
