@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.sick_node import PLUGINS, SickNode, loader_cache
+from tonnage.adapters.node_facts.cluster import asked_cluster, cluster_facts
 from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.adapters.node_facts.loader_cache import cached_libraries
 from tonnage.adapters.node_facts.plugin import plugin_facts
@@ -22,6 +23,8 @@ from tonnage.adapters.node_facts.processes import gpu_containers
 from tonnage.adapters.node_facts.runtime_version import text_fields
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Severity
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonValue
 
 FILES = (
     "etc/containerd/config.toml",
@@ -245,3 +248,54 @@ def test_a_secret_in_the_environment_of_a_container_stays_there(node: SickNode) 
     assert (found.namespace, found.pod, found.container) == ("ml", "train", "main")
     assert found.env == {"CUDA_VISIBLE_DEVICES": "0"}
     assert found.minors == frozenset({0})
+
+
+class Server:
+    """An API server's raw answers by the path before the question mark; a number is a refusal."""
+
+    def __init__(self, answers: dict[str, JsonValue]) -> None:
+        self._answers = answers
+        self.asked: list[str] = []
+
+    async def get_raw(self, path: str) -> JsonValue:
+        self.asked.append(path)
+        answer = self._answers[path.partition("?")[0]]
+        if isinstance(answer, int):
+            raise ApiError(answer, "Forbidden", "no")
+        return answer
+
+
+async def test_the_cluster_is_asked_for_no_more_than_the_agents_role_allows() -> None:
+    status: JsonValue = {
+        "nodeInfo": {"containerRuntimeVersion": "containerd://2.1.4"},
+        "capacity": {"a.com/b": "2"},
+    }
+    node: JsonValue = {"metadata": {"name": "a", "labels": {"x": "y"}}, "status": status}
+    pod: JsonValue = {"metadata": {"name": "p", "namespace": "n"}, "spec": {"nodeName": "a"}, "status": {}}
+    server = Server(
+        {
+            "/api/v1/nodes": {"kind": "NodeList", "items": [node]},
+            "/api/v1/pods": {"kind": "PodList", "items": [pod]},
+            "/apis/node.k8s.io/v1/runtimeclasses": 403,
+        }
+    )
+    found = await asked_cluster(server, "a")
+    assert found is not None
+    assert (found.labels, found.capacity, found.runtime) == ({"x": "y"}, {"a.com/b": 2}, "containerd://2.1.4")
+    assert [(each.namespace, each.name) for each in found.pods] == [("n", "p")]
+    assert server.asked[0] == "/api/v1/nodes?fieldSelector=metadata.name%3Da"
+    assert await asked_cluster(server, "b") is None
+
+
+_KEYS = ["kind", "metadata", "items", "spec", "status", "name", "labels", "conditions", "nodeInfo"]
+_ODD = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(_ODD)
+def test_objects_of_any_shape_are_read(value: JsonValue) -> None:
+    cluster_facts([value, {"kind": "Node", "metadata": {"name": "a"}, "status": value, "spec": value}], "a")
+    cluster_facts([{"kind": "Pod", "spec": {"nodeName": "a", "containers": value}, "metadata": value}], "a")

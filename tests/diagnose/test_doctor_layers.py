@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from support.sick_node import CONTAINERD, KERNEL, PLUGINS, UUIDS, VERSION, SickNode, address_of
+from support.sick_node import (
+    CONTAINERD,
+    KERNEL,
+    PLUGINS,
+    UUIDS,
+    VERSION,
+    SickNode,
+    address_of,
+    loader_cache,
+)
 from tonnage.decide.node.runtime_versions import can_cdi, version_of
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, Report, Severity, State
@@ -467,6 +476,53 @@ NOT_FOUND: dict[str, Sicken] = {
         n.remove("etc/modprobe.d/blacklist-nouveau.conf"),
         n.put("proc/cmdline", "ro modprobe.blacklist=pcspkr,nouveau quiet\n"),
     ),
+    "all GPUs are virtual machines'": lambda n: (
+        [n.gpu(number, driver="vfio-pci") for number in (0, 1)],
+        n.silent(),
+        n.stop_agent(),
+        n.remove(SPEC),
+    ),
+    "containerd was told to read another file": lambda n: (
+        n.configure("version: v1\n"),
+        n.remove(SPEC),
+        n.remove("etc/containerd/config.toml"),
+        handler(n, "/usr/bin/nvidia-container-runtime"),
+        (n.root / "etc/containerd/config.toml").rename(n.root / "etc/x.toml"),
+        n.put("usr/bin/nvidia-container-runtime"),
+        n.process(70, ["/usr/bin/containerd", "--config", "/etc/x.toml"]),
+    ),
+    "libraries where only the loader's cache leads": lambda n: (
+        n.put(f"opt/driver/libcuda.so.{VERSION}"),
+        n.remove("usr/lib/x86_64-linux-gnu/libcuda.so.1"),
+        n.put(
+            "etc/ld.so.cache",
+            loader_cache(
+                {
+                    "libcuda.so.1": f"/opt/driver/libcuda.so.{VERSION}",
+                    "libnvidia-ml.so.1": "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+                }
+            ),
+        ),
+    ),
+    "labels of another plugin's sharing": lambda n: (
+        n.stop_agent(),
+        n.remove("var/lib/tonnage/device-plugin-config"),
+        n.process(60, ["nvidia-device-plugin"]),
+        n.listen(f"{PLUGINS}/nvidia-gpu.sock"),
+        n.seen_by_cluster(
+            labels={
+                "nvidia.com/gpu.product": "Tesla-T4-SHARED",
+                "nvidia.com/gpu.replicas": "4",
+                "nvidia.com/gpu.count": "2",
+                "nvidia.com/gpu.sharing-strategy": "time-slicing",
+            }
+        ),
+    ),
+    "a new kernel where the driver is a container's": lambda n: (
+        n.libraries(VERSION, "run/nvidia/driver/"),
+        n.kernel(KERNEL, headers=True, module=False),
+        n.kernel("6.8.0-60-generic", headers=False, module=False),
+    ),
     "MIG with its nodes": lambda n: mig(n, nodes=True),
     "another version of a library lies beside": lambda n: n.put(
         "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.470.1.1"
@@ -559,6 +615,18 @@ async def test_layers_above_a_failing_one_are_judged_where_they_can_be_and_else_
     assert states[Layer.RUNTIME] == states[Layer.KUBELET] == states[Layer.PLUGIN] == (State.OK, "")
 
 
+async def test_in_the_agents_own_pod_what_is_the_pods_is_not_taken_for_the_hosts(node: SickNode) -> None:
+    node.put("var/run/secrets/kubernetes.io/serviceaccount/token", "x")
+    for name in ("usr/lib/x86_64-linux-gnu", "dev", "etc/containerd", "var/run/cdi"):
+        shutil.rmtree(node.root / name)
+    node.remove("var/lib/dpkg/status").libraries(VERSION, "driver-root/")
+    report = examine(await node.facts())
+    assert report.findings == ()
+    unjudged = [layer.layer for layer in report.layers if "--root" in layer.because]
+    assert unjudged == [Layer.DEVICE_NODES, Layer.RUNTIME, Layer.CDI, Layer.WORKLOAD]
+    assert report.layers[3].summary == f"{VERSION} in /driver-root"
+
+
 async def test_facts_that_did_not_come_in_time_are_not_judged(node: SickNode) -> None:
     facts = await node.facts()
     names = (
@@ -588,7 +656,7 @@ async def test_a_node_of_amds_is_judged_by_its_module(node: SickNode) -> None:
     (node.root / "sys/module/amdgpu").mkdir()
     report = examine(await node.facts())
     assert [finding.code for finding in report.findings if finding.layer is Layer.DRIVER] == []
-    assert report.layers[2].because == "there is no NVIDIA GPU"
+    assert report.layers[2].because == "there is no NVIDIA GPU for containers"
 
 
 def test_the_worst_of_a_layer_is_its_state_and_errors_come_before_warnings() -> None:

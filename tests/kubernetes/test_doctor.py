@@ -96,3 +96,19 @@ def test_without_the_agent_it_says_that_no_plugin_runs(
     assert (report["first"], report["status"]) == ("plugin", 1)
     assert report["findings"][0]["code"] == "agent-not-running"
     until(lambda: cluster.allocatable(GPU) == len(agent.uuids))
+
+
+def test_in_the_agents_own_pod_it_says_what_it_cannot_see(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    """No API server is asked: what the agent's account asks for is held against its role elsewhere."""
+    program = (
+        "import os, sys; os.environ.pop('KUBERNETES_SERVICE_HOST')\n"
+        "from tonnage.cli.main import run\n"
+        "print('status', run(['doctor', '-o', 'json'], 'tonnage'), file=sys.stderr)"
+    )
+    name = agent.pod()["metadata"]["name"]
+    report = json.loads(cluster.kubectl("exec", "-n", NAMESPACE, name, "--", "python3", "-c", program))
+    assert [finding["code"] for finding in report["findings"]] == ["no-gpu-found"]
+    assert layer(report, "plugin")["summary"].startswith(f"agent runs, {GPU}: 2, config ")
+    assert "--root" in layer(report, "runtime")["because"]

@@ -204,13 +204,14 @@ class SickNode:
         self.put(path, json.dumps(document))
         return self
 
-    def seen_by_cluster(self, *pods: Mapping[str, Any], **status: Any) -> None:
+    def seen_by_cluster(self, *pods: Mapping[str, Any], **status: Any) -> SickNode:
         """The API server knows the node, with these pods; `status` and `labels` are its Node's."""
         labels = status.pop("labels", {})
         node: JsonObject = {"kind": "Node", "metadata": {"name": "node", "labels": labels}, "status": status}
         self.cluster = cluster_facts(
             [node, {"kind": "PodList", "items": [dict(pod) for pod in pods]}], "node"
         )
+        return self
 
     async def facts(self) -> NodeFacts:
         """What doctor sees, with the driver's answer as the test has it."""
@@ -285,6 +286,11 @@ class SickNode:
         self._lock = lock
         mounts = f"36 35 98:0 /a /{PLUGINS} rw,noatime master:1 - ext4 /dev/sda1 rw\n"
         self.process(42, ["python3", "/usr/bin/tonnage", "node"], mountinfo=mounts)
+
+    def silent(self) -> SickNode:
+        """The driver is not asked."""
+        self.inventory = None
+        return self
 
     def stop_agent(self) -> SickNode:
         """It ends and removes its sockets."""

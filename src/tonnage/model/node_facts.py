@@ -276,7 +276,8 @@ class DriverAnswer:
     """What the driver itself says. `hangs`: it owes an answer. `error`: why it gives none.
 
     `pretended`: devices out of a file, so that there is no driver to look at. `used_mib` is the memory in use
-    by device, `processes` use it.
+    by device, `processes` use it. `shown` counts the GPUs that it can read, screens' included; None: those
+    of `inventory`.
     """
 
     inventory: Inventory | None = None
@@ -286,6 +287,7 @@ class DriverAnswer:
     pretended: bool = False
     used_mib: Mapping[str, int] = field(default_factory=dict)
     processes: tuple[GpuProcess, ...] = ()
+    shown: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

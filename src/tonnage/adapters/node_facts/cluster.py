@@ -24,12 +24,13 @@ class RawApi(Protocol):
 
 
 async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
-    """The node with its pods, and the runtime classes where they may be read. Raises ClusterError."""
-    selector = quote(f"spec.nodeName={node}")
-    found = await api.get_raw(f"/api/v1/nodes/{quote(node)}")
-    documents: list[JsonValue] = [_kind(found, "Node")]
+    """The node with its pods, and the runtime classes where they may be read. Raises ClusterError.
+
+    The node is listed, not got: that much the agent's own role allows.
+    """
+    documents = [await api.get_raw(f"/api/v1/nodes?fieldSelector={quote(f'metadata.name={node}')}")]
     for path in (
-        f"/api/v1/pods?fieldSelector={selector}&limit={_MOST_PODS}",
+        f"/api/v1/pods?fieldSelector={quote(f'spec.nodeName={node}')}&limit={_MOST_PODS}",
         "/apis/node.k8s.io/v1/runtimeclasses",
     ):
         try:
@@ -42,7 +43,7 @@ async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
 
 def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | None:
     """Out of objects and Lists of them; None if the node is not among them."""
-    objects = [each for each in _objects(documents) if each.get("kind") in _KINDS]
+    objects = [each for each in _objects(documents) if _text(each.get("kind")) in _KINDS]
     own = next((each for each in objects if each.get("kind") == "Node" and _name(each) == node), None)
     if own is None:
         return None
@@ -58,10 +59,6 @@ def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | N
         pods=tuple(pods)[:_MOST_PODS],
         runtime_classes={_name(each): _text(each.get("handler")) for each in classes},
     )
-
-
-def _kind(value: JsonValue, kind: str) -> JsonValue:
-    return {"kind": kind, **value} if isinstance(value, dict) else None
 
 
 def _objects(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:

@@ -38,7 +38,7 @@ async def driver_answer(root: Path, driver_root: Path | None, deadline_s: float)
             nodes=read_device_nodes(root, driver_root),
             vitals=scan.vitals,
         )
-        answer = DriverAnswer(inventory, hangs=bool(hanging))
+        answer = DriverAnswer(inventory, hangs=bool(hanging), shown=scan.count - len(failed))
         return replace(
             answer, used_mib=await _used(helpers, hanging), processes=await _users(helpers, hanging)
         )

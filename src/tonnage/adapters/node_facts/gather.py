@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from tonnage.adapters.machine import MachineFiles
 from tonnage.adapters.node_facts.cdi import cdi_facts
 from tonnage.adapters.node_facts.files import NodeFiles, Numbers, device_numbers
 from tonnage.adapters.node_facts.hardware import (
+    AGENTS_DRIVER,
     CONTAINER_DRIVER,
     device_node_facts,
     driver_facts,
@@ -36,8 +37,6 @@ from tonnage.model.node_facts import (
 )
 from tonnage.model.plugin_settings import FeatureSettings
 
-_AGENTS_DRIVER: Final = "/driver-root"
-"""Where the agent's pod has the driver's files."""
 T = TypeVar("T")
 
 
@@ -124,7 +123,7 @@ class Gathering:
 
     async def _runtime(self) -> RuntimeFacts | None:
         files = self._files
-        found = await self._apart("runtime", lambda: runtime_facts(files))
+        found = await self._apart("runtime", lambda: runtime_facts(files, process_ids(files)))
         if found is None:
             return None
         wanted = await self._apart("processes", lambda: tuple(wants_nri(files, process_ids(files))))
@@ -181,7 +180,7 @@ class Gathering:
 
     def _driver_root(self) -> Path | None:
         """Where its library is to be loaded from; None: where this system's own loader finds it."""
-        for path in (_AGENTS_DRIVER, CONTAINER_DRIVER):
+        for path in (AGENTS_DRIVER, CONTAINER_DRIVER):
             place = self._files.place(path)
             if place is not None and place != self._looking.root and any(place.iterdir()):
                 return place

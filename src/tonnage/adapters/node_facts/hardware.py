@@ -24,6 +24,9 @@ from tonnage.model.node_facts import (
 
 LIBRARIES: Final = ("libnvidia-ml.so.1", "libcuda.so.1")
 CONTAINER_DRIVER: Final = "/run/nvidia/driver"
+_GOOGLES_DRIVER: Final = "/home/kubernetes/bin/nvidia"
+AGENTS_DRIVER: Final = "/driver-root"
+"""Where the agent's pod has the driver's files."""
 _PCI: Final = "/sys/bus/pci/devices"
 _CLASSES: Final = {"10de": ("0300", "0302"), "1002": ("0302", "0380", "1200"), "1da3": ("1200", "0880")}
 _MODULES: Final = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nouveau", "amdgpu", "habanalabs")
@@ -174,16 +177,28 @@ def _number(text: str) -> bool:
 
 
 def library_facts(files: NodeFiles) -> LibraryFacts:
-    """The driver's libraries on the host, or else where a container installed the driver."""
-    found = tuple(_libraries(files, "/"))
-    root = "/"
-    if not found and (found := tuple(_libraries(files, CONTAINER_DRIVER))):
-        root = CONTAINER_DRIVER
-    prefix = root.rstrip("/")
-    cache = files.read(f"{prefix}/etc/ld.so.cache", _CACHE)
+    """The driver's libraries on the host, or else where a container installed the driver or sees it."""
+    found, root = tuple(_libraries(files, "/")), "/"
+    for other in (CONTAINER_DRIVER, _GOOGLES_DRIVER, AGENTS_DRIVER):
+        if not found and (found := tuple(_libraries(files, other))):
+            root = other
+    cache = files.read(f"{root.rstrip('/')}/etc/ld.so.cache", _CACHE)
     listed = None if cache.content is None else cached_libraries(cache.content, LIBRARIES)
+    if root == "/":
+        found = (*found, *_elsewhere(files, listed or {}, {file.name for file in found}))
     trouble = cache.trouble or ("it is no loader's cache" if listed is None and cache.content else "")
     return LibraryFacts(root, found, listed, trouble)
+
+
+def _elsewhere(
+    files: NodeFiles, listed: Mapping[str, tuple[str, ...]], known: set[str]
+) -> Iterator[LibraryFile]:
+    """Where only the loader's cache leads: systems have folders of their own."""
+    for name, paths in listed.items():
+        real = next((real for path in paths if (real := resolved_inside(files.root, path)) is not None), None)
+        if name not in known and real is not None:
+            version = _NUMBERED.search(real.name)
+            yield LibraryFile(name, f"/{real.relative_to(files.root)}", version[1] if version else "")
 
 
 def _libraries(files: NodeFiles, root: str) -> Iterator[LibraryFile]:

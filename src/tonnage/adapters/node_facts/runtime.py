@@ -8,6 +8,7 @@ from posixpath import dirname, join
 from typing import Final
 
 from tonnage.adapters.node_facts.files import NodeFiles
+from tonnage.adapters.node_facts.processes import command_line, option
 from tonnage.documents.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
 from tonnage.model.errors import Problem
 from tonnage.model.node_facts import RuntimeFacts
@@ -49,9 +50,9 @@ _DPKG: Final = 32 << 20
 _MOST_FILES: Final = 64
 
 
-def runtime_facts(files: NodeFiles) -> RuntimeFacts:
-    """Everything but the version that the runtime itself tells."""
-    configs = tuple(runtime_configs(files))
+def runtime_facts(files: NodeFiles, pids: Sequence[int] = ()) -> RuntimeFacts:
+    """Everything but the version that the runtime itself tells; `pids` as in `runtime_configs`."""
+    configs = tuple(runtime_configs(files, pids))
     toolkit = _toolkit(files)
     named = {handler.program for config in configs for handler in config.handlers.values()}
     if toolkit is not None:
@@ -78,9 +79,20 @@ def _exists(files: NodeFiles, path: str) -> bool:
     return any(files.there(place) for place in places)
 
 
-def runtime_configs(files: NodeFiles) -> Iterator[RuntimeConfig]:
-    """One for each runtime that has a configuration here, and for each place of containerd's."""
-    for main in _CONTAINERD:
+def _told(files: NodeFiles, pids: Sequence[int]) -> Iterator[str]:
+    """The configuration files that containerds among the processes were told to read."""
+    for pid in pids:
+        words = command_line(files, pid)
+        if words[0].rpartition("/")[2] == "containerd":
+            yield from (path for name in ("--config", "-c") if (path := option(words, name)).startswith("/"))
+
+
+def runtime_configs(files: NodeFiles, pids: Sequence[int] = ()) -> Iterator[RuntimeConfig]:
+    """One for each runtime that has a configuration here, and for each place of containerd's.
+
+    `pids` are processes; a containerd among them may have been told of a place of its own.
+    """
+    for main in dict.fromkeys([*_told(files, pids), *_CONTAINERD]):
         found = files.read(main)
         if found.content is None and not found.trouble:
             continue

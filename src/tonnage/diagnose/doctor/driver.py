@@ -35,7 +35,7 @@ def judge_driver(facts: NodeFacts, driver: DriverFacts) -> Judgement:
     if not nvidia:
         names = [module for module in _OTHERS.values() if module in driver.modules]
         return Judgement(_LAYER, tuple(findings), ", ".join(names))
-    mine = tuple(gpu for gpu in nvidia if gpu.driver not in _PASSED_ON)
+    mine = for_containers(facts)
     bound = tuple(gpu for gpu in mine if gpu.driver == "nouveau")
     if bound:
         findings.append(_nouveau_bound(bound, mine))
@@ -46,6 +46,11 @@ def judge_driver(facts: NodeFacts, driver: DriverFacts) -> Judgement:
         findings += _answers(facts.answer)
     findings += [*_two_drivers(driver, facts.libraries), *_unhealthy(facts)]
     return Judgement(_LAYER, tuple(findings), _summary(driver, len(nvidia) - len(mine)))
+
+
+def for_containers(facts: NodeFacts) -> tuple[PciGpu, ...]:
+    """NVIDIA's GPUs on the bus but those that are given to virtual machines."""
+    return tuple(gpu for gpu in of_vendor(facts.hardware, NVIDIA) if gpu.driver not in _PASSED_ON)
 
 
 def loaded(facts: NodeFacts) -> bool:
@@ -129,6 +134,7 @@ def _not_driven(mine: tuple[PciGpu, ...], answer: DriverAnswer) -> Iterator[Find
     inventory = answer.inventory
     told = "; ".join(inventory.problems) if inventory is not None else ""
     seen = len(inventory.devices) if inventory is not None else len(mine)
+    seen = seen if answer.shown is None else answer.shown
     if unbound:
         yield error(
             DoctorCode.GPU_NOT_DRIVEN,

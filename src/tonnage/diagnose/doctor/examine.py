@@ -8,9 +8,9 @@ from typing import Final
 
 from tonnage.diagnose.doctor.cdi_specs import judge_cdi
 from tonnage.diagnose.doctor.device_nodes import judge_device_nodes
-from tonnage.diagnose.doctor.driver import judge_driver, loaded
+from tonnage.diagnose.doctor.driver import for_containers, judge_driver, loaded
 from tonnage.diagnose.doctor.finding import Judgement, Layer, Report, State
-from tonnage.diagnose.doctor.hardware import NVIDIA, judge_hardware, of_vendor
+from tonnage.diagnose.doctor.hardware import judge_hardware
 from tonnage.diagnose.doctor.kubelet import judge_kubelet
 from tonnage.diagnose.doctor.labels import judge_labels
 from tonnage.diagnose.doctor.libraries import judge_libraries
@@ -22,6 +22,7 @@ from tonnage.model.sharing import PluginConfig
 
 _PRETENDED: Final = "the devices are pretended, so that there is nothing to look at"
 _UNSEEN: Final = "it could not be looked at"
+_IN_A_POD: Final = "this is a pod's own: mount the host's / in it and give --root"
 
 
 def examine(facts: NodeFacts, layers: Iterable[Layer] = tuple(Layer), workload: str = "") -> Report:
@@ -64,11 +65,16 @@ class _Examination:
         return self.facts.answer.pretended
 
     @property
+    def _contained(self) -> bool:
+        """Whether what lies below the root is a pod's: of the host it has /sys and parts of /proc."""
+        return self.facts.kubelet is not None and self.facts.kubelet.contained
+
+    @property
     def _gpus(self) -> bool:
         """Whether there are GPUs of NVIDIA to offer, as far as it is known."""
         if self._pretended:
             return bool(self.facts.answer.inventory and self.facts.answer.inventory.devices)
-        return bool(of_vendor(self.facts.hardware, NVIDIA))
+        return bool(for_containers(self.facts))
 
     def _not(self, layer: Layer, why: str) -> Judgement:
         return Judgement(layer, because=why)
@@ -84,7 +90,7 @@ class _Examination:
         if hardware is None or hardware.gpus is None:
             return None if loaded(self.facts) else self._not(layer, "whether there is a GPU is not known")
         if not self._gpus:
-            return self._not(layer, "there is no NVIDIA GPU")
+            return self._not(layer, "there is no NVIDIA GPU for containers")
         return None if loaded(self.facts) else self._not(layer, "the driver is not loaded")
 
     def _hardware(self) -> Judgement:
@@ -108,6 +114,8 @@ class _Examination:
         below = self._below(Layer.DEVICE_NODES)
         if below is not None:
             return below
+        if self._contained:
+            return self._not(Layer.DEVICE_NODES, _IN_A_POD)
         if facts is None:
             return self._missing(Layer.DEVICE_NODES, "device_nodes")
         return judge_device_nodes(facts, self.facts.answer.inventory)
@@ -119,6 +127,8 @@ class _Examination:
             return below
         if facts is None:
             return self._missing(Layer.LIBRARIES, "libraries")
+        if self._contained and not facts.files:
+            return self._not(Layer.LIBRARIES, _IN_A_POD)
         version = self.facts.driver.version if self.facts.driver is not None else ""
         return judge_libraries(facts, version, self.facts.answer, sound=self.failed is None)
 
@@ -132,6 +142,8 @@ class _Examination:
         facts, answer = self.facts.cdi, self.facts.answer
         if facts is None:
             return self._missing(Layer.CDI, "cdi")
+        if self._contained and not facts.specs:
+            return self._not(Layer.CDI, _IN_A_POD)
         driver = self.facts.driver
         version = driver.version if driver is not None and not self._pretended else ""
         return judge_cdi(facts, version, answer.inventory, self._config())
@@ -158,12 +170,14 @@ class _Examination:
             )
         if inventory is None:
             return self._not(Layer.LABELS, "what the GPUs are is not known: the driver does not say")
-        return judge_labels(cluster.labels, inventory, self._config() or PluginConfig(), self.facts.machine)
+        return judge_labels(cluster.labels, inventory, self._config(), self.facts.machine)
 
     def _workload(self) -> Judgement:
         facts = self.facts.workload
         if facts is None:
             return self._missing(Layer.WORKLOAD, "workload")
+        if self._contained and not facts.containers:
+            return self._not(Layer.WORKLOAD, _IN_A_POD)
         return judge_workload(facts, self.facts.answer, self.workload)
 
     def _config(self) -> PluginConfig | None:

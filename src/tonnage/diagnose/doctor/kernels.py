@@ -27,7 +27,7 @@ def kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
         f"kernel headers for the running kernel {driver.kernel} are missing",
         where=f"/lib/modules/{driver.kernel}/build",
         why="NVIDIA's module is not built for this kernel, and cannot be without its headers: neither by"
-        " DKMS nor by a driver container",
+        " DKMS nor by a driver container that cannot download them",
         remedy=headers_command(driver.os_id, driver.kernel),
     )
 
@@ -35,8 +35,9 @@ def kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
 def next_kernel_findings(driver: DriverFacts) -> Iterator[Finding]:
     """A newer kernel is installed, for which there will be no module after a reboot."""
     running = next((kernel for kernel in driver.kernels if kernel.release == driver.kernel), None)
-    if running is None or not (running.module or running.headers):
-        return  # neither the host builds its module nor could it: the driver is a container's of its own
+    own = running is not None and running.headers and not driver.container_root
+    if running is None or not (running.module or own):
+        return  # the driver is a container's, which builds its module or brings it
     newer = [each for each in driver.kernels if order_of(each.release) > order_of(driver.kernel)]
     lacking = [each for each in newer if not each.module and not each.headers]
     if not lacking:

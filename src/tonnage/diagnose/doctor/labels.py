@@ -24,26 +24,35 @@ _FAMILIES: Final = (
     "nvidia.com/mig-",
     "nvidia.com/mps.",
 )
+_OF_HARDWARE: Final = (
+    *("nvidia.com/gpu.count", "nvidia.com/gpu.memory", "nvidia.com/gpu.family", "nvidia.com/gpu.compute."),
+    "nvidia.com/cuda.driver",
+)
 _NOT_OURS: Final = ("nvidia.com/mig.config", "nvidia.com/gpu.deploy.")
 
 
 def judge_labels(
-    labels: Mapping[str, str], inventory: Inventory, config: PluginConfig, machine: Machine
+    labels: Mapping[str, str], inventory: Inventory, config: PluginConfig | None, machine: Machine
 ) -> Judgement:
-    """The Node's labels against those that its hardware gives under the configuration it runs."""
+    """The Node's labels against those that its hardware gives under the configuration it runs.
+
+    Without one another plugin shares the GPUs, maybe: then only what no configuration changes is compared.
+    """
     if _SIGN not in labels:
         why = "the node has no labels of GPU feature discovery" if inventory.devices else "none, and no GPU"
         return Judgement(_LAYER, because=f"{why} (tonnage node --labels)")
+    used = config or PluginConfig()
     wanted = {
         key: value
-        for key, value in gpu_labels(inventory, config, share(inventory, config), machine).items()
-        if key.startswith(_PREFIX) and key not in _BY_HAND
+        for key, value in gpu_labels(inventory, used, share(inventory, used), machine).items()
+        if key.startswith(_PREFIX if config is not None else _OF_HARDWARE) and key not in _BY_HAND
     }
-    findings = tuple(_drift(labels, wanted))
+    findings = tuple(_drift(labels, wanted, strange=config is not None))
     return Judgement(_LAYER, findings, counted(len(wanted), "label"))
 
 
-def _drift(labels: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[Finding]:
+def _drift(labels: Mapping[str, str], wanted: Mapping[str, str], *, strange: bool) -> Iterator[Finding]:
+    """`strange`: also labels that nothing there gives."""
     other = [
         f"{key}={labels[key]}, it is {value}"
         for key, value in sorted(wanted.items())
@@ -52,7 +61,8 @@ def _drift(labels: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[Fin
     left = [
         f"{key}={value}, there is no such thing"
         for key, value in sorted(labels.items())
-        if key.startswith(_FAMILIES)
+        if strange
+        and key.startswith(_FAMILIES)
         and not key.startswith(_NOT_OURS)
         and key not in wanted
         and key not in _BY_HAND

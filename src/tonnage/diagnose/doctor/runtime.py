@@ -236,7 +236,7 @@ def _no_way(seen: _Runtime, facts: NodeFacts) -> Iterator[Finding]:
     by_cdi = bool(specs) and seen.cdi is not False
     if handlers or by_cdi or seen.facts.hooks or seen.facts.nri_plugins:
         return
-    if any(config.problems for config in seen.facts.configs):
+    if not seen.config.files or any(config.problems for config in seen.facts.configs):
         return  # what stands there is not known
     config = facts.plugin.config if facts.plugin is not None else None
     if config is not None and wants_cdi(config):
