@@ -184,7 +184,7 @@ def named_pod(name: str, node: str) -> Body:
                 "podAffinity": {required: [term]},
                 "nodeAffinity": {required: {"nodeSelectorTerms": [{"matchFields": [fields]}]}},
             },
-            "containers": [{"name": "acme", "image": "acme.example/acme:v1@sha256:00"}],
+            "containers": [{"name": "acme", "image": "acme.example/acme:acme-1@sha256:00"}],
         },
     }
 
@@ -192,7 +192,7 @@ def named_pod(name: str, node: str) -> Body:
 def test_names_get_pseudonyms_and_what_points_to_them_still_does() -> None:
     redactor = Redactor(Level.NAMES, KEY)
     named = {"kubernetes.io/hostname": "acme-7", "acme.example/pool": "acme"}
-    status = {"images": [{"names": ["acme.example/acme:v1"]}], "capacity": {"nvidia.com/gpu": "8"}}
+    status = {"images": [{"names": ["acme.example/acme:acme-1"]}], "capacity": {"nvidia.com/gpu": "8"}}
     whole: Body = {"metadata": {"name": "acme-7", "labels": named}, "status": status}
     node: Any = redactor.redacted(whole, KINDS["Node"])
     pod = redactor.redacted(named_pod("acme-train", "acme-7"), KINDS["Pod"])
@@ -211,7 +211,11 @@ def test_names_get_pseudonyms_and_what_points_to_them_still_does() -> None:
     (field,) = spec["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"][0]["matchFields"]
     assert field["values"] == [name]
     (image,) = [c["image"] for c in spec["containers"]]
-    assert image.endswith(":v1@sha256:00")
+    told: Any = node["status"]["images"]
+    assert image.partition("@")[0] in told[0]["names"]
+    untagged: Body = {"spec": {"containers": [{"image": "acme:latest"}]}}
+    latest: Any = redactor.redacted(untagged, KINDS["Pod"])
+    assert latest["spec"]["containers"][0]["image"].endswith(":latest")
     replica_set: Any = redactor.redacted({"metadata": {"name": "acme-rs"}}, KINDS["ReplicaSet"])
     assert meta["ownerReferences"][0]["name"] == replica_set["metadata"]["name"]
 

@@ -24,6 +24,8 @@ _NODE_NAME: Final = re.compile(rb'\{"nodeName":"([a-z0-9.-]*)"(?:,|(?=\}))')
 _NOTHING: Final = msgspec.Raw(b"{}")
 _NONE: Final = msgspec.Raw(b"[]")
 _MOST_SHARED: Final = 50_000
+_TOLD: Final = (b'"waiting"', b'"False"', b'"DisruptionTarget"')
+"""What a status holds of which conditions or containers are read."""
 _CLAIMS: Final = b"esourceClaim"
 _ANNOTATIONS: Final = b'"annotations"'
 """In these fields two pods of one spec may differ in more than a status."""
@@ -47,12 +49,11 @@ class _Line(w.Wire):
 
 
 class _Status(w.Wire):
-    """Of a pod of which no container waits."""
+    """Of a pod of which neither a condition nor a container says anything that is read."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: list[w.Condition] = msgspec.field(default_factory=list)
     start_time: str | None = None
     nominated_node_name: str = ""
 
@@ -82,26 +83,16 @@ class _Device(w.Wire):
     links: msgspec.Raw = _NONE
 
 
-class _Devices(w.Wire):
+class _Body(w.Wire):
     devices: list[_Device] = msgspec.field(default_factory=list)
-
-
-class _Report(w.Wire):
-    metadata: w.ObjectMeta
-    status: _Devices = msgspec.field(default_factory=_Devices)
-
-
-class _Rest(w.Wire):
     config: Any = None
     resources: Any = None
     problems: Any = None
 
 
-class _Summary(w.Wire):
-    """A report without its devices."""
-
+class _Report(w.Wire):
     metadata: w.ObjectMeta
-    status: _Rest = msgspec.field(default_factory=_Rest)
+    status: _Body = msgspec.field(default_factory=_Body)
 
 
 _OWN: Final = frozenset(("name", "namespace", "uid", "created", "node_name", "status"))
@@ -157,15 +148,11 @@ class Bulk:
     def report(self, line: bytes) -> GpuStatus:
         """What a node's agent publishes. Raises msgspec.DecodeError."""
         self._trim()
-        devices = self._report.decode(line).status.devices
-        rest = msgspec.json.decode(line, type=_Summary)
-        body = {
-            "config": rest.status.config,
-            "resources": rest.status.resources,
-            "problems": rest.status.problems,
-        }
-        status = gpu_status_from(w.NodeGPUStatus(metadata=rest.metadata, status=body))
-        return replace(status, devices=tuple(self._device(device) for device in devices))
+        report = self._report.decode(line)
+        body = report.status
+        rest = {"config": body.config, "resources": body.resources, "problems": body.problems}
+        status = gpu_status_from(w.NodeGPUStatus(metadata=report.metadata, status=rest))
+        return replace(status, devices=tuple(self._device(device) for device in body.devices))
 
     def _shared(self, spec: bytes, labels: bytes, owners: bytes) -> tuple[dict[str, Any], str, bool]:
         """Fields that pods of one spec, labels and owners share; the node; whether no priority is set."""
@@ -183,13 +170,12 @@ class Bulk:
         return found
 
     def _short(self, status: bytes) -> w.PodStatus:
-        """A pod's status without those of its containers, none of which waits."""
+        """A pod's status without conditions and containers, which say nothing that is read."""
         read = self._status.decode(status)
         return w.PodStatus(
             phase=self._once(read.phase),
             reason=read.reason,
             message=read.message,
-            conditions=read.conditions,
             start_time=read.start_time,
             nominated_node_name=read.nominated_node_name,
         )

@@ -29,7 +29,7 @@ META: Final[Rules] = {
     "deletionGracePeriodSeconds": Mark.KEPT,
     "labels": Mark.LABELS,
     "ownerReferences": Mark.OWNER,
-    "finalizers": Mark.KEPT,
+    "finalizers": Mark.LABEL_KEY,
 }
 CONDITION: Final[Rules] = {
     "type": Mark.KEPT,

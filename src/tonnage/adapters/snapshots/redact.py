@@ -34,7 +34,9 @@ _NAMING_LABELS: Final = {"kubernetes.io/hostname": "node", "kubernetes.io/metada
 _PLAIN: Final = re.compile(r"-?[0-9]{1,9}|true|false|", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"\b(GPU|MIG)-[0-9A-Za-z][0-9A-Za-z-]{3,}")
 _VARIABLES: Final = ("NVIDIA_", "CUDA_", "AMD_", "HABANA_", "ROCR_", "HIP_")
-_IMAGE: Final = re.compile(r"(?P<name>.*?)(?P<rest>(?::[^:/@]*)?(?:@.*)?)", re.DOTALL)
+_IMAGE: Final = re.compile(r"(?P<name>.*?)(?::(?P<tag>[^:/@]*))?(?:@(?P<digest>.*))?", re.DOTALL)
+_LATEST: Final = "latest"
+"""The tag of an image that names none."""
 _BOUND_VOLUMES: Final = (
     "persistentVolumeClaim", "ephemeral", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "iscsi",
     "rbd",
@@ -205,7 +207,9 @@ class Redactor:
         match = _IMAGE.fullmatch(image)
         if not self._names or match is None or not match["name"]:
             return image
-        return f"image-{self._mark(match['name'])}{match['rest']}"
+        tag, digest = match["tag"], match["digest"]
+        tagged = f":{tag if tag == _LATEST else self._mark(tag)}" if tag else ""
+        return f"image-{self._mark(match['name'])}{tagged}{f'@{self._mark(digest)}' if digest else ''}"
 
     def _variable(self, name: str) -> str:
         return name if not self._names or name.startswith(_VARIABLES) else f"VARIABLE_{self._mark(name)}"
