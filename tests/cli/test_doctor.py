@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -175,6 +176,31 @@ def test_nothing_steers_the_terminal(node: SickNode, capsys: pytest.CaptureFixtu
     node.put("var/run/cdi/nvidia\x1b[2J.json", "{")
     assert doctor(node, *FILES) == 1
     assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("output", ["text", "json", "yaml"])
+def test_a_file_whose_name_is_no_text_is_told_all_the_same(
+    node: SickNode, output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.put("var/run/cdi/x")
+    (node.root / "var/run/cdi/x").rename(os.fsdecode(bytes(node.root / "var/run/cdi") + b"/\xff\xfe.json"))
+    assert doctor(node, *FILES, "-o", output) == 1
+    said = capsys.readouterr().out
+    assert "cdi-spec-invalid" in said
+    assert said.encode()
+
+
+def test_a_defect_of_ours_hides_no_other_layer(
+    node: SickNode, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("tonnage.adapters.node_facts.gather.cdi_facts", broken)
+    assert doctor(node, *FILES) == 0
+    said = capsys.readouterr().out
+    assert "because a defect of Tonnage, please report it: KeyError: 'x'" in said
+    assert "kubelet     ok" in said
 
 
 def test_the_working_folder_is_not_touched(node: SickNode) -> None:

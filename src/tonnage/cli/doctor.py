@@ -18,6 +18,7 @@ from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit
 from tonnage.cli.places import runtime_folder, state_folder
 from tonnage.model.errors import ClusterError, ConfigError, Problem
+from tonnage.model.json import JsonValue
 
 if TYPE_CHECKING:
     from tonnage.adapters.node_facts.gather import Looking
@@ -127,13 +128,22 @@ def _looking(asked: Asked) -> Looking:
 
 def _show(report: Report, common: Common) -> None:
     if common.output != "text":
-        emit(report.to_json(), common.output)
+        emit(_encodable(report.to_json()), common.output)
         return
     from tonnage.cli.doctor_report import rendered
     from tonnage.cli.failure import colour_wanted
 
     colour = colour_wanted(sys.stdout, os.environ)
     click.echo(rendered(report, verbose=common.verbose, colour=colour), color=colour)
+
+
+def _encodable(value: JsonValue) -> JsonValue:
+    """The same with names of files that are no UTF-8 written so that they can be printed."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list):
+        return [_encodable(each) for each in value]
+    return {key: _encodable(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _check(devices: str, address: str) -> None:

@@ -37,7 +37,7 @@ def _headline(report: Report) -> str:
     first = report.first
     if first is not None:
         more = len([each for each in report.findings if each.severity is not Severity.NOTE]) - 1
-        verb = "fails" if first.state is State.FAILS else "has a warning"
+        verb = "fails" if first.state is State.FAILS else "warns"
         others = f"; {counted(more, 'more finding')} below" if more else ""
         return f"{node}: the {first.layer.value} layer {verb} first{others}"
     if unjudged:
