@@ -81,6 +81,17 @@ def test_what_was_not_read_makes_the_answer_unknown(
     assert "Node" in answer["message"]
 
 
+def test_a_fleet_without_its_pods_is_told_with_that_gap(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(content(missing=[{"kind": "Pod", "apiVersion": "v1", "reason": "Forbidden"}]))
+    assert run(["status", "--snapshot", str(path)], "tonnage") == 0
+    assert capsys.readouterr().err == "not read: Pod. What follows is told without them.\n"
+    run(["status", "--snapshot", str(path), "-o", "json"], "tonnage")
+    assert json.loads(capsys.readouterr().out)["unread"] == ["Pod"]
+
+
 @pytest.mark.parametrize(
     ("damaged", "told"),
     [

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from tonnage.cli.options import Common
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
@@ -142,6 +144,15 @@ def read_objects(path: Path) -> Iterator[JsonValue]:
                 yield _parsed_json(line, str(path))
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(Problem("cannot read the file", str(path), str(error) or "it is cut")) from None
+
+
+def unread_of(snapshot: Snapshot, *kinds: str) -> tuple[str, ...]:
+    """Those of `kinds` that could not be read; said on stderr, as what follows lacks them."""
+    unread = tuple(kind for kind in kinds if kind in snapshot.missing)
+    if unread:
+        told = f"not read: {', '.join(unread)}. What follows is told without them."
+        click.echo(told, err=True)
+    return unread
 
 
 def _of_known_version(snapshot: Snapshot, source: str) -> Snapshot:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from tonnage.cli.cluster import snapshot_of
+from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable, table
+from tonnage.model.json import JsonObject
 
 if TYPE_CHECKING:
     from tonnage.diagnose.status import FleetRow
@@ -33,9 +34,12 @@ def command(common: Common) -> int:
     """Exit status 1 when something that is there is not offered or not healthy."""
     from tonnage.diagnose.status import fleet
 
-    rows = fleet(asyncio.run(snapshot_of(common)))
+    snapshot = asyncio.run(snapshot_of(common))
+    rows = fleet(snapshot)
+    unread = unread_of(snapshot, "Node", "Pod", "NodeGPUStatus")
     if common.output in ("json", "yaml"):
-        emit({"items": [row.to_json() for row in rows]}, common.output)
+        items: JsonObject = {"items": [row.to_json() for row in rows]}
+        emit({**items, "unread": [*unread]} if unread else items, common.output)
     elif not rows:
         click.echo("No node has or offers a GPU.", err=True)
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.cluster import snapshot_of
+from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable, table
 from tonnage.model.errors import ConfigError, Problem
@@ -51,7 +51,9 @@ def command(
     if devices is not None:
         found = asyncio.run(_this_machine(devices, driver_root))
         return _show_node(common, found, comparison(found, _on(found, wanted)) if wanted else None)
-    fleet = fleet_topology(asyncio.run(snapshot_of(common)))
+    snapshot = asyncio.run(snapshot_of(common))
+    unread_of(snapshot, "NodeGPUStatus", "Node")
+    fleet = fleet_topology(snapshot)
     if node is None and wanted is None:
         return _show_fleet(common, fleet)
     found = _node(fleet, node)
