@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 import click
@@ -17,7 +16,9 @@ def emit(answer: JsonValue, output: str) -> None:
 
         click.echo(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True), nl=False)
     else:
-        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import overload
 
 from tonnage.decide.cluster.filtering import prepared, refusals_of
 from tonnage.decide.cluster.refusal import Check, Refusal
-from tonnage.decide.cluster.requests import is_extended, pod_requests
+from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.claims import with_survey
 from tonnage.diagnose.rules.not_advertised import layer_of
@@ -80,8 +80,13 @@ def _holding(view: View, members: tuple[str, ...], resource: str) -> Holding:
 
 def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:
     """Pods that hold some of a resource on a node, as (`namespace/name`, amount), by name."""
-    found = ((f"{pod.namespace}/{pod.name}", pod_requests(pod).get(resource, 0)) for pod in node.pods)
-    return tuple(sorted((name, amount) for name, amount in found if amount > 0))
+    return tuple(
+        sorted(
+            (f"{pod.namespace}/{pod.name}", amounts[resource])
+            for pod, amounts in zip(node.pods, node.amounts, strict=True)
+            if amounts.get(resource, 0) > 0
+        )
+    )
 
 
 def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View) -> NodeVerdict:

@@ -17,12 +17,13 @@ from tonnage.model.selectors import Labels
 class NodeView:
     """A node, the pods that hold something on it, and the sums of what they ask.
 
-    `asking`: how many of the pods ask for a resource. `least_priority`: of its pods; None when it has none.
-    `shy`: those that want to be away from others.
+    `amounts`: what each of the pods asks, in their order. `asking`: how many of them ask for a resource.
+    `least_priority`: of its pods; None when it has none. `shy`: those that want to be away from others.
     """
 
     node: Node
     pods: tuple[Pod, ...] = ()
+    amounts: tuple[Requests, ...] = ()
     requested: Requests = field(default_factory=dict)
     scored_cpu: int = 0
     scored_memory: int = 0
@@ -40,8 +41,8 @@ class NodeView:
         more = tuple(pods)
         requested, asking, least = dict(self.requested), dict(self.asking), self.least_priority
         cpu, memory = self.scored_cpu, self.scored_memory
-        for pod in more:
-            amounts = pod_requests(pod)
+        all_amounts = tuple(pod_requests(pod) for pod in more)
+        for pod, amounts in zip(more, all_amounts, strict=True):
             add(requested, amounts)
             for name, amount in amounts.items():
                 if amount > 0:
@@ -50,7 +51,17 @@ class NodeView:
             cpu, memory = cpu + pod_cpu, memory + pod_memory
             least = pod.priority if least is None else min(least, pod.priority)
         shy = self.shy + tuple(pod for pod in more if pod.affinity.anti)
-        return NodeView(self.node, self.pods + more, requested, cpu, memory, asking, least, shy)
+        return NodeView(
+            self.node,
+            self.pods + more,
+            self.amounts + all_amounts,
+            requested,
+            cpu,
+            memory,
+            asking,
+            least,
+            shy,
+        )
 
     def without(self, pods: Iterable[Pod]) -> NodeView:
         """The same node after `pods` have gone."""
