@@ -160,6 +160,7 @@ def given(on: str, device: str, *users: str) -> Body:
         "allocation": {
             "devices": {"results": [result]},
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
+            "allocationTimestamp": "2026-01-01T00:00:00Z",
         },
         "reservedFor": [{"resource": "pods", "name": user, "uid": f"uid-{user}"} for user in users],
     }
