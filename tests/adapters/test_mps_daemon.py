@@ -301,3 +301,18 @@ async def test_readiness_is_marked_for_who_looks_at_that(node: Node) -> None:
     await node.daemons.show_ready("/run/mps", ready=False)
     await node.daemons.show_ready("/nowhere", ready=False)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("enforced", "labels"), [("1", ["system_u:object_r:container_file_t:s0"]), ("0", [])]
+)
+async def test_containers_may_use_the_folder_where_selinux_would_forbid_it(
+    enforced: str, labels: list[str], node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    (node.root / "sys/fs/selinux").mkdir(parents=True)
+    (node.root / "sys/fs/selinux/enforce").write_text(enforced)
+    monkeypatch.setattr(os, "getxattr", lambda *_: b"system_u:object_r:var_run_t:s0\0")
+    monkeypatch.setattr(os, "setxattr", lambda _path, _name, label: given.append(label.decode()))
+    await node.daemons.start(TWO)
+    assert given == labels

@@ -165,6 +165,7 @@ async def test_an_agent_that_was_killed_is_cleaned_up_after_whatever_is_wanted_t
         for wanted, modes in ((True, [EXCLUSIVE, 0]), (False, [0, 0])):
             agent.node.agent.kill()
             await agent.node.ends()
+            await agent.shows({})  # its streams have ended
             assert agent.modes == [EXCLUSIVE, 0]
             agent.configure(**({"replicas": 4} if wanted else {}))
             await agent.start()
