@@ -158,6 +158,14 @@ async def test_kub_5_a_registration_that_is_older_than_kubelet(node: SickNode) -
     assert (finding.code, "nvidia.com/gpu" in finding.what) == (DoctorCode.NOT_REGISTERED, True)
 
 
+async def test_kub_5_a_resource_that_was_withdrawn_long_ago_is_not_missed(node: SickNode) -> None:
+    os.utime(node.root / PLUGINS / "kubelet.sock", (1.05e9, 1.05e9))
+    former = HEALTHY.splitlines()[2].replace("gpu", "gpu.shared").replace("1.1e+09", "1e+09")
+    assert (
+        await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, f"{HEALTHY}{former}\n")}) == ()
+    )
+
+
 async def test_a_page_of_nonsense_is_no_finding_and_no_traceback(node: SickNode) -> None:
     odd = 'tonnage_agent_devices{resource="a\n\x00 nan\ntonnage_agent_ready x\n' * 1000
     assert await plugin_findings(node, {"/readyz": (200, odd), "/metrics": (200, odd)}) == ()

@@ -377,6 +377,15 @@ FOUND: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
         Layer.PLUGIN,
         "no device plugin runs",
     ),
+    "nothing registered": (
+        lambda n: (
+            n.remove(f"{PLUGINS}/nvidia-gpu.sock"),
+            n.remove(f"{PLUGINS}/kubelet_internal_checkpoint"),
+        ),
+        DoctorCode.NOT_REGISTERED,
+        Layer.PLUGIN,
+        "has registered nothing",
+    ),
     "damaged state": (
         lambda n: n.put("var/lib/tonnage/allocations", "tonnage-checkpoint v1 x"),
         DoctorCode.AGENT_STATE,
@@ -522,6 +531,11 @@ NOT_FOUND: dict[str, Sicken] = {
         n.libraries(VERSION, "run/nvidia/driver/"),
         n.kernel(KERNEL, headers=True, module=False),
         n.kernel("6.8.0-60-generic", headers=False, module=False),
+    ),
+    "resources under another vendor's name": lambda n: (
+        n.remove(f"{PLUGINS}/nvidia-gpu.sock"),
+        n.remove(f"{PLUGINS}/kubelet_internal_checkpoint"),
+        n.listen(f"{PLUGINS}/acme.com-gpu.sock"),
     ),
     "MIG with its nodes": lambda n: mig(n, nodes=True),
     "another version of a library lies beside": lambda n: n.put(

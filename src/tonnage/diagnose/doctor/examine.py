@@ -160,7 +160,7 @@ class _Examination:
         facts = self.facts.plugin
         if facts is None:
             return self._missing(Layer.PLUGIN, "plugin")
-        return judge_plugin(self.facts, facts, gpus=self._gpus)
+        return judge_plugin(self.facts, facts, gpus=self._gpus, sound=self.failed is None)
 
     def _labels(self) -> Judgement:
         cluster, inventory = self.facts.cluster, self.facts.answer.inventory

@@ -25,6 +25,8 @@ _FOLDER: Final = "/var/lib/kubelet/device-plugins"
 _NVIDIA: Final = "nvidia.com/"
 _MOMENT_S: Final = 10.0
 """How long a plugin may take to notice a kubelet that has just started."""
+_NEVER: Final = float("inf")
+"""No time of a registration is told: nothing is said of it."""
 _SAMPLE: Final = re.compile(r"^(tonnage_agent_[a-z_]+)(?:\{([^}\n]{0,2000})\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _PARTS: Final = re.compile(r"(?:; |\n\s*)(?=why: |remedy: |in force: )")
@@ -34,13 +36,13 @@ _LOGS: Final = "kubectl logs -n tonnage-system -l app.kubernetes.io/name=tonnage
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool) -> Judgement:
-    """`gpus`: there are GPUs to offer. kubelet's own faults are told of by its layer."""
+def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bool) -> Judgement:
+    """`gpus`: there are GPUs to offer; `sound`: nothing below fails. kubelet's faults are its layer's."""
     samples = samples_of(plugin.metrics.text) if plugin.metrics is not None else {}
     others = [process for process in plugin.processes if process.name != "tonnage"]
     findings = [*_running(plugin, others=bool(others), gpus=gpus), *_answers(plugin)]
     if plugin.running or others:
-        findings += _registered(facts.kubelet, plugin, samples)
+        findings += _registered(facts.kubelet, plugin, samples, sound=gpus and sound)
     if plugin.running and others:
         findings.append(_two(plugin))
     findings += [*_config(plugin, facts, samples), *_state(plugin)]
@@ -109,7 +111,9 @@ def _answers(plugin: PluginFacts) -> Iterator[Finding]:
         )
 
 
-def _registered(kubelet: KubeletFacts | None, plugin: PluginFacts, samples: Samples) -> Iterator[Finding]:
+def _registered(
+    kubelet: KubeletFacts | None, plugin: PluginFacts, samples: Samples, *, sound: bool
+) -> Iterator[Finding]:
     """KUB-5: a kubelet that starts forgets plugins and removes their sockets."""
     if kubelet is None or not up(kubelet) or kubelet.socket is None:
         return
@@ -122,16 +126,18 @@ def _registered(kubelet: KubeletFacts | None, plugin: PluginFacts, samples: Samp
         name for name, number in (kubelet.registered or {}).items() if number and name.startswith(_NVIDIA)
     ]
     lost = sorted(name for name in known if f"nvidia-{name.removeprefix(_NVIDIA)}.sock" not in sockets)
-    late = sorted(
-        dict(labels)["resource"]
+    offered = {
+        dict(labels).get("resource", "") for name, labels in samples if name == "tonnage_agent_devices"
+    }
+    registrations = {
+        dict(labels).get("resource", ""): at
         for (name, labels), at in samples.items()
-        if name == "tonnage_agent_last_registration_timestamp_seconds" and at < kubelet.socket.made - 1
-    )
-    if not lost and not late and any(name.startswith("nvidia") for name in sockets):
-        return
-    if not lost and not late and plugin.config is None and not plugin.processes:
-        return
+        if name == "tonnage_agent_last_registration_timestamp_seconds"
+    }
+    late = sorted(each for each in offered if registrations.get(each, _NEVER) < kubelet.socket.made - 1)
     names = lost or late
+    if not names and (sockets or not sound):
+        return
     yield error(
         DoctorCode.NOT_REGISTERED,
         _LAYER,
