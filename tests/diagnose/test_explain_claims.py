@@ -225,7 +225,9 @@ def test_a_manifest_brings_its_template_along() -> None:
     cluster = snapshot_from_documents([node("a"), resource_slice("a", device("x"), device("y")), ANY])
     snapshot = with_claims_in([template, manifest], cluster, namespace="ml")
     [read] = manifests_from_documents([template, manifest], namespace="ml")
-    assert explain_manifest(read, snapshot).placement.node == "a"
+    placement = explain_manifest(read, snapshot).placement
+    assert placement.node == "a"
+    assert placement.devices == {"resourceclaims/p-g-": (f"{DRIVER}/a/x", f"{DRIVER}/a/y")}
     assert explain_manifest(read, cluster).reasons[0].code is Code.CLAIM_MISSING
 
 

@@ -52,6 +52,20 @@ def with_survey(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
     )
 
 
+def devices_for(pod: Pod, node: NodeView, view: View) -> dict[str, tuple[str, ...]]:
+    """The devices that the pod's claims have, or would be given on a node, by `resourceclaims/NAME`."""
+    claims = claims_of(pod, view.supply.claims)
+    waiting = claims.waiting
+    given = view.allocator.on(node.node, waiting).devices if waiting else ()
+    found = {
+        claim.name: [device.id for device in claim.allocation.devices]
+        for claim in claims.claims
+        if claim.allocation is not None
+    }
+    found |= {c.name: [one.id for one in part] for c, part in zip(waiting, given or (), strict=False)}
+    return {f"resourceclaims/{name}": tuple(map(str, ids)) for name, ids in found.items()}
+
+
 def _words(found: Survey) -> list[str]:
     """What excludes devices there, in few words."""
     if not found.reached and not found.pools:

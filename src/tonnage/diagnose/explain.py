@@ -17,6 +17,7 @@ from tonnage.diagnose.admission import (
     explain_without_class,
 )
 from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.claims import devices_for
 from tonnage.diagnose.ground import Ground, ground_of
 from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.placed import explain_placed
@@ -120,7 +121,7 @@ def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = 
         upstream_message=decision.message,
         nodes=nodes if tried else (),
         classes=case.classes,
-        placement=_placement(pod, decision),
+        placement=_placement(case),
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, verdict),
     )
@@ -212,10 +213,12 @@ def _layer(case: Case, reasons: tuple[Reason, ...]) -> Layer:
     return next((reason.layer for reason in reasons if reason.code in below), Layer.SCHEDULER)
 
 
-def _placement(pod: Pod, decision: Decision) -> Placement:
+def _placement(case: Case) -> Placement:
+    pod, decision, view = case.pod, case.decision, case.view
     victims = tuple(own(f"{v.namespace}/{v.name}", pod.namespace) for v in decision.victims)
     nominated = decision.nominated or (pod.status.nominated_node if decision.keeps_nomination else "")
-    return Placement(decision.chosen, decision.scores, nominated or None, victims)
+    devices = devices_for(pod, view.nodes[decision.chosen], view) if decision.chosen else {}
+    return Placement(decision.chosen, decision.scores, nominated or None, victims, devices)
 
 
 def _message(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:

@@ -140,7 +140,7 @@ class Placement:
     nominated: str | None = None
     victims: tuple[str, ...] = ()
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Device ids by resource, when the node's agent says which."""
+    """Device ids by resource, when the node's agent says which; of claims by `resourceclaims/NAME`."""
     links: JsonObject | None = None
     """How its GPUs are joined, beside the best set of as many there; None for fewer than two whole ones."""
 

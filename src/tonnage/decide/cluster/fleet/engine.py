@@ -59,7 +59,14 @@ class FleetEngine:
     def can_decide(self, pod: Pod) -> bool:
         """Whether nodes that look alike answer the pod alike: it looks at nodes only, and nobody shuns it."""
         own = pod.affinity
-        if pod.claims or pod.host_ports or own.pods or own.anti or any(c.hard for c in pod.spread):
+        if (
+            pod.claims
+            or pod.volumes
+            or pod.host_ports
+            or own.pods
+            or own.anti
+            or any(c.hard for c in pod.spread)
+        ):
             return False
         if self.fleet.view.nominated or pod.status.nominated_node:
             return False
