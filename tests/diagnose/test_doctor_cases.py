@@ -349,7 +349,7 @@ CASES: dict[str, tuple[Sicken, DoctorCode, Layer, str, str]] = {
         DoctorCode.NOT_REGISTERED,
         Layer.PLUGIN,
         "not registered with the kubelet that runs: nvidia.com/gpu",
-        "kubectl delete",
+        "kubectl delete pod -n tonnage-system -l app.kubernetes.io/name=tonnage-agent",
     ),
     "RUN-2": (
         run_2,

@@ -159,7 +159,8 @@ def _wanted(valid: list[SpecDocument], inventory: Inventory | None) -> Iterator[
             where="/var/run/cdi",
             why="the agent's configuration names devices by CDI, and every such container stays in"
             " ContainerCreating",
-            remedy="kubectl logs of this node's agent; mount hostPath /var/run/cdi writable in its pod",
+            remedy="kubectl logs -n tonnage-system -l app.kubernetes.io/name=tonnage-agent | grep -i cdi;"
+            " its pod needs hostPath /var/run/cdi, writable (the chart mounts it with a CDI strategy)",
         )
     elif ours and lacking:
         yield warning(

@@ -151,7 +151,7 @@ def _not_driven(mine: tuple[PciGpu, ...], answer: DriverAnswer) -> Iterator[Find
             f"{len(mine)} GPUs are on the bus, the driver shows {seen}",
             where="NVML",
             why=told or "the driver gave one up",
-            remedy="dmesg | grep -i xid; then kubectl drain this node and reboot it",
+            remedy="dmesg | grep -i xid; kubectl drain $(hostname) --ignore-daemonsets && reboot",
         )
 
 
@@ -168,7 +168,7 @@ def _answers(answer: DriverAnswer) -> Iterator[Finding]:
             "the driver hangs" if not hanging else f"the driver hangs on {counted(len(hanging), 'GPU')}",
             where="NVML",
             why="; ".join(hanging) or answer.error,
-            remedy="dmesg | grep -iE 'xid|nvrm'; then kubectl drain this node and reboot it",
+            remedy="dmesg | grep -iE 'xid|nvrm'; kubectl drain $(hostname) --ignore-daemonsets && reboot",
         )
 
 

@@ -56,5 +56,6 @@ def _dead(gpu: PciGpu) -> Finding:
         f"GPU {gpu.address} does not answer on the PCI bus",
         where=f"/sys/bus/pci/devices/{gpu.address}/config",
         why="its configuration space reads as ones: it has fallen off the bus (Xid 79) or has no power",
-        remedy="kubectl drain this node, then power it off and on; look at power, cooling and the slot",
+        remedy="kubectl drain $(hostname) --ignore-daemonsets, then power it off and on; look at power,"
+        " cooling and the slot",
     )

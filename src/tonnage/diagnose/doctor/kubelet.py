@@ -42,7 +42,7 @@ def judge_kubelet(facts: KubeletFacts, plugin: PluginFacts | None) -> Judgement:
                 why=facts.checkpoint_trouble,
                 remedy="run doctor as root"
                 if unreadable
-                else "kubectl drain this node; systemctl stop kubelet"
+                else "kubectl drain $(hostname) --ignore-daemonsets; systemctl stop kubelet"
                 f" && rm {_FOLDER}/kubelet_internal_checkpoint && systemctl start kubelet",
             )
         )

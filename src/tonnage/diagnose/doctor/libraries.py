@@ -51,7 +51,7 @@ def _mismatched(facts: LibraryFacts, version: str) -> Iterator[Finding]:
                 where=file.path,
                 why="every call fails with 'Driver/library version mismatch': the driver was upgraded, and"
                 " its module is still the old one",
-                remedy="kubectl drain this node, then reboot it"
+                remedy="kubectl drain $(hostname) --ignore-daemonsets, then reboot"
                 " (or: rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia)",
             )
 

@@ -148,8 +148,16 @@ def _registered(
         why="kubelet was restarted, which removes the sockets of plugins, and nobody has registered since"
         if names
         else "its socket is not in kubelet's folder",
-        remedy="kubectl delete the plugin's pod on this node; pods that run keep their GPUs",
+        remedy=f"kubectl delete pod {_pods_of(plugin)} --field-selector spec.nodeName=$(hostname)"
+        " (pods that run keep their GPUs)",
     )
+
+
+def _pods_of(plugin: PluginFacts) -> str:
+    """Options of kubectl that name the plugin's pods."""
+    if any(process.name == "nvidia-device-plugin" for process in plugin.processes):
+        return "-n gpu-operator -l app=nvidia-device-plugin-daemonset"
+    return "-n tonnage-system -l app.kubernetes.io/name=tonnage-agent"
 
 
 def _two(plugin: PluginFacts) -> Finding:
