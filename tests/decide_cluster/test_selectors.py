@@ -88,6 +88,33 @@ def test_a_domain_compared_with_a_number_is_refused_with_the_servers_words_dra_2
     assert Selector(expression, 37).error.count("map(string, dyn)") == 1
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("1 == 1 && " * 1100 + "true", id="longer than the API takes"),
+        pytest.param(
+            "[1,2,3,4,5,6,7,8,9,10]"
+            + "".join(f".all(a{i}, [1,2,3,4,5,6,7,8,9,10]" for i in range(7))
+            + ".all(z, z > 0)"
+            + ")" * 7,
+            id="lists gone through in one another",
+        ),
+        pytest.param("''" + ".replace('', 'aaaaaaaaaa')" * 20 + " == ''", id="a text that grows and grows"),
+        pytest.param("cel.bind(d, device, true)", id="the device as a whole"),
+    ],
+)
+def test_what_could_go_on_for_long_is_not_tried(expression: str) -> None:
+    with pytest.raises(UnsupportedError):
+        Selector(expression, 35)
+
+
+def test_a_device_beyond_all_limits_is_not_gone_through() -> None:
+    huge = Device("d", {f"a{i}": i for i in range(100)})
+    assert Selector("device.attributes['d'].a7 == 7", 35).matches("d", huge)
+    with pytest.raises(UnsupportedError):
+        Selector("device.attributes['d'].all(k, k != '')", 35).matches("d", huge)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["x", "y", "d/x", "other.com/x"]),

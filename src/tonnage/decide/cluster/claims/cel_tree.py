@@ -19,6 +19,7 @@ ATTRIBUTES: Final = "device.attributes"
 CAPACITY: Final = "device.capacity"
 PADDED: Final = "device.padded_"
 """Prefix of the variables in which every domain that an expression names is there."""
+LARGEST_MAP: Final = 48
 _TYPE_INT64: Final = 3
 _TYPE_BOOL: Final = 8
 _TYPE_STRING: Final = 9
@@ -71,6 +72,9 @@ class Tree:
     whole_device: bool
     computed: bool
     """A domain is computed from other values than the driver's name."""
+    steps: int
+    """How often the innermost part runs at most, when no map has more than `LARGEST_MAP` entries."""
+    replaces: int
     looks_at_all: bool
     """It does more with the maps than look up names that it spells out."""
     program: bytes
@@ -102,6 +106,8 @@ def read_tree(serialized: bytes, functions: Mapping[str, str]) -> Tree:
         frozenset(names),
         whole,
         computed,
+        _steps(checked.expr),
+        sum(expr.call_expr.function == "replace" for expr in _walk(checked.expr)),
         everything,
         program,
         _packed(checked),
@@ -155,6 +161,27 @@ def _pad(expr: Any, references: Mapping[int, Any], domains: dict[str, set[str]])
     if operand.id in references:
         references[operand.id].name = operand.ident_expr.name
     return not known
+
+
+def _steps(root: Any) -> int:
+    """The product of the lengths of what is gone through, along the deepest nesting."""
+    most = 1
+    stack = [(root, 1)]
+    while stack:
+        expr, times = stack.pop()
+        if expr.HasField("comprehension_expr"):
+            whole = expr.comprehension_expr
+            stack.append((whole.iter_range, times))
+            size = len(whole.iter_range.list_expr.elements) or LARGEST_MAP
+            times *= size
+            parts = (whole.accu_init, whole.loop_condition, whole.loop_step, whole.result)
+            stack += [(part, times) for part in parts]
+        else:
+            for _, part in expr.ListFields():
+                if isinstance(part, message.Message):
+                    stack += [(child, times) for child in _children(part)]
+        most = max(most, times)
+    return most
 
 
 def _looks_at_all(root: Any) -> bool:

@@ -2,7 +2,7 @@
 
 Not there, because the library cannot be told: macros with two variables, `format`, regular expressions but
 `matches`, addresses, URLs, and `device` as a value of its own. Such an expression is unsupported, not false.
-The cost limit of an evaluation is not counted; only nested comprehensions could reach it.
+The cost of an evaluation is not counted as Kubernetes does; what could go on for long is unsupported, too.
 
 Source: k8s.io/dynamic-resource-allocation/cel (1.35.8, 1.36.3, 1.37.1), k8s.io/apiserver/pkg/cel/environment.
 """
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tonnage.decide.cluster.claims.cel_environment import checker, generic_overloads, runtime
 from tonnage.decide.cluster.claims.cel_errors import CelError, CompileError, UnsupportedError
-from tonnage.decide.cluster.claims.cel_tree import ATTRIBUTES, CAPACITY, PADDED, Tree, read_tree
+from tonnage.decide.cluster.claims.cel_tree import ATTRIBUTES, CAPACITY, LARGEST_MAP, PADDED, Tree, read_tree
 from tonnage.decide.cluster.claims.cel_values import quantity_of, semver_of
 from tonnage.decide.cluster.claims.cel_wording import (
     WHOLE_DEVICE,
@@ -28,6 +28,8 @@ from tonnage.model.resource_claims import Device, Version
 
 LONGEST: Final = 10 * 1024
 """Bytes of an expression that the API server takes."""
+_MOST_STEPS: Final = 1_000_000
+_MOST_REPLACES: Final = 4
 _FIELD_GIVEN: Final = re.compile(r"\bhas\(\s*device\s*\.\s*(?:driver|attributes|capacity)\s*\)")
 
 
@@ -43,9 +45,11 @@ class Selector:
         self._compile(expression, minor)
 
     def _compile(self, expression: str, minor: int) -> None:
+        if len(expression) > LONGEST:
+            raise UnsupportedError(f"more than {LONGEST} characters, which no API server takes")
         text = _FIELD_GIVEN.sub(lambda match: "true".ljust(len(match[0])), expression)
         try:
-            compiled = checker(minor).compile(text[:LONGEST])
+            compiled = checker(minor).compile(text)
         except ModuleNotFoundError:
             raise UnsupportedError("CEL, which the agent's image leaves out") from None
         except RuntimeError as error:
@@ -58,6 +62,8 @@ class Selector:
         self._tree = read_tree(compiled.serialize(), generic_overloads())
         if self._tree.whole_device:
             raise UnsupportedError(WHOLE_DEVICE)
+        if self._tree.steps > _MOST_STEPS or self._tree.replaces > _MOST_REPLACES:
+            raise UnsupportedError("more steps than a selector may cost")
         run = runtime()
         self._programs = (run.deserialize(self._tree.program), run.deserialize(self._tree.careful))
 
@@ -91,6 +97,8 @@ class Selector:
         tree = self._tree
         if tree is None:
             raise CompileError(self.error)
+        if tree.looks_at_all and max(len(device.attributes), len(device.capacity)) > LARGEST_MAP:
+            raise UnsupportedError(f"all of the more than {LARGEST_MAP} attributes of a device")
         unread = sorted(name for name, value in device.attributes.items() if value is None)
         if unread:
             raise CelError(f"attribute {unread[0]}: unsupported attribute value")
