@@ -27,7 +27,7 @@ def test_a_key_of_the_mapping_stays_where_it_is_when_a_merge_has_it_too() -> Non
 
 def test_no_more_problems_are_made_than_are_said() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_yaml("a: 1\n" * 50_000, source="x")
+        parse_yaml("a: 1\n" * 10_000, source="x")
     assert len(caught.value.problems) == MAX_PROBLEMS
 
 

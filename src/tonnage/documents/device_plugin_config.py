@@ -45,6 +45,7 @@ from tonnage.model.sharing import (
 _MOST_REMARKS: Final = 32
 _MOST_KIB: Final = 256
 """A ConfigMap may have four times as much; to read that takes seconds, and no node needs it."""
+_MOST_VALUES: Final = 20_000
 
 
 def parse_device_plugin_config(
@@ -65,7 +66,7 @@ def parse_device_plugin_config(
     if len(text) > _MOST_KIB << 10:
         why, remedy = f"more than {_MOST_KIB} KiB", "give each kind of node a configuration of its own"
         raise ConfigError(Problem("the configuration is too large", source, why, remedy))
-    located = _told(_with_values(parse_yaml(text, source=source)), overrides)
+    located = _told(_with_values(parse_yaml(text, source=source, most_values=_MOST_VALUES)), overrides)
     remarks: tuple[str, ...] = ()
     if lenient:
         located, remarks = _without_unknown(located)

@@ -123,13 +123,13 @@ def nearest(word: str, known: list[str]) -> str:
     return f"known here: {', '.join(sorted(known)[:20])}" if known else ""
 
 
-def parse_yaml(text: str, *, source: str) -> Located:
+def parse_yaml(text: str, *, source: str, most_values: int = MAX_VALUES) -> Located:
     """The one document in `text` (JSON is YAML too). Empty text is null.
 
     Raises:
         ConfigError: no valid YAML, more than one document, a duplicate key, or over a bound.
     """
-    documents = parse_yaml_all(text, source=source)
+    documents = parse_yaml_all(text, source=source, most_values=most_values)
     if len(documents) > 1:
         raise ConfigError(
             Problem(
@@ -141,7 +141,7 @@ def parse_yaml(text: str, *, source: str) -> Located:
     return documents[0] if documents else Located(None, source, {(): Mark(1, 1)})
 
 
-def parse_yaml_all(text: str, *, source: str) -> tuple[Located, ...]:
+def parse_yaml_all(text: str, *, source: str, most_values: int = MAX_VALUES) -> tuple[Located, ...]:
     """Every document of a stream separated by `---`, empty ones left out.
 
     Raises:
@@ -151,7 +151,7 @@ def parse_yaml_all(text: str, *, source: str) -> tuple[Located, ...]:
         raise ConfigError(
             Problem("document too large", source, f"more than {MAX_BYTES >> 20} MiB", "split it")
         )
-    reader = _Reader(source)
+    reader = _Reader(source, most_values)
     try:
         _check_depth(text)
         documents = tuple(reader.read(node) for node in yaml.compose_all(text, Loader=yaml.CSafeLoader))
@@ -237,8 +237,9 @@ def _syntax_problem(error: Exception, source: str) -> Problem:
 class _Reader:
     """One pass over composed nodes; collects problems instead of stopping at the first."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, most: int) -> None:
         self.source = source
+        self.most = most
         self.problems: list[Problem] = []
         self.marks: dict[Path, Mark] = {}
         self.count = 0
@@ -256,9 +257,9 @@ class _Reader:
 
     def _value(self, node: yaml.Node, path: Path) -> JsonValue:
         self.count += 1
-        if self.count > MAX_VALUES:
+        if self.count > self.most:
             raise yaml.MarkedYAMLError(
-                problem=f"more than {MAX_VALUES} values once aliases are expanded",
+                problem=f"more than {self.most} values once aliases are expanded",
                 problem_mark=node.start_mark,
             )
         if len(path) > MAX_DEPTH:
