@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tonnage.decide.cluster.filters import node_affinity
-from tonnage.decide.cluster.scheduling import TOTAL, Decision
+from tonnage.decide.cluster.sampling import candidates as may_be_chosen
+from tonnage.decide.cluster.sampling import sample_size
+from tonnage.decide.cluster.scheduling import Decision
 from tonnage.diagnose.admission import (
     explain_over_quota,
     explain_refused,
@@ -111,17 +113,18 @@ def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = 
         remedies = (
             remedies_for(case, ground) if decision.chosen is None else one_of_each(case, ground, reasons)
         )
+    placement = _placement(case)
     return Explanation(
         subject=subject,
         verdict=verdict,
         layer=layer,
         phase=pod.status.phase,
         needs=device_needs(pod),
-        message=_message(case, verdict, reasons),
+        message=_message(case, placement, verdict, reasons),
         upstream_message=decision.message,
         nodes=nodes if tried else (),
         classes=case.classes,
-        placement=_placement(case),
+        placement=placement,
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, verdict),
     )
@@ -217,26 +220,34 @@ def _placement(case: Case) -> Placement:
     pod, decision, view = case.pod, case.decision, case.view
     victims = tuple(own(f"{v.namespace}/{v.name}", pod.namespace) for v in decision.victims)
     nominated = decision.nominated or (pod.status.nominated_node if decision.keeps_nomination else "")
-    devices = devices_for(pod, view.nodes[decision.chosen], view) if decision.chosen else {}
-    return Placement(decision.chosen, decision.scores, nominated or None, victims, devices)
+    candidates = may_be_chosen(view, decision.scores) if decision.scores else ()
+    return Placement(
+        decision.chosen,
+        decision.scores,
+        nominated or None,
+        victims,
+        candidates if len(candidates) > 1 else (),
+        devices_for(pod, view.nodes[decision.chosen], view) if decision.chosen else {},
+    )
 
 
-def _message(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
-    decision = case.decision
+def _message(case: Case, placement: Placement, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
     if verdict is Verdict.FITS:
-        return f"fits {_places(decision)}"
+        return f"fits {_places(placement, case)}"
     whole = [reason.message for reason in reasons if reason.code not in _ASIDES]
     return "; ".join(whole[:2]) if whole else summary(case.classes)
 
 
-def _places(decision: Decision) -> str:
-    """The chosen node, those that score the same (any of them may be taken), and how many more would do."""
-    totals = {name: row[TOTAL] for name, row in decision.scores.items()}
-    best = sorted(name for name, total in totals.items() if total == max(totals.values()))
-    told = " or ".join(best[:_MOST_TIES]) + (" or …" if len(best) > _MOST_TIES else "")
-    others = len(decision.feasible) - max(1, len(best))
-    more = f"; {others} more would do" if others else ""
-    return (f"{told} (equal scores)" if len(best) > 1 else str(decision.chosen)) + more
+def _places(placement: Placement, case: Case) -> str:
+    """The chosen node, the others that may be taken instead, and how many more would do."""
+    feasible, size = len(case.decision.feasible), sample_size(len(case.view.nodes))
+    found = placement.candidates
+    told = " or ".join(sorted(found)[:_MOST_TIES]) + (" or …" if len(found) > _MOST_TIES else "")
+    more = f"; {others} more would do" if (others := feasible - max(1, len(found))) else ""
+    if feasible > size:
+        of = f"; the scheduler takes the best of the first {size} nodes that fit, from wherever it last ended"
+        return (f"one of {len(found)} nodes: {told}" if found else str(placement.node)) + more + of
+    return (f"{told} (equal scores)" if found else str(placement.node)) + more
 
 
 def _with_last_words(

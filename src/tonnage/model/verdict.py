@@ -139,6 +139,8 @@ class Placement:
     scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     nominated: str | None = None
     victims: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+    """Nodes that may be chosen where `node` is not sure: equals, or the best of a part that is looked at."""
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Device ids by resource, when the node's agent says which; of claims by `resourceclaims/NAME`."""
     links: JsonObject | None = None
@@ -153,6 +155,8 @@ class Placement:
             "nominated": self.nominated,
             "victims": list(self.victims),
         }
+        if self.candidates:
+            body["candidates"] = list(self.candidates)
         if self.devices:
             devices: dict[str, JsonValue] = {name: list(ids) for name, ids in self.devices.items()}
             body["devices"] = devices
