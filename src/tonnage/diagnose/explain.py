@@ -11,7 +11,6 @@ from dataclasses import replace
 from tonnage.decide.cluster.filters import node_affinity
 from tonnage.decide.cluster.sampling import candidates as may_be_chosen
 from tonnage.decide.cluster.sampling import sample_size
-from tonnage.decide.cluster.scheduling import Decision
 from tonnage.diagnose.admission import (
     explain_over_quota,
     explain_refused,
