@@ -55,6 +55,7 @@ def test_labs_cover_their_cases() -> None:
     assert covered["sharing-by-tier"] >= {"SHR-3"}
     assert covered["pending-pod"] >= {"SCH-1", "SCH-2", "SCH-4"}
     assert covered["admission"] >= {"ADM-1", "ADM-2", "ADM-3"}
+    assert covered["slow-placement"] >= {"TOP-1", "TOP-2", "TOP-3"}
     assert DEFAULT_LAB in covered
 
 
