@@ -120,6 +120,7 @@ async def test_a_disk_that_hangs_is_an_error_until_it_answers(
     with pytest.raises(HardwareError, match="x is not written") as caught:
         await store.save("x", b"first")
     assert "has not answered within 0.01 s" in caught.value.problems[0].why
+    assert await asyncio.to_thread(begun.wait, 20)
     begun.clear()
     with pytest.raises(HardwareError, match="y is not written"):
         await store.save("y", b"second")

@@ -130,7 +130,7 @@ async def test_of_a_thousand_flips_in_a_row_nothing_is_left(node: Node) -> None:
         if turn == SETTLED:
             settled = node.size()
     assert settled is not None
-    for _ in range(100):  # what was closed last may still be ending
+    for _ in range(400):  # what was closed last may still be ending
         grown = node.size().beyond(settled)
         if not grown:
             break

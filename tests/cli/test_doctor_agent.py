@@ -17,7 +17,7 @@ import pytest
 
 from support.driver_root import Driver
 from support.nvml.state import Rule, h100_node
-from support.sick_node import PLUGINS, SickNode
+from support.sick_node import PATIENCE_S, PLUGINS, SickNode
 from tonnage.adapters.node_facts.gather import Gathering, Looking
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report, Severity
@@ -51,7 +51,7 @@ async def asked(root: Path, *, deadline_s: float = 20.0, said: list[str] | None 
     async def nobody() -> ClusterFacts | None:
         return None
 
-    looking = Looking(root, "node", driver_deadline_s=deadline_s)
+    looking = Looking(root, "node", deadline_s=PATIENCE_S, driver_deadline_s=deadline_s)
     facts = await Gathering(looking, nobody, (said if said is not None else []).append).facts()
     return examine(facts, [Layer.HARDWARE, Layer.DRIVER])
 

@@ -14,9 +14,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
+from tonnage.adapters.node_facts import gather, plugin, runtime_version
 from tonnage.adapters.node_facts.cluster import cluster_facts
 from tonnage.adapters.node_facts.gather import Gathering, Looking
 from tonnage.model.devices import Device, GpuProcess, Inventory
@@ -38,6 +41,7 @@ imports = ["/etc/containerd/conf.d/*.toml"]
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
 """
+PATIENCE_S: Final = 60.0
 CDI_AGENT: Final = "version: v1\nflags: {plugin: {deviceListStrategy: [cdi-cri]}}\n"
 
 
@@ -51,6 +55,10 @@ class SickNode:
         """`root` must be short: sockets lie in it. `ends` closes what is open."""
         self.root = root
         self._ends = ends
+        for module, name in ((plugin, "_WAIT_S"), (runtime_version, "_WAIT_S")):
+            ends.enter_context(patch.object(module, name, PATIENCE_S))
+        # A busy machine is no node that hangs: neither for those who look through the command line.
+        ends.enter_context(patch.object(gather, "Looking", partial(Looking, deadline_s=PATIENCE_S)))
         self.cluster: ClusterFacts | None = None
         self.inventory: Inventory | None = inventory_of(*UUIDS)
         self.answer: DriverAnswer | None = None
@@ -216,7 +224,7 @@ class SickNode:
     async def facts(self) -> NodeFacts:
         """What doctor sees, with the driver's answer as the test has it."""
         silence: Callable[[str], None] = lambda _: None  # noqa: E731
-        looking = Looking(self.root, "node", "none", numbers=numbers_in(self.root))
+        looking = Looking(self.root, "node", "none", deadline_s=PATIENCE_S, numbers=numbers_in(self.root))
         found = await Gathering(looking, self._cluster, silence).facts()
         if self.answer is not None:
             return replace(found, answer=self.answer)
