@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -48,7 +49,7 @@ class FolderCheckpoints:
         self._overdue: asyncio.Future[None] | None = None
 
     async def load(self, name: str) -> bytes | None:
-        return await asyncio.to_thread(_load, self._folder / name)
+        return await asyncio.to_thread(self._load, name)
 
     async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
         header = b"tonnage-checkpoint v1 " + hashlib.sha256(payload).hexdigest().encode() + b"\n"
@@ -69,6 +70,13 @@ class FolderCheckpoints:
         why = f"the disk has not answered within {self._deadline_s:g} s"
         remedy = "look for errors of the disk in the kernel log, and at what else writes to it"
         return Problem(f"{name} is not written", str(self._folder / name), why, remedy)
+
+    def _load(self, name: str) -> bytes | None:
+        with self._lock:
+            for unfinished in self._folder.glob(f".{name}.*"):  # its writer was killed
+                with suppress(OSError):
+                    unfinished.unlink()
+            return _load(self._folder / name)
 
     def _save(self, name: str, content: bytes, order: int, lasting: bool) -> None:
         with self._lock:
