@@ -18,6 +18,9 @@ import grpc.aio
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import ALLOCATE, LIST_AND_WATCH, REGISTER
 
+_TESTS = str(Path(__file__).parents[1])
+"""Where modules of tests are, for programs that are started."""
+
 PATIENCE_S = 30.0
 
 
@@ -74,6 +77,7 @@ class PluginNode:
         hardware = self.root / "hardware.yaml"
         hardware.write_text("devices:\n- {uuid: GPU-0, model: T4}\n- {uuid: GPU-1, model: T4}\n")
         clean = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
+        clean["PYTHONPATH"] = os.pathsep.join([_TESTS, *filter(None, [clean.get("PYTHONPATH")])])
         self.agent = await asyncio.create_subprocess_exec(
             *(*within, sys.executable, "-m", *program, "node", "--standalone", "--node-name", "n"),
             *("--root", str(root), "--devices", devices or f"scenario:{root}/hardware.yaml", *flags),
