@@ -28,11 +28,13 @@ from tonnage.model.resource_claims import (
     PodClaim,
     ResourceClaim,
     ResourceSlice,
+    TaintRule,
 )
-from tonnage.model.selectors import NodeSelectorTerm, Requirement
+from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint
 
 DRIVER = "gpu.example.com"
 ANY = DeviceClass("gpu")
+SICK = Taint("sick", "", "NoSchedule")
 STILL = "still not schedulable, preemption: "
 
 
@@ -125,6 +127,21 @@ def test_the_earlier_alternative_weighs_more() -> None:
     column = {name: row["DynamicResources"] for name, row in decision.scores.items()}
     assert (decision.chosen, column) == ("b", {"a": 2 * (100 * 7 // 8), "b": 200})
     assert "DynamicResources" not in decided(pod("p", "c"), cluster, "1.34").scores["a"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "fits"),
+    [
+        pytest.param(TaintRule(SICK, DRIVER, "a", "gpu-0"), False, id="the device by name"),
+        pytest.param(TaintRule(SICK), False, id="every device"),
+        pytest.param(TaintRule(SICK, pool="b"), True, id="another pool"),
+        pytest.param(TaintRule(SICK, chooses=False), True, id="none"),
+    ],
+)
+def test_a_rule_taints_devices_from_1_37_on(rule: TaintRule, fits: bool) -> None:
+    cluster = Snapshot((node("a"),), slices=(gpus("a", 1),), claims=(claim(),), taint_rules=(rule,))
+    assert (decided(pod("p", "c"), cluster, "1.37").chosen == "a") is fits
+    assert decided(pod("p", "c"), cluster, "1.36").chosen == "a"
 
 
 def test_pins_that_conflict_come_before_claims_that_are_wrong() -> None:

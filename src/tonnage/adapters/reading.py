@@ -15,6 +15,7 @@ from tonnage.adapters.reading_claims import (
     device_class_from,
     pod_claims_of,
     slice_from,
+    taint_rule_from,
     template_from,
 )
 from tonnage.adapters.reading_gpu import gpu_status_from
@@ -27,6 +28,7 @@ from tonnage.adapters.reading_parts import (
     selector_of,
     spread_of,
 )
+from tonnage.adapters.reading_volumes import volume_claim_from, volumes_of
 from tonnage.model.cluster import (
     Container,
     ContainerWait,
@@ -42,9 +44,9 @@ from tonnage.model.cluster import (
     WorkloadSelector,
 )
 from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice
+from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice, TaintRule
 from tonnage.model.selectors import Labels, LabelSelector, Requirement, Taint, Toleration
-from tonnage.model.volumes import PodVolume, StorageClass, VolumeClaim
+from tonnage.model.volumes import StorageClass, VolumeClaim
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
@@ -93,7 +95,7 @@ def pod_from(pod: w.Pod) -> Pod:
         host_ports=_host_ports(spec),
         gates=tuple(str(gate.get("name", "")) for gate in spec.scheduling_gates),
         claims=pod_claims_of(spec.resource_claims, pod.status.resource_claim_statuses),
-        volumes=_volumes(spec, meta.name),
+        volumes=volumes_of(spec, meta.name),
         unmodelled=(*_unmodelled(spec), *unread),
         status=pod_status_from(pod.status, terminating=pod.metadata.deletion_timestamp is not None),
         problems=tuple(notes.problems),
@@ -146,6 +148,7 @@ class _Parts:
     device_classes: list[DeviceClass] = field(default_factory=list)
     claims: list[ResourceClaim] = field(default_factory=list)
     templates: list[ClaimTemplate] = field(default_factory=list)
+    taint_rules: list[TaintRule] = field(default_factory=list)
     volume_claims: list[VolumeClaim] = field(default_factory=list)
     storage_classes: list[StorageClass] = field(default_factory=list)
 
@@ -190,12 +193,14 @@ class _Parts:
                 self.slices.append(slice_from(obj))
             case claim_objects.DeviceClass():
                 self.device_classes.append(device_class_from(obj))
+            case claim_objects.DeviceTaintRule():
+                self.taint_rules.append(taint_rule_from(obj))
             case claim_objects.ResourceClaim():
                 self.claims.append(claim_from(obj))
             case claim_objects.ResourceClaimTemplate():
                 self.templates.append(template_from(obj))
             case claim_objects.PersistentVolumeClaim():
-                self.volume_claims.append(_volume_claim(obj))
+                self.volume_claims.append(volume_claim_from(obj))
             case claim_objects.StorageClass():
                 waits = obj.volume_binding_mode == "WaitForFirstConsumer"
                 self.storage_classes.append(StorageClass(obj.metadata.name, waits))
@@ -223,6 +228,7 @@ def snapshot_from(
         device_classes=tuple(parts.device_classes),
         claims=tuple(parts.claims),
         claim_templates=tuple(parts.templates),
+        taint_rules=tuple(parts.taint_rules),
         volume_claims=tuple(parts.volume_claims),
         storage_classes=tuple(parts.storage_classes),
         server_version=server_version,
@@ -332,33 +338,6 @@ def _host_ports(spec: w.PodSpec) -> tuple[HostPort, ...]:
         for container in containers
         for port in container.ports
         if (number := port.host_port or (port.container_port if spec.host_network else 0))
-    )
-
-
-def _volumes(spec: w.PodSpec, pod: str) -> tuple[PodVolume, ...]:
-    found: list[PodVolume] = []
-    for volume in spec.volumes:
-        name = str(volume.get("name", ""))
-        claim = volume.get("persistentVolumeClaim")
-        if isinstance(claim, dict):
-            found.append(PodVolume(name, str(claim.get("claimName", ""))))
-        elif isinstance(volume.get("ephemeral"), dict):
-            found.append(PodVolume(name, f"{pod}-{name}", ephemeral=True))
-    return tuple(found)
-
-
-def _volume_claim(obj: claim_objects.PersistentVolumeClaim) -> VolumeClaim:
-    meta, spec = obj.metadata, obj.spec
-    older = meta.annotations.get("volume.beta.kubernetes.io/storage-class")
-    return VolumeClaim(
-        namespace=meta.namespace or "default",
-        name=meta.name,
-        volume=str(spec.get("volumeName") or ""),
-        bound="pv.kubernetes.io/bind-completed" in meta.annotations or obj.status.get("phase") == "Bound",
-        storage_class=older if older is not None else str(spec.get("storageClassName") or ""),
-        lost=obj.status.get("phase") == "Lost",
-        terminating=meta.deletion_timestamp is not None,
-        owner=next((o.uid for o in meta.owner_references if o.controller), ""),
     )
 
 

@@ -30,6 +30,7 @@ from tonnage.model.resource_claims import (
     RequestPolicy,
     ResourceClaim,
     ResourceSlice,
+    TaintRule,
     Version,
 )
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
@@ -101,6 +102,15 @@ def template_from(obj: claim_objects.ResourceClaimTemplate) -> ClaimTemplate:
     requests, constraints = _asked(inner, obj.api_version, notes, "spec.spec")
     namespace = obj.metadata.namespace or "default"
     return ClaimTemplate(namespace, obj.metadata.name, requests, constraints, tuple(notes.problems))
+
+
+def taint_rule_from(obj: claim_objects.DeviceTaintRule) -> TaintRule:
+    """A rule that taints devices."""
+    taint, selector = _map(obj.spec.get("taint")), obj.spec.get("deviceSelector")
+    chosen = _map(selector)
+    driver, pool, device = (_text(chosen.get(name)) or None for name in ("driver", "pool", "device"))
+    read = Taint(_text(taint.get("key")), _text(taint.get("value")), _text(taint.get("effect")))
+    return TaintRule(read, driver, pool, device, chooses=isinstance(selector, dict))
 
 
 def pod_claims_of(

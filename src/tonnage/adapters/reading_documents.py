@@ -34,6 +34,7 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.DEVICE_CLASS,
     kinds.RESOURCE_CLAIM,
     kinds.RESOURCE_CLAIM_TEMPLATE,
+    kinds.DEVICE_TAINT_RULE,
     kinds.VOLUME_CLAIM,
     kinds.STORAGE_CLASS,
 )

@@ -13,7 +13,14 @@ from typing import TypeAlias
 
 from tonnage.model.errors import Problem
 from tonnage.model.gpu_status import GpuStatus
-from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, PodClaim, ResourceClaim, ResourceSlice
+from tonnage.model.resource_claims import (
+    ClaimTemplate,
+    DeviceClass,
+    PodClaim,
+    ResourceClaim,
+    ResourceSlice,
+    TaintRule,
+)
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
 from tonnage.model.volumes import PodVolume, StorageClass, VolumeClaim
 
@@ -269,6 +276,7 @@ class Snapshot:
     device_classes: tuple[DeviceClass, ...] = ()
     claims: tuple[ResourceClaim, ...] = ()
     claim_templates: tuple[ClaimTemplate, ...] = ()
+    taint_rules: tuple[TaintRule, ...] = ()
     volume_claims: tuple[VolumeClaim, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
     server_version: str = ""

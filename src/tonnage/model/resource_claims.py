@@ -113,6 +113,17 @@ class ResourceSlice:
 
 
 @dataclass(frozen=True, slots=True)
+class TaintRule:
+    """A taint for devices chosen by driver, pool and name, where None is any; not `chooses`: for none."""
+
+    taint: Taint
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    chooses: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceClass:
     """A class by name; a device is of it when all its CEL selectors hold."""
 

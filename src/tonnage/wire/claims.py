@@ -20,6 +20,10 @@ class DeviceClass(Object):
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class DeviceTaintRule(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 class ResourceClaim(Object):
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -84,3 +84,6 @@ VOLUME_CLAIM = Kind(
     "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, c.PersistentVolumeClaim
 )
 STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, c.StorageClass)
+DEVICE_TAINT_RULE = Kind(
+    "resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", False, c.DeviceTaintRule
+)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tonnage.decide.cluster.claims.allocating import Allocator
-from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of
+from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of, tainted
 from tonnage.decide.cluster.requests import add, pod_requests, scored_requests
 from tonnage.decide.cluster.versions import Profile, profile_for
 from tonnage.model.cluster import Node, Pod, Requests, Snapshot
@@ -112,7 +112,9 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
             nominated.setdefault(pod.status.nominated_node, []).append(pod)
     nodes = sorted(snapshot.nodes, key=lambda node: node.name)
     profile = profile_for(version or snapshot.server_version)
-    supply = supply_of(snapshot.slices, snapshot.device_classes, snapshot.claims, gates_of(profile.minor))
+    gates = gates_of(profile.minor)
+    slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
+    supply = supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
     views = {node.name: NodeView(node).plus(by_node[node.name]) for node in nodes}
     shy = any(node.shy for node in views.values())
     waiting = {name: tuple(pods) for name, pods in nominated.items()}

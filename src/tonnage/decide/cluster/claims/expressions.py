@@ -53,7 +53,7 @@ class Selector:
         except ModuleNotFoundError:
             raise UnsupportedError("CEL, which the agent's image leaves out") from None
         except RuntimeError as error:
-            self.error = compile_error(str(error), expression)
+            self.error = compile_error(str(error).replace(text, expression), expression)
             return
         result = compiled.return_type()
         if result.name() not in ("BOOL", "ERROR", *(("DYN",) if minor > 36 else ())):

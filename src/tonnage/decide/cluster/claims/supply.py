@@ -6,7 +6,7 @@ Source: k8s.io/dynamic-resource-allocation/structured, kube-scheduler's dynamicr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from tonnage.model.resource_claims import (
     NodeScope,
     ResourceClaim,
     ResourceSlice,
+    TaintRule,
 )
 
 if TYPE_CHECKING:
@@ -112,6 +113,26 @@ def supply_of(
         held,
         parts,
     )
+
+
+def tainted(
+    slices: Iterable[ResourceSlice], rules: Iterable[TaintRule], gates: Gates
+) -> tuple[ResourceSlice, ...]:
+    """The slices with the taints of rules, which schedulers mind by default from 1.37 on."""
+    minded = [rule for rule in rules if rule.chooses] if gates.minor > 36 else []
+    return tuple(_tainted(one, minded) for one in slices) if minded else tuple(slices)
+
+
+def _tainted(one: ResourceSlice, rules: list[TaintRule]) -> ResourceSlice:
+    here = [r for r in rules if r.driver in (None, one.driver) and r.pool in (None, one.pool)]
+    if not here:
+        return one
+
+    def with_taints(device: Device) -> Device:
+        added = tuple(rule.taint for rule in here if rule.device in (None, device.name))
+        return replace(device, taints=(*device.taints, *added)) if added else device
+
+    return replace(one, devices=tuple(with_taints(device) for device in one.devices))
 
 
 def _taken(
