@@ -173,11 +173,10 @@ def _by_slot(holds: Iterable[Hold]) -> dict[tuple[str, str], Hold]:
 
 def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     """Every hold: kubelet's, with the pod that has it, and those that only the ledger knows."""
-    return _union(
-        (_remembered(entry) for entry in ledger if entry.forgotten),
-        evidence.holds,
-        (Hold(entry.resource, (entry.id,)) for entry in ledger),
-    )
+    known = _union((_remembered(entry) for entry in ledger if entry.forgotten), evidence.holds)
+    slots = {(hold.resource, slot) for hold in known for slot in hold.ids}
+    noted = dict.fromkeys((entry.resource, entry.id) for entry in ledger)
+    return (*known, *(Hold(name, (slot,)) for name, slot in noted if (name, slot) not in slots))
 
 
 def unconfirmed(ledger: Ledger, kubelet: str, living: Living | None = None) -> frozenset[tuple[str, str]]:
