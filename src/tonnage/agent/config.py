@@ -272,9 +272,10 @@ class NodeConfig:
         self._use(replace(new, config=config, device_list=why))
 
     def _use(self, new: ConfigInForce) -> None:
-        old, self.current = self.current, new
+        old = self.current
         if old == new:
-            return
+            return  # the same object, so that nobody takes it for news
+        self.current = new
         if new.error and (old is None or old.error != new.error):
             self._metrics.config_refused()
             _LOG.error(

@@ -253,8 +253,8 @@ class DevicePlugin:
             shown.slots is not resource.slots
             for resource, shown in zip(plan.resources, offer.advertised, strict=True)
         )
+        self.offer = offer  # also one that is equal: what it was made of is compared by identity
         if offer != old:
-            self.offer = offer
             self._on_offer(offer)
 
     async def _act(self, offer: Offer) -> None:

@@ -136,9 +136,10 @@ class NodeDevices:
         self._memory.keep(state)
 
     def _show(self, fresh: Inventory) -> None:
-        before, self.inventory = self.inventory, fresh
+        before = self.inventory
         if before == fresh:
-            return
+            return  # the same object, so that nobody takes it for news
+        self.inventory = fresh
         self._report(before or Inventory(), fresh)
         self._on_change()
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tonnage.decide.node.access import access_to, missing_channels, obstacle
 from tonnage.decide.node.mps import unshareable, uses_mps
 from tonnage.decide.node.units import Unit, parts_of, units_of
 from tonnage.model.devices import Inventory
-from tonnage.model.names import DeviceId, ResourceName
+from tonnage.model.names import ResourceName
 from tonnage.model.sharing import (
     Access,
     NodePlan,
@@ -84,10 +83,10 @@ class _Slots:
         return PlannedResource(name, tuple(map(self._slot, units)))
 
     def replicated(self, shared: SharedResource, units: Sequence[Unit]) -> PlannedResource:
-        slots = tuple(
-            replace(slot, id=str(DeviceId(slot.uuid, replica)))
-            for slot in map(self._slot, units)
-            for replica in range(shared.replicas)
+        slots = tuple(  # there may be tens of thousands
+            Slot(f"{one.uuid}::{number}", one.uuid, one.healthy, one.reason, one.numa_node, one.part_of)
+            for one in map(self._slot, units)
+            for number in range(shared.replicas)
         )
         return PlannedResource(
             shared.offered_as,
