@@ -93,6 +93,13 @@ def _text(oracle: Oracle, _arguments: Any) -> str:
     return oracle.bytes().partition(b"\0")[0].decode()  # as the bindings do: it may not be UTF-8
 
 
+def _uuid(oracle: Oracle, arguments: Any) -> str:
+    """Mostly one that may be, and perhaps another device's."""
+    if oracle.number(5) == 4:
+        return _text(oracle, arguments)
+    return f"{('GPU', 'MIG')[oracle.number(2)]}-{oracle.number(32)}"
+
+
 def _structure(*names: str) -> Callable[[Oracle, Any], Any]:
     return lambda oracle, _: SimpleNamespace(**{name: oracle.wide() for name in names})
 
@@ -123,7 +130,7 @@ _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
     "MaxMigDeviceCount": lambda oracle, _: oracle.number(4),
     "GetCount": lambda oracle, _: 1 + oracle.number(MOST_GPUS),
     "HandleBy": lambda oracle, _: oracle.number(16),
-    "GetUUID": _text,
+    "GetUUID": _uuid,
     "GetName": _text,
     "CudaDriverVersion": lambda oracle, _: oracle.wide(),
     "DriverVersion": _text,
