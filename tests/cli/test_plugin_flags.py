@@ -14,6 +14,7 @@ from tonnage.cli.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, RefusedFlag
 from tonnage.cli.plugin_flags import Surroundings
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.model.errors import ConfigError
 from tonnage.model.health import FaultClass, HealthPolicy, Signal
 from tonnage.model.plugin_settings import (
     CdiSettings,
@@ -128,6 +129,14 @@ def test_a_switch_needs_no_value_and_takes_one() -> None:
 def test_a_list_may_be_given_piece_by_piece() -> None:
     given = config("--device-list-strategy=cdi-cri", "--device-list-strategy", "envvar,volume-mounts")
     assert [strategy.value for strategy in given.device_list] == ["cdi-cri", "envvar", "volume-mounts"]
+
+
+@pytest.mark.parametrize("text", ["", "version: v1\n", "version: v1\nflags: {gdsEnabled: true}\n"])
+def test_a_wrong_value_is_told_with_the_flag_or_variable_that_said_it(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config("--imex-channel-ids=7", text=text, MIG_STRATEGY="wrong", DP_DISABLE_HEALTHCHECKS="79,foo")
+    places = {problem.where for problem in caught.value.problems}
+    assert places == {"--imex-channel-ids", "MIG_STRATEGY", "DP_DISABLE_HEALTHCHECKS"}
 
 
 @pytest.mark.parametrize(

@@ -629,6 +629,19 @@ async def test_layers_above_a_failing_one_are_judged_where_they_can_be_and_else_
     assert states[Layer.RUNTIME] == states[Layer.KUBELET] == states[Layer.PLUGIN] == (State.OK, "")
 
 
+async def test_where_no_bus_is_seen_and_no_module_nothing_is_said_of_a_driver(node: SickNode) -> None:
+    node.unload()
+    shutil.rmtree(node.root / "sys/bus/pci")
+    states = {layer.layer: (layer.state, layer.because) for layer in examine(await node.facts()).layers}
+    assert states[Layer.DRIVER] == (State.UNKNOWN, "whether there is a GPU is not known")
+
+
+async def test_a_kernel_that_cannot_be_told_leaves_no_gap_in_the_sentence(node: SickNode) -> None:
+    node.unload().put("proc/sys/kernel/osrelease")
+    (finding,) = [f for f in examine(await node.facts()).findings if f.code is DoctorCode.DRIVER_NOT_LOADED]
+    assert finding.why == "what is installed for the running kernel cannot be seen"
+
+
 async def test_in_the_agents_own_pod_what_is_the_pods_is_not_taken_for_the_hosts(node: SickNode) -> None:
     node.put("var/run/secrets/kubernetes.io/serviceaccount/token", "x")
     for name in ("usr/lib/x86_64-linux-gnu", "dev", "etc/containerd", "var/run/cdi"):

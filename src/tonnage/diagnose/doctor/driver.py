@@ -113,7 +113,9 @@ def _not_loaded(driver: DriverFacts, *, nouveau: bool) -> Iterator[Finding]:
             _LAYER,
             "NVIDIA's kernel module is not loaded",
             where="/sys/module/nvidia",
-            why=there if running is not None else f"what is installed for {driver.kernel} cannot be seen",
+            why=there
+            if running is not None
+            else f"what is installed for {driver.kernel or 'the running kernel'} cannot be seen",
             remedy="modprobe nvidia && dmesg | grep -i nvrm"
             if installed
             else "install the driver, or let the GPU operator's driver container do it; then modprobe nvidia",

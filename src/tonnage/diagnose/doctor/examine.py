@@ -21,6 +21,7 @@ from tonnage.model.node_facts import NodeFacts
 from tonnage.model.sharing import PluginConfig
 
 _PRETENDED: Final = "the devices are pretended, so that there is nothing to look at"
+_NO_BUS: Final = "whether there is a GPU is not known"
 _UNSEEN: Final = "it could not be looked at"
 _IN_A_POD: Final = "this is a pod's own: mount the host's / in it and give --root"
 
@@ -88,7 +89,7 @@ class _Examination:
         if self._pretended:
             return self._not(layer, _PRETENDED)
         if hardware is None or hardware.gpus is None:
-            return None if loaded(self.facts) else self._not(layer, "whether there is a GPU is not known")
+            return None if loaded(self.facts) else self._not(layer, _NO_BUS)
         if not self._gpus:
             return self._not(layer, "there is no NVIDIA GPU for containers")
         return None if loaded(self.facts) else self._not(layer, "the driver is not loaded")
@@ -107,6 +108,8 @@ class _Examination:
             return self._missing(Layer.DRIVER, "driver")
         if hardware is not None and hardware.gpus == ():
             return self._not(Layer.DRIVER, "there is no GPU")
+        if (hardware is None or hardware.gpus is None) and not facts.modules:
+            return self._not(Layer.DRIVER, _NO_BUS)
         return judge_driver(self.facts, facts)
 
     def _device_nodes(self) -> Judgement:
