@@ -374,11 +374,10 @@ def _field_problem(detail: ErrorDetails, document: Located, model: type[BaseMode
 
 def _real_path(loc: tuple[int | str, ...], document: Located, *, absent: bool) -> Path:
     """`loc` without what pydantic adds for unions: steps that somebody wrote, and a missing last one."""
-    said = {whole[:length] for whole in document.elsewhere for length in range(1, len(whole) + 1)}
+    said = {whole[:end] for whole in document.elsewhere for end in range(1, len(whole) + 1)}
     path: Path = ()
     for index, step in enumerate(loc):
-        written = (*path, step) in document.marks or (*path, step) in said
-        if written or (absent and index == len(loc) - 1):
+        if (*path, step) in document.marks or (*path, step) in said or (absent and index == len(loc) - 1):
             path = (*path, step)
     return path
 

@@ -35,6 +35,7 @@ from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.cluster import Cluster
 from tonnage.wire import kinds
 
+PATIENCE_S = 180.0
 CREATED = {kind.kind: kind for kind in (kinds.NAMESPACE, kinds.POD, kinds.DEPLOYMENT, kinds.SERVICE)}
 
 
@@ -93,7 +94,7 @@ async def submit(fleet: Fleet, documents: list[JsonObject]) -> int:
 async def taken_of(fleet: Fleet, level: Level) -> tuple[Snapshot, Snapshot]:
     """The cluster read live, and out of a snapshot of the same moment."""
     async with connect(fleet.kubeconfig) as api:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 before, lines = await read_live(api), list[bytes]()
                 order = Order(level, datetime.now(UTC), "tonnage")
