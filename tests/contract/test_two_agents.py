@@ -37,7 +37,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 def identities(folder: Path) -> dict[str, int]:
-    return {file.name: file.stat().st_ino for file in folder.iterdir()}
+    return {file.name: file.stat().st_ino for file in folder.iterdir() if not file.name.startswith(".")}
 
 
 async def until_registered(node: PluginNode, resource: str) -> None:
