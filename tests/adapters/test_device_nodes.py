@@ -15,7 +15,7 @@ from tonnage.model.device_nodes import DeviceNodes
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.errors import HardwareError
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 XID = RawEvent(RawEventKind.XID, "GPU-0", 79)
 CHANGED = RawEvent(RawEventKind.CHANGED)
 

@@ -10,7 +10,7 @@ import pytest
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError, Steps
 from tonnage.model.errors import HardwareError
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 async def test_an_answer_is_owed_from_the_question_until_it_comes() -> None:

@@ -14,7 +14,7 @@ import pytest
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.kubelet.folder_watch import FolderWatch
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Told:

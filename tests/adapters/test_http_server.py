@@ -17,7 +17,7 @@ from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.http.server import Answer, Limits, ProbeServer
 from tonnage.model.errors import ConfigError, Problem
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 NEVER_S = 600.0
 UNHURRIED = Limits(request_s=NEVER_S)
 

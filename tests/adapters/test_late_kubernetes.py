@@ -14,7 +14,7 @@ from tonnage.adapters.ports import KubernetesApi, PatchType
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 from tonnage.wire.kinds import POD
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "get": ((POD, "a", "ns"), {}),
     "list": ((POD,), {"namespace": "ns", "label_selector": "a=b", "field_selector": "c=d"}),

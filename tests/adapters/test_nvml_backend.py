@@ -31,7 +31,7 @@ from tonnage.model.devices import Activity, Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import HardwareError
 from tonnage.model.links import NVSWITCH, Link, PciLevel
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

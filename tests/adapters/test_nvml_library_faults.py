@@ -19,7 +19,7 @@ from support.nvml.state import (
     h100_node,
 )
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.wire.kinds import CONFIG_MAP, EVENT, NODE, NODE_GPU_STATUS, Kind
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class FastClock:

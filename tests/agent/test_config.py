@@ -57,7 +57,7 @@ class Watched:
         self.loop = NodeConfig(world, reading, lists, on_change=self.changed.set)
 
     async def until(self, condition: Any) -> ConfigInForce:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while self.loop.current is None or not condition(self.loop.current):
                 self.changed.clear()
                 await self.changed.wait()
@@ -187,7 +187,7 @@ async def test_what_ran_last_runs_first_while_the_cluster_is_silent(
     cluster.configs(default=replicas(4))
     async with running(tmp_path, cluster, clock) as config:
         await config.until(lambda c: shared(c) == 4)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await config.saved.wait()
     cluster.reachable = False
     cluster.configs(default=replicas(6))

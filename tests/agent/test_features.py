@@ -36,7 +36,7 @@ from tonnage.model.sharing import PluginConfig
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE, NODE_FEATURE, POD
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 T4 = Inventory((Device("GPU-0", 0, "Tesla T4", 15360, "7.5"),))
 A100 = Inventory((Device("GPU-1", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0"),))
 PRODUCT, PRESENT = "nvidia.com/gpu.product", "nvidia.com/gpu.present"

@@ -90,7 +90,7 @@ class Bench:
             await asyncio.gather(self.task, return_exceptions=True)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():
                 await asyncio.wait([asyncio.ensure_future(self.changed.wait())], timeout=0.02)
                 self.changed.clear()
@@ -98,7 +98,7 @@ class Bench:
     async def later(self, seconds: float = UNSEEN_S * 1.5) -> None:
         """Return after that much of the node's time, in which kubelet was asked."""
         asked, until = self.kubelet.asked, self.clock.monotonic() + seconds
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while self.clock.monotonic() < until or self.kubelet.asked < asked + 3:
                 await self.clock.sleep(0.2)
 

@@ -15,7 +15,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.main import AgentOptions, run_agent
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 SHARED = "nvidia.com/gpu.shared"
 FOUR = "version: v1\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, "
 FOUR += "replicas: 4}]}}\n"

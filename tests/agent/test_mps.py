@@ -141,7 +141,7 @@ class Agent:
         self.loop.refresh()
 
     async def until(self, done: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not done():  # noqa: ASYNC110 - not everything that is looked at tells of a change
                 await asyncio.sleep(0.002)
 

@@ -21,7 +21,7 @@ from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice, Wishes
 from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Backend:

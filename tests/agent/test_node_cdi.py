@@ -77,7 +77,7 @@ class Node:
         return json.loads((self.root / SPEC).read_text())
 
     async def until(self, done: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not done():  # noqa: ASYNC110 - what is looked at is a file
                 await asyncio.sleep(0.01)
 

@@ -103,7 +103,7 @@ async def test_the_whole_agent_ends_with_the_reason(folder: Path) -> None:
     missing = folder / "hardware.yaml"
     options = AgentOptions("node-1", f"scenario:{missing}", folder, overrides=(ENDS,))
     with pytest.raises(HardwareError, match=r"failOnInitError is true") as caught:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await run_agent(options, api=None, clock=SystemClock())
     assert str(missing) in caught.value.problems[0].why
     assert caught.value.problems[0].where == "--fail-on-init-error"

@@ -17,7 +17,7 @@ import pytest
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import ALLOCATE, HEALTHY, LIST_AND_WATCH, REGISTER
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 WHOLE = "version: v1\n"
 SHARED = (
     "version: v1\nsharing:\n  timeSlicing:\n    renameByDefault: true\n"

@@ -21,7 +21,7 @@ from tonnage.model.names import GPU
 from tonnage.model.sharing import Advertisement, Injection, Slot
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Service:

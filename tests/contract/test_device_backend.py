@@ -25,7 +25,7 @@ from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices import ComputeMode, RawEvent, RawEventKind, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 MODEL = gpu_models()["H100-80"]
 
 

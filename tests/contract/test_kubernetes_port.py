@@ -141,7 +141,7 @@ class Watching:
 
     async def first(self, count: int) -> list[tuple[ChangeType, str]]:
         """Types and names of the first changes, once they are here."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.seen) < count:
                 self._arrived.clear()
                 await self._arrived.wait()
@@ -149,7 +149,7 @@ class Watching:
 
     async def ended(self) -> None:
         """Return when the stream has ended; raises what it raised."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self._task
 
 
@@ -373,7 +373,7 @@ async def test_a_watch_that_the_server_cuts_ends_and_can_be_resumed(twin: TwinPo
 async def test_an_informer_misses_nothing_while_its_watches_are_cut(twin: TwinPort) -> None:
     informer: Informer[ConfigMap] = Informer(twin.api, CONFIG_MAP, SystemClock(), namespace="default")
     running = asyncio.create_task(informer.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await informer.synced()
         for number in range(_LOG):
             await _put(twin, f"m-{number}")

@@ -34,7 +34,7 @@ from tonnage.wire.kinds import (
 )
 
 NODE_NAME = "gpu-0"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Witness:

@@ -25,7 +25,7 @@ from tonnage.cli.state import StateFolder
 pytestmark = pytest.mark.kubernetes
 
 SMALL = "name: small\ngroups: [{name: t4, nodes: 1, gpu: {model: T4}}, {name: cpu, nodes: 1}]\n"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Bench:

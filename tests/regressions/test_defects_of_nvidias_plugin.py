@@ -46,7 +46,7 @@ from tonnage.model.sharing import (
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet.methods import LIST_AND_WATCH
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 EIGHT = Inventory(tuple(Device(f"GPU-{i}", i, "NVIDIA H100 80GB HBM3", 81559, "9.0") for i in range(8)))
 
 

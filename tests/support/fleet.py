@@ -16,7 +16,7 @@ from tonnage.twin.fleet import TwinNode
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Pod
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 SCENARIO = """
 name: faults
 groups:

@@ -24,7 +24,7 @@ from tonnage.agent.main import AgentOptions, run_agent
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as dp
 from tonnage.wire.kubelet import podresources_v1_pb2 as pr
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 FOUR = "version: v1\nsharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true, "
 FOUR += "resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"

@@ -21,7 +21,7 @@ from tonnage.wire.kubelet.methods import ALLOCATE, LIST_AND_WATCH, REGISTER
 _TESTS = str(Path(__file__).parents[1])
 """Where modules of tests are, for programs that are started."""
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class PluginNode:

@@ -77,7 +77,7 @@ async def test_pages_make_up_the_whole_list(kubectl: Any) -> None:
 
 async def test_a_watch_shows_what_is_there_and_what_comes(kubectl: Any, running: Any) -> None:
     process = await kubectl.start("get", "pods", "-w", "--no-headers")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         first = [(await process.stdout.readline()).split()[0] for _ in range(2)]
         await running.pod("third")
         added = await process.stdout.readline()

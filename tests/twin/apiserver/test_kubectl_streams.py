@@ -59,7 +59,7 @@ async def test_logs_whole_tail_and_with_times(train: Any) -> None:
 
 async def test_a_followed_log_stays_open_until_its_reader_leaves(train: Any) -> None:
     process = await train.start("logs", "-f", "train")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         lines = [await process.stdout.readline() for _ in range(3)]
     assert lines == [b"one\n", b"two\n", b"three\n"]
     assert process.returncode is None

@@ -46,7 +46,7 @@ class Changed:
         self._event = asyncio.Event()
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():
                 await self._event.wait()
 

@@ -56,7 +56,7 @@ class Dialer:
     async def get(self, path: str, **who: Any) -> tuple[int, str]:
         reader, writer = await self.connect(**who)
         writer.write(f"GET {path} HTTP/1.1\r\nHost: kubelet\r\nConnection: close\r\n\r\n".encode())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             raw = await reader.read()
         writer.close()
         head, _, body = raw.partition(b"\r\n\r\n")
@@ -194,7 +194,7 @@ class WebSocketSession:
         self._writer.write(self._ws.send(request))
 
     async def send(self, data: bytes) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while self._ws.state is wsproto.connection.ConnectionState.CONNECTING:
                 self._ws.receive_data(await self._reader.read(65536))
                 self._note(next(self._ws.events()))
@@ -202,7 +202,7 @@ class WebSocketSession:
 
     async def finish(self) -> dict[str, Any]:
         """Read to the end; the Status of channel 3."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 for event in self._ws.events():
                     if self._note(event):
@@ -346,7 +346,7 @@ class SpdyClient:
             "X-Stream-Protocol-Version: v5.channel.k8s.io\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n"
             "Content-Length: 0\r\n\r\n".encode()
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             self.head = await self._reader.readuntil(b"\r\n\r\n")
         return int(self.head.split(b" ")[1])
 
@@ -365,7 +365,7 @@ class SpdyClient:
 
     async def finish(self) -> None:
         """Read until the kubelet says goodbye."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 first, second = struct.unpack(">II", await self._reader.readexactly(8))
                 body = await self._reader.readexactly(second & 0xFFFFFF)
