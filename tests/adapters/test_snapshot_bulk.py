@@ -118,6 +118,22 @@ def test_pods_are_the_same_read_either_way(bodies: list[Body], escaped: bool) ->
         assert bulk.pod(line) == ReadPod(pod_from(usual), usual.spec.priority is None)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"type": "PodScheduled", "status": "False", "message": "0/8 nodes are available"},
+        {"type": "PodScheduled", "status": "True", "message": "bound"},
+        {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
+    ],
+    ids=lambda condition: str(condition["type"]) + str(condition["status"]),
+)
+def test_what_a_condition_says_is_read(condition: Body) -> None:
+    status = {"phase": "Pending", "conditions": [{"lastProbeTime": None, **condition}]}
+    line = json.dumps({"metadata": {"name": "p"}, "spec": {}, "status": status}).encode()
+    assert Bulk().pod(line).pod == pod_from(msgspec.json.decode(line, type=w.Pod))
+    assert (Bulk().pod(line).pod.status.unschedulable_message != "") == (condition["status"] == "False")
+
+
 def test_pods_of_one_workload_share_what_is_the_same() -> None:
     bulk = Bulk()
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}

@@ -121,9 +121,8 @@ class Bulk:
         named = _NODE_NAME.match(spec)
         rest = b"{" + spec[named.end() :] if named else spec
         shared, node, bare = self._shared(rest, bytes(meta.labels), bytes(meta.owner_references))
-        full = (
-            msgspec.json.decode(status, type=w.PodStatus) if b'"waiting"' in status else self._short(status)
-        )
+        quiet = _TOLD[0] not in status and _TOLD[1] not in status and _TOLD[2] not in status
+        full = self._short(status) if quiet else msgspec.json.decode(status, type=w.PodStatus)
         pod = Pod(
             name=meta.name or meta.generate_name,
             namespace=self._once(meta.namespace or "default"),
