@@ -277,6 +277,12 @@ class DevicePlugin:
                     self._metrics.not_registered(name)
                 blocked.add(name)
                 self._note(name, str(error), kubelet)
+        for (
+            shown
+        ) in offer.advertised:  # next time it is the same object: tens of thousands of slots may be equal
+            standing = self._standing.get(shown.resource)
+            if standing is not None and standing.advertised == shown:
+                standing.advertised = shown
 
     async def _perform(self, action: Action, kubelet: str) -> None:
         match action:
