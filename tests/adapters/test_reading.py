@@ -15,6 +15,7 @@ from tonnage.adapters.reading_gpu import gpu_status_from
 from tonnage.decide.cluster.requests import pod_requests
 from tonnage.model.cluster import Pod
 from tonnage.model.errors import ConfigError
+from tonnage.model.node_software import KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 from tonnage.model.selectors import LabelSelector, Requirement
 from tonnage.model.volumes import PodVolume
 from tonnage.wire import objects as w
@@ -104,11 +105,18 @@ def test_the_agents_status_is_read_with_holders_and_refused_configuration() -> N
         "resources": [{"name": GPU, "replicas": 4, "failRequestsGreaterThanOne": True}],
         "config": {"source": "built-in", "key": "x", "error": "no such key"},
         "problems": ["driver old"],
+        "runtime": {"name": "containerd", "version": "2.2.1", "cdi": "on", "cdiReason": "/c:1", "nri": "?"},
+        "kubelet": {"version": "1.35.8", "topologyManagerPolicy": "restricted", "sources": ["/k"]},
     }
     status = gpu_status_from(msgspec.convert({"metadata": {"name": "a"}, "status": body}, w.NodeGPUStatus))
     assert (status.replicas, status.single_requests) == ({GPU: 4}, frozenset({GPU}))
     assert status.problems == ("configuration refused, built-in kept: no such key", "driver old")
     assert (status.devices[0].healthy, status.devices[0].holders[0].pod) == (False, "p")
+    assert status.software == NodeSoftware(
+        RuntimeInventory("containerd", "2.2.1", Switch.ON, "/c:1"),
+        "1.35.8",
+        KubeletPolicies("restricted", sources=("/k",)),
+    )
 
 
 JSON = st.recursive(
@@ -120,6 +128,7 @@ LOOSE = st.fixed_dictionaries(
     {},
     optional={
         "devices": JSON, "resources": JSON, "config": JSON, "problems": JSON,
+        "runtime": JSON, "kubelet": JSON,
         "labelSelector": JSON, "matchLabelKeys": JSON, "namespaces": JSON,
         "topologyKey": JSON, "maxSkew": JSON,
         "requiredDuringSchedulingIgnoredDuringExecution": JSON | st.lists(st.fixed_dictionaries(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tonnage.adapters.snapshots.kinds import CAPTURED, CapturedKind
 from tonnage.adapters.snapshots.redact import Level, Redactor
+from tonnage.documents.node_gpu_status import node_gpu_status_crd
 
 Body = dict[str, Any]
 KINDS = {kind.kind: kind for kind in CAPTURED}
@@ -228,6 +230,23 @@ def test_devices_keep_their_kind_and_lose_their_number() -> None:
     assert UUID not in json.dumps(device)
     assert device["product"] == "NVIDIA H200"
     assert device["holders"][0]["ids"] == [f"{device['uuid']}::1"]
+
+
+def test_all_that_an_agent_publishes_is_on_the_list() -> None:
+    published: Any = node_gpu_status_crd()
+    (version,) = published["spec"]["versions"]
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+    assert list(missing(status, KINDS["NodeGPUStatus"].fields["status"], "status")) == []
+
+
+def missing(schema: Any, rules: Any, path: str) -> Iterator[str]:
+    """Fields of a schema that an allow-list does not name."""
+    schema = schema.get("items", schema)
+    for name, child in schema.get("properties", {}).items() if isinstance(rules, dict) else ():
+        if name in rules:
+            yield from missing(child, rules[name], f"{path}.{name}")
+        else:
+            yield f"{path}.{name}"
 
 
 def test_pseudonyms_of_two_snapshots_have_nothing_in_common() -> None:

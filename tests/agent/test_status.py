@@ -29,13 +29,14 @@ from tonnage.decide.node.choose_config import Choice
 from tonnage.decide.node.mps import daemons_of, gated
 from tonnage.decide.node.share import share
 from tonnage.documents.node_gpu_status import NodeGPUStatusBody, node_gpu_status_crd
-from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.devices import Device, Inventory, MigDevice, Sample
 from tonnage.model.links import NVSWITCH, Link, PciLevel
 from tonnage.model.mps import MpsState
 from tonnage.model.names import GPU, ResourceName
+from tonnage.model.node_software import NodeSoftware
 from tonnage.model.plugin_settings import MigStrategy, SharingKind
 from tonnage.model.sharing import Hold, PluginConfig, SharedPolicy, SharedResource
-from tonnage.wire.kinds import NODE_GPU_STATUS
+from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
 
 SHARED = "version: v1\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: gpu, replicas: 4}]}}"
 
@@ -86,10 +87,26 @@ async def test_the_status_says_what_is_offered_and_why(cluster: Any, agent: Any,
     )
 
 
-async def test_a_deleted_status_comes_back(cluster: Any, agent: Any) -> None:
-    await cluster.until(lambda: cluster.status("node-1"))
-    cluster.remove(NODE_GPU_STATUS, "node-1")
-    await cluster.until(lambda: cluster.status("node-1"))
+@pytest.fixture
+def node(cluster: Any) -> None:
+    info = {"kubeletVersion": "v1.35.8", "containerRuntimeVersion": "containerd://1.6.20"}
+    cluster.put(NODE, "node-1", status={"nodeInfo": info})
+
+
+async def test_kubelet_and_runtime_are_in_the_status(cluster: Any, node: None, agent: Any) -> None:
+    await cluster.until(lambda: cluster.status("node-1").get("kubelet", {}).get("version") == "1.35.8")
+    status = cluster.status("node-1")
+    NodeGPUStatusBody.model_validate_json(json.dumps(status))
+    assert status["runtime"] == {
+        "name": "containerd",
+        "version": "1.6.20",
+        "cdi": "off",
+        "cdiReason": "it is older than containerd 1.7 or CRI-O 1.23 and newer",
+        "nri": "off",
+        "nriReason": "it is older than containerd 1.7 or CRI-O 1.26",
+    }
+    assert status["kubelet"]["topologyManagerPolicy"] == "unknown"
+    assert "/var/lib/kubelet/config.yaml" in status["kubelet"]["reason"]
 
 
 async def test_a_refused_configuration_is_in_the_status(cluster: Any, agent: Any) -> None:
@@ -208,33 +225,112 @@ class WaitingClock:
         await event.wait()
 
 
-async def test_a_flood_of_changes_is_one_write_in_a_quarter_of_a_second(cluster: Any, tmp_path: Path) -> None:
-    clock = WaitingClock()
-    events, metrics = NodeEvents("node-1", cluster, clock), AgentMetrics(clock)
-    world = World("node-1", cluster, clock, FolderCheckpoints(tmp_path), events, metrics)
-    publisher = StatusPublisher(world, ScenarioBackend(tmp_path / "none", clock))
-    config = ConfigInForce(PluginConfig(), Choice("", "built-in"), "")
+class AtOnce(ScenarioBackend):
+    """Reads at once, in no thread."""
 
-    def show(count: int) -> None:
+    async def sample(self) -> tuple[Sample, ...]:
+        return ()
+
+
+class Publishing:
+    """A publisher that runs, and a clock for it."""
+
+    def __init__(self, cluster: Any, folder: Path) -> None:
+        self.clock = clock = WaitingClock()
+        events, metrics = NodeEvents("node-1", cluster, clock), AgentMetrics(clock)
+        world = World("node-1", cluster, clock, FolderCheckpoints(folder), events, metrics)
+        self.publisher = StatusPublisher(world, AtOnce(folder / "none", clock), lambda: self.software)
+        self.software = NodeSoftware()
+
+    def show(self, count: int) -> None:
+        """A node with so many devices."""
+        config = ConfigInForce(PluginConfig(), Choice("", "built-in"), "")
         inventory = Inventory(tuple(Device(f"GPU-{i}", i, "A", 1) for i in range(count)))
         plan = share(inventory, config.config)
-        publisher.show(Offer(inventory, config, plan, (), advertise(plan, ())))
+        self.publisher.show(Offer(inventory, config, plan, (), advertise(plan, ())))
 
-    task = asyncio.create_task(publisher.run())
-    show(1)
+    async def minutes(self, count: int) -> None:
+        """Let so many pass, and whatever was to be written be written."""
+        for _ in range(count):
+            while due := [each for each in self.clock.sleepers if each[0] < 1]:
+                await self.wake(due)
+            await self.wake([each for each in self.clock.sleepers if each[0] == 60.0])
+
+    async def wake(self, due: list[tuple[float, asyncio.Event]]) -> None:
+        """Let these sleepers go, and what follows happen."""
+        for each in due:
+            self.clock.sleepers.remove(each)
+            each[1].set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def publishing(cluster: Any, tmp_path: Path) -> AsyncIterator[Publishing]:
+    scene = Publishing(cluster, tmp_path)
+    task = asyncio.create_task(scene.publisher.run())
+    yield scene
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_flood_of_changes_is_one_write_in_a_quarter_of_a_second(
+    cluster: Any, publishing: Publishing
+) -> None:
+    publishing.show(1)
     await cluster.until(lambda: cluster.status("node-1"))
     written = cluster.version
     for count in range(2, 60):
-        show(count)
+        publishing.show(count)
         await asyncio.sleep(0)
     assert cluster.version == written
-    (pause,) = [event for seconds, event in clock.sleepers if seconds < 1]
+    (pause,) = [event for seconds, event in publishing.clock.sleepers if seconds < 1]
     pause.set()
     await cluster.until(lambda: cluster.version > written)
     assert cluster.version == written + 1
     assert cluster.status("node-1")["deviceCount"] == 59
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_has_not_changed_is_written_every_five_minutes_alone(
+    cluster: Any, publishing: Publishing
+) -> None:
+    publishing.show(1)
+    await cluster.until(lambda: cluster.status("node-1"))
+    written = cluster.version
+    for _ in range(3):
+        publishing.show(1)
+        await publishing.minutes(1)
+    assert cluster.version == written
+    await publishing.minutes(57)
+    assert cluster.version == written + 12, "twelve in an hour, not sixty"
+
+
+async def test_a_change_of_what_nobody_tells_is_written_within_a_minute(
+    cluster: Any, publishing: Publishing
+) -> None:
+    publishing.show(1)
+    await cluster.until(lambda: cluster.status("node-1"))
+    publishing.software = NodeSoftware(kubelet_version="1.36.0")
+    await publishing.minutes(2)
+    assert cluster.status("node-1")["kubelet"]["version"] == "1.36.0"
+
+
+async def test_a_deleted_status_comes_back_within_five_minutes(cluster: Any, publishing: Publishing) -> None:
+    publishing.show(1)
+    await cluster.until(lambda: cluster.status("node-1"))
+    cluster.remove(NODE_GPU_STATUS, "node-1")
+    await publishing.minutes(6)
+    assert cluster.status("node-1")["deviceCount"] == 1
+
+
+async def test_what_was_refused_is_written_once_it_may_be(cluster: Any, publishing: Publishing) -> None:
+    cluster.reachable = False
+    publishing.show(1)
+    await publishing.minutes(3)
+    assert not cluster.status("node-1")
+    cluster.reachable = True
+    await publishing.minutes(2)
+    assert cluster.status("node-1")["deviceCount"] == 1
 
 
 def test_the_fullest_node_stays_below_what_etcd_takes() -> None:

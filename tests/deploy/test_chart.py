@@ -23,6 +23,7 @@ access: privileged
 runtimeClassName: nvidia
 nvidiaDriverRoot: /run/nvidia/driver
 kubeletRootDir: /data/kubelet/
+kubeletConfig: /data/kubelet/config.yaml
 seLinuxOptions: {type: spc_t}
 verbose: true
 extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]

@@ -9,6 +9,7 @@ import yaml
 
 from support.helm import Helm, Manifest
 from tonnage.adapters import shared_memory
+from tonnage.adapters.node_facts import kubelet_policies
 from tonnage.twin.platform import AGENT, AGENT_IMAGE, CONFIG_MAP_NAME, SYSTEM_NAMESPACE, agent_daemon_set
 
 PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
@@ -124,6 +125,7 @@ def test_the_limit_of_memory(helm4: Helm, values: str, memory: str | None) -> No
 
 
 KUBELET = "/var/lib/kubelet"
+CONFIG = f"{KUBELET}/config.yaml"
 FEATURES_D = "/etc/kubernetes/node-feature-discovery/features.d"
 MOUNTS = {
     "labels on the node, which tell of the host's system": (
@@ -158,6 +160,15 @@ MOUNTS = {
             f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
             f"{KUBELET}/pod-resources": ("/data/kubelet/pod-resources", "Directory", {"readOnly": True}),
             "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+        },
+    ),
+    "kubelet's configuration, to tell its policies": (
+        "kubeletConfig: /etc/kubernetes/kubelet/config.json",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+            CONFIG: ("/etc/kubernetes/kubelet/config.json", "File", {"readOnly": True}),
         },
     ),
     "a driver container, which may come later": (
@@ -197,6 +208,10 @@ MOUNTS = {
         },
     ),
 }
+
+
+def test_kubelets_configuration_is_mounted_where_the_agent_looks() -> None:
+    assert kubelet_policies.CONFIG == CONFIG
 
 
 @pytest.mark.parametrize("case", MOUNTS)

@@ -61,6 +61,8 @@ REFUSED = {
     "a channel that none has": ("imex: {channelIDs: [1]}", "/imex/channelIDs/0", "must be 0"),
     "a folder of MPS that is no path": ("mps: {root: run/mps}", "/mps/root", "pattern"),
     "a folder of MPS that ends nowhere": ("mps: {root: /run/mps/}", "/mps/root", "pattern"),
+    "kubelet's configuration in a folder": ("kubeletConfig: /var/lib/kubelet/", "/kubeletConfig", "pattern"),
+    "kubelet's configuration nowhere": ("kubeletConfig: config.yaml", "/kubeletConfig", "pattern"),
     "rules for nobody": ("networkPolicy: {metricsFrom: [{}]}", "/networkPolicy/metricsFrom/0", "min"),
 }  # fmt: skip
 FITS_NOT = {

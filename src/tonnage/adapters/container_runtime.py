@@ -1,6 +1,6 @@
-"""What the agent sees of CDI on its node: the container runtime's configuration, and the folder of specs.
+"""What the agent sees of container runtime and kubelet on its node, and of the folder of CDI specs.
 
-The configuration is read as `tonnage doctor` reads it.
+The runtime's configuration is read as `tonnage doctor` reads it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.cdi_files import SPEC_FOLDER
+from tonnage.model.node_software import KubeletPolicies
 from tonnage.model.runtime_config import NodeRuntime
 
 _WRITE: Final = os.W_OK | os.X_OK
@@ -29,8 +30,20 @@ class RuntimeFiles:
         """What can be seen; the versions are the Node's to say."""
         return await asyncio.to_thread(self._look)
 
+    async def policies(self) -> KubeletPolicies:
+        """kubelet's policies, as far as its files are to be seen."""
+        return await asyncio.to_thread(self._policies)
+
+    def _policies(self) -> KubeletPolicies:
+        from tonnage.adapters.node_facts.files import NodeFiles
+        from tonnage.adapters.node_facts.kubelet_policies import kubelet_policies  # YAML: after registration
+
+        return kubelet_policies(NodeFiles(root) for root in self._roots)
+
     def _look(self) -> NodeRuntime:
-        from tonnage.adapters.node_facts.files import NodeFiles  # only where auto is asked for
+        from tonnage.adapters.node_facts.files import (
+            NodeFiles,
+        )  # after registration, or where auto is asked for
         from tonnage.adapters.node_facts.runtime import runtime_configs
 
         seen = (tuple(runtime_configs(NodeFiles(root))) for root in self._roots)

@@ -17,6 +17,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.machine import Machine
 from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import ResourceName
+from tonnage.model.node_software import KubeletPolicies
 from tonnage.model.runtime_config import NodeRuntime
 from tonnage.model.sharing import Advertisement, Hold, Injection, PluginConfig, Refusal
 from tonnage.wire.kinds import Kind
@@ -361,6 +362,14 @@ class RuntimeView(Protocol):
 
     async def look(self) -> NodeRuntime:
         """Its configuration now, and whether CDI specs can be written; without versions. Never raises."""
+        ...
+
+
+class SoftwareView(RuntimeView, Protocol):
+    """What it sees of kubelet, too."""
+
+    async def policies(self) -> KubeletPolicies:
+        """kubelet's policies as its files say them. Never raises."""
         ...
 
 

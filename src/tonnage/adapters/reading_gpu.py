@@ -7,9 +7,11 @@ from typing import Final
 
 from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, GpuDevice, GpuStatus
 from tonnage.model.links import PCI_WORDS
+from tonnage.model.node_software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 from tonnage.wire import objects as w
 
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
+_SWITCHES: Final = {switch.value: switch for switch in Switch}
 _MOST_NVLINKS: Final = 64
 
 
@@ -26,8 +28,37 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
             _text(r.get("name")) for r in resources if r.get("failRequestsGreaterThanOne") is True
         ),
         mps={_text(r.get("name")): _silence(r) for r in resources if r.get("sharing") == "mps"},
+        software=_software(body.get("runtime"), body.get("kubelet")),
         config=_source(body.get("config")),
     )
+
+
+def _software(runtime: object, kubelet: object) -> NodeSoftware:
+    told: Mapping[str, object] = runtime if isinstance(runtime, dict) else {}
+    says: Mapping[str, object] = kubelet if isinstance(kubelet, dict) else {}
+    return NodeSoftware(
+        RuntimeInventory(
+            name=_word(told.get("name")),
+            version=_word(told.get("version")),
+            cdi=_SWITCHES.get(_text(told.get("cdi")), Switch.UNKNOWN),
+            cdi_reason=_text(told.get("cdiReason")),
+            nri=_SWITCHES.get(_text(told.get("nri")), Switch.UNKNOWN),
+            nri_reason=_text(told.get("nriReason")),
+        ),
+        _word(says.get("version")),
+        KubeletPolicies(
+            _word(says.get("topologyManagerPolicy")),
+            _word(says.get("topologyManagerScope")),
+            _word(says.get("cpuManagerPolicy")),
+            _word(says.get("memoryManagerPolicy")),
+            _texts(says.get("sources")),
+            _text(says.get("reason")),
+        ),
+    )
+
+
+def _word(value: object) -> str:
+    return _text(value) or UNKNOWN
 
 
 def _silence(resource: Mapping[str, object]) -> str:

@@ -106,6 +106,11 @@ class NodeConfig:
         said = (each.where for each in self._reading.overrides if each.path == ("flags", flag))
         return next(said, self.current.choice.source if self.current is not None else "")
 
+    @property
+    def versions(self) -> tuple[str, str]:
+        """(of kubelet, of the container runtime) as the Node says them; empty while it does not."""
+        return self._lists.versions
+
     async def run(self) -> None:
         """Run until cancelled: first what ran last, then what is asked for, whenever that changes."""
         await self._restore()

@@ -44,6 +44,11 @@ class DeviceLists:
         if all(isinstance(text, str) and text for text in said):
             self._versions = (str(said[0]), str(said[1]))
 
+    @property
+    def versions(self) -> tuple[str, str]:
+        """(of kubelet, of the container runtime) as the Node says them; empty while it does not."""
+        return self._versions
+
     async def changed(self) -> bool:
         """Whether the files say something else now; asked on every beat."""
         self._beat += 1

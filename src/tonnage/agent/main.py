@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tonnage.agent.metrics import AgentMetrics
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.node_condition import NodeConditions
+    from tonnage.agent.node_software import SoftwareWatch
     from tonnage.agent.probes import Probes
     from tonnage.agent.world import World
     from tonnage.model.health import HealthPolicy
@@ -163,7 +164,8 @@ async def _run(
     devices = NodeDevices(world, backend, on_change=refresh, policy=lambda: _policy_of(config))
     config = _node_config(options, world, on_change=configured)
     holders = Holders(world, kubelet_holds, on_change=refresh, boot=_boot_of(options.root))
-    status = StatusPublisher(world, backend)
+    status = StatusPublisher(world, backend, lambda: software.current)
+    software = _software(options, world, config, on_change=status.look)
     plugin = DevicePlugin(world, sockets, devices, config, holders, on_offer=status.show)
     cdi = plugin.cdi = NodeCdi(world, FolderCdi(options.root, options.driver_root), devices, config)
     mps = plugin.mps = NodeMps(
@@ -172,7 +174,7 @@ async def _run(
     conditions = _conditions(world, devices, config, mps)
     sink_for = _label_sink(options, world.api)
     features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink_for)
-    loops = (world.events, devices, config, holders, plugin, cdi, mps, status, conditions, features)
+    loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
     try:
         async with asyncio.TaskGroup() as group:
             for loop in loops:
@@ -208,6 +210,16 @@ def _node_config(options: AgentOptions, world: World, *, on_change: Callable[[],
 
     lists = DeviceLists(world, RuntimeFiles(options.root, options.driver_root))
     return NodeConfig(world, options.reading, lists, on_change=on_change)
+
+
+def _software(
+    options: AgentOptions, world: World, config: NodeConfig, *, on_change: Callable[[], None]
+) -> SoftwareWatch:
+    from tonnage.adapters.container_runtime import RuntimeFiles
+    from tonnage.agent.node_software import SoftwareWatch
+
+    files = RuntimeFiles(options.root, options.driver_root)
+    return SoftwareWatch(world, files, lambda: config.versions, on_change=on_change)
 
 
 def _conditions(world: World, devices: NodeDevices, config: NodeConfig, mps: NodeMps) -> NodeConditions:

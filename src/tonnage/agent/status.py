@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from tonnage.adapters.ports import DeviceBackend, KubernetesApi
@@ -12,18 +13,25 @@ from tonnage.agent.world import World
 from tonnage.model.devices import Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
+from tonnage.model.node_software import NodeSoftware
 from tonnage.wire.kinds import NODE_GPU_STATUS
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 0.25
-_AGAIN_S: Final = 60.0
+_LOOK_S: Final = 60.0
+_LOOKS: Final = 5
+"""Looks between two writes of what has not changed: every agent of a fleet does so for ever."""
 _RETRY_S: Final = 5.0
 
 
 class StatusPublisher:
-    """Keeps the object like the offer; one that somebody deleted or changed comes back within a minute."""
+    """Keeps the object like the offer; what somebody deleted or changed comes back in five minutes."""
 
-    def __init__(self, world: World, backend: DeviceBackend) -> None:
+    def __init__(
+        self, world: World, backend: DeviceBackend, software: Callable[[], NodeSoftware] = NodeSoftware
+    ) -> None:
+        """`software` is what the node runs, at any moment."""
+        self._software = software
         self._backend = backend
         self._node = world.node
         self._api = world.api
@@ -32,10 +40,16 @@ class StatusPublisher:
         self._offer: Offer | None = None
         self._dirty = asyncio.Event()
         self._complaint = ""
+        self._written: JsonObject | None = None
+        """What the object says, but for the time; None where that is not known, or to be written again."""
 
     def show(self, offer: Offer) -> None:
         """The offer to publish from now on."""
         self._offer = offer
+        self._dirty.set()
+
+    def look(self) -> None:
+        """The rest of it may say something else now."""
         self._dirty.set()
 
     async def run(self) -> None:
@@ -53,8 +67,13 @@ class StatusPublisher:
                 await self._clock.sleep(_NOT_OFTENER_S)
 
     async def _tick(self) -> None:
+        """Memory in use is told by nobody, so it is looked at; what is the same is written now and then."""
+        look = 0
         while True:
-            await self._clock.sleep(_RETRY_S if self._complaint else _AGAIN_S)
+            await self._clock.sleep(_RETRY_S if self._complaint else _LOOK_S)
+            look += 1
+            if look % _LOOKS == 0:
+                self._written = None
             self._dirty.set()
 
     async def _samples(self) -> tuple[Sample, ...]:
@@ -67,8 +86,12 @@ class StatusPublisher:
     async def _publish(self, api: KubernetesApi, offer: Offer) -> None:
         from tonnage.agent.status_body import status_of  # its models take time to load: after registration
 
+        body = status_of(offer, await self._samples(), self._software(), at="").to_json()
+        if body == self._written:
+            return
+        self._written = None
         at = self._clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        patch: JsonObject = {"status": status_of(offer, await self._samples(), at=at).to_json()}
+        patch: JsonObject = {"status": {**body, "updatedAt": at}}
         try:
             try:
                 await api.patch(NODE_GPU_STATUS, self._node, patch, subresource="status")
@@ -77,12 +100,12 @@ class StatusPublisher:
                     raise
                 kind = NODE_GPU_STATUS
                 metadata: JsonObject = {"name": self._node}
-                body: JsonObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-                await api.create(NODE_GPU_STATUS, body)
+                fresh: JsonObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+                await api.create(NODE_GPU_STATUS, fresh)
                 await api.patch(NODE_GPU_STATUS, self._node, patch, subresource="status")
         except ClusterError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 _LOG.warning("status not published: node=%s error=%s", self._node, error)
         else:
-            self._complaint = ""
+            self._written, self._complaint = body, ""

@@ -10,23 +10,29 @@ from tonnage.agent.status_device import cut, devices_of
 from tonnage.decide.node.mps import most_clients
 from tonnage.documents.node_gpu_status import (
     ConfigStatus,
+    KubeletStatus,
     MpsDeviceStatus,
     MpsStatus,
     NodeGPUStatusBody,
     ResourceStatus,
+    RuntimeStatus,
 )
 from tonnage.model.devices import Sample
 from tonnage.model.mps import MpsState
+from tonnage.model.node_software import NodeSoftware, RuntimeInventory
 from tonnage.model.plugin_settings import SharingKind
 
 _LONGEST_TEXT: Final = 2048
 _MOST_PROBLEMS: Final = 64
 _SHARING: Final = {SharingKind.TIME_SLICING: "time-slicing", SharingKind.MPS: "mps"}
 """As the labels of nodes have it."""
+_NOTHING_SEEN: Final = NodeSoftware()
 
 
-def status_of(offer: Offer, samples: Iterable[Sample] = (), *, at: str) -> NodeGPUStatusBody:
-    """The status as it follows from what the node offers and its devices read; long lists are cut."""
+def status_of(
+    offer: Offer, samples: Iterable[Sample] = (), software: NodeSoftware = _NOTHING_SEEN, *, at: str
+) -> NodeGPUStatusBody:
+    """The status as it follows from what the node offers and runs and devices read; long lists are cut."""
     devices = devices_of(offer, samples)
     choice = offer.config.choice
     return NodeGPUStatusBody.model_construct(
@@ -44,6 +50,8 @@ def status_of(offer: Offer, samples: Iterable[Sample] = (), *, at: str) -> NodeG
         ),
         resources=_resources(offer),
         devices=devices,
+        runtime=_runtime(software.runtime),
+        kubelet=_kubelet(software),
         problems=cut([*offer.inventory.problems, *offer.plan.problems], _MOST_PROBLEMS),
     )
 
@@ -65,6 +73,30 @@ def _resources(offer: Offer) -> list[ResourceStatus]:
         )
         for resource, shown in zip(offer.plan.resources, offer.advertised, strict=True)
     ]
+
+
+def _runtime(runtime: RuntimeInventory) -> RuntimeStatus:
+    return RuntimeStatus.model_construct(
+        name=runtime.name,
+        version=runtime.version,
+        cdi=runtime.cdi.value,
+        cdi_reason=runtime.cdi_reason[:_LONGEST_TEXT],
+        nri=runtime.nri.value,
+        nri_reason=runtime.nri_reason[:_LONGEST_TEXT],
+    )
+
+
+def _kubelet(software: NodeSoftware) -> KubeletStatus:
+    policies = software.policies
+    return KubeletStatus.model_construct(
+        version=software.kubelet_version,
+        topology_manager_policy=policies.topology_manager,
+        topology_manager_scope=policies.topology_scope,
+        cpu_manager_policy=policies.cpu_manager,
+        memory_manager_policy=policies.memory_manager,
+        sources=list(policies.sources),
+        reason=policies.reason[:_LONGEST_TEXT],
+    )
 
 
 def _mps(offer: Offer, state: MpsState) -> MpsStatus:

@@ -138,6 +138,29 @@ class ConfigStatus(Document):
     ] = ""
 
 
+class RuntimeStatus(Document):
+    """The node's container runtime: its version as the Node says it, the rest as its configuration does."""
+
+    name: Annotated[str, Field(description="such as containerd")]
+    version: str
+    cdi: Annotated[Literal["on", "off", "unknown"], Field(description="whether it takes CDI devices")]
+    cdi_reason: Annotated[str, Field(description="why, or what is missing to tell")]
+    nri: Annotated[Literal["on", "off", "unknown"], Field(description="whether it calls NRI plugins")]
+    nri_reason: Annotated[str, Field(description="why, or what is missing to tell")]
+
+
+class KubeletStatus(Document):
+    """The node's kubelet and its policies, each in kubelet's own words, or unknown."""
+
+    version: str
+    topology_manager_policy: str
+    topology_manager_scope: str
+    cpu_manager_policy: str
+    memory_manager_policy: str
+    sources: Annotated[list[str], Field(description="files that say so")]
+    reason: Annotated[str, Field(description="why a policy is unknown, or not what is configured")]
+
+
 class NodeGPUStatusBody(Document):
     """What the agent of a node knows and no core object carries."""
 
@@ -149,6 +172,8 @@ class NodeGPUStatusBody(Document):
     config: ConfigStatus
     resources: list[ResourceStatus]
     devices: list[DeviceStatus]
+    runtime: RuntimeStatus
+    kubelet: KubeletStatus
     problems: list[str] = Field(default_factory=list)
 
     def to_json(self) -> JsonObject:

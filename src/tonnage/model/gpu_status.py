@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tonnage.model.links import PciLevel
+from tonnage.model.node_software import NodeSoftware
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +67,7 @@ class GpuStatus:
     """Resources of which a container may ask one at most (`failRequestsGreaterThanOne`)."""
     mps: Mapping[str, str] = field(default_factory=dict)
     """Resources that are shared through MPS, and why their daemon does not serve; empty when it does."""
+    software: NodeSoftware = field(default_factory=NodeSoftware)
+    """Its kubelet and container runtime; unknown where an older agent does not say."""
     config: str = ""
     """The device-plugin configuration that runs there, as the agent names it."""

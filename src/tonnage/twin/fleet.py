@@ -105,6 +105,9 @@ class Fleet:
         for node in self.nodes.values():
             (node.root / "etc").mkdir(parents=True)
             (node.root / "etc/hostname").write_text(f"{node.machine.spec.name}\n", encoding="ascii")
+            config = node.kubelet.paths.config
+            config.parent.mkdir(parents=True)
+            config.write_text(node.machine.spec.kubelet_config, encoding="ascii")
             node.hardware.write(node.machine.hardware)
             if node.machine.hardware.devices:
                 node.mps.install()

@@ -21,9 +21,10 @@ async def test_a_container_gets_its_gpu_by_cdi_where_the_runtime_has_it_else_by_
     async def says(text: str) -> None:
         async def said() -> bool:
             conditions = (await fleet.api.get(NODE, "t4-0")).status.conditions
-            status = (await fleet.api.get(NODE_GPU_STATUS, "t4-0")).status
+            reports = (await fleet.api.list(NODE_GPU_STATUS)).items
+            published = [str(one.status.get("config", {}).get("deviceList")) for one in reports]
             heard = [one.message for one in conditions if one.type == "GPUConfigApplied"]
-            return all(text in one for one in (*heard, str(status["config"].get("deviceList"))))
+            return bool(published) and all(text in one for one in (*heard, *published))
 
         await fleet.until(said)
 

@@ -65,6 +65,23 @@ class Node:
         await self.fleet.kubectl("rollout", "status", "daemonset/tonnage-agent", "-n", "tonnage-system")
 
 
+async def test_the_nodes_software_is_said(fleet: Fleet) -> None:
+    """Versions are the Node's words, policies those of the file by which the node's kubelet runs."""
+
+    async def said() -> bool:
+        found = await fleet.kubectl("get", "ngs", "t4-0", "-o", "json", "--ignore-not-found")
+        status = json.loads(found or "{}").get("status", {})
+        runtime, kubelet = status.get("runtime", {}), status.get("kubelet", {})
+        return (
+            (runtime.get("name"), runtime.get("version")) == ("containerd", "2.2.1")
+            and kubelet["version"] == "1.35.8"
+            and kubelet["topologyManagerPolicy"] == kubelet["cpuManagerPolicy"] == "none"
+            and kubelet["sources"] == ["/var/lib/kubelet/config.yaml"]
+        )
+
+    await fleet.until(said)
+
+
 async def test_what_runs_and_why_nothing_else_is_said_and_outlives_a_restart(fleet: Fleet) -> None:
     """SHR-3: garbage, an unknown name, a ConfigMap that is gone."""
     node, kubectl = Node(fleet), fleet.kubectl

@@ -224,9 +224,32 @@ AGENT_STATUS: Final[Rules] = {
     "cudaVersion": Mark.KEPT,
     "deviceCount": Mark.KEPT,
     "healthyCount": Mark.KEPT,
-    "config": {"source": Mark.TEXT, "key": Mark.TEXT, "error": Mark.TEXT, "migStrategy": Mark.KEPT},
+    "config": {
+        "source": Mark.TEXT,
+        "key": Mark.TEXT,
+        "error": Mark.TEXT,
+        "migStrategy": Mark.KEPT,
+        "deviceList": Mark.TEXT,
+    },
     "resources": Mark.WHOLE,
     "devices": _AGENT_DEVICE,
+    "runtime": {
+        "name": Mark.KEPT,
+        "version": Mark.KEPT,
+        "cdi": Mark.KEPT,
+        "cdiReason": Mark.TEXT,
+        "nri": Mark.KEPT,
+        "nriReason": Mark.TEXT,
+    },
+    "kubelet": {
+        "version": Mark.KEPT,
+        "topologyManagerPolicy": Mark.KEPT,
+        "topologyManagerScope": Mark.KEPT,
+        "cpuManagerPolicy": Mark.KEPT,
+        "memoryManagerPolicy": Mark.KEPT,
+        "sources": Mark.TEXT,
+        "reason": Mark.TEXT,
+    },
     "problems": Mark.TEXT,
 }
 ALLOCATED: Final[Rules] = {

@@ -50,6 +50,11 @@ def cdi_by_default(kind: RuntimeKind, version: Version) -> bool:
     return version >= (2, 0, 0) if kind is RuntimeKind.CONTAINERD else can_cdi(kind, version)
 
 
+def nri_by_default(kind: RuntimeKind, version: Version) -> bool:
+    """Whether it calls NRI plugins though nobody said that it should."""
+    return version >= (2, 0, 0) if kind is RuntimeKind.CONTAINERD else version >= (1, 30, 0)
+
+
 def kubelet_names_cdi(version: Version) -> bool:
     """Whether kubelet hands on what a device plugin names in `cdi_devices`, as long as nobody forbids it.
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.cdi import wants_cdi
-from tonnage.decide.node.runtime_versions import CDI_NEEDS, Version, can_cdi, cdi_by_default, version_of
+from tonnage.decide.node.runtime_versions import (
+    CDI_NEEDS,
+    Version,
+    can_cdi,
+    cdi_by_default,
+    nri_by_default,
+    version_of,
+)
 from tonnage.diagnose.doctor.finding import (
     DoctorCode,
     Finding,
@@ -20,7 +27,7 @@ from tonnage.diagnose.doctor.finding import (
 )
 from tonnage.diagnose.doctor.operator_release import operator_findings
 from tonnage.diagnose.doctor.toolkit import toolkit_findings
-from tonnage.diagnose.doctor.versions import NRI_NEEDS, can_nri, nri_by_default, runtime_of
+from tonnage.diagnose.doctor.versions import NRI_NEEDS, can_nri, runtime_of
 from tonnage.model.node_facts import NodeFacts, RuntimeFacts
 from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
 from tonnage.model.sharing import DeviceListStrategy

@@ -38,8 +38,3 @@ def can_nri(kind: RuntimeKind, version: Version) -> bool:
     if kind is RuntimeKind.CRIO:
         return version >= (1, 34, 0)
     return (1, 7, 30) <= version < (2, 0, 0) or version >= (2, 1, 0)
-
-
-def nri_by_default(kind: RuntimeKind, version: Version) -> bool:
-    """Whether it calls NRI plugins though nobody said that it should."""
-    return version >= (2, 0, 0) if kind is RuntimeKind.CONTAINERD else version >= (1, 30, 0)

@@ -44,6 +44,12 @@ class NodeSpec:
     nvidia_runtime: bool = True
     """Whether the NVIDIA container toolkit is installed; without it a container sees no GPU (RUN-2)."""
 
+    @property
+    def kubelet_config(self) -> str:
+        """Its KubeletConfiguration, as far as this kubelet is configurable."""
+        head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+        return f"{head}cpuManagerPolicy: none\ntopologyManagerPolicy: {self.topology_policy}\n"
+
 
 @dataclass(frozen=True, slots=True)
 class NodePaths:
@@ -54,6 +60,10 @@ class NodePaths:
     @property
     def device_plugins(self) -> Path:
         return self.root / "var/lib/kubelet/device-plugins"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "var/lib/kubelet/config.yaml"
 
     @property
     def registration_socket(self) -> Path:

@@ -1,0 +1,87 @@
+"""Policies of kubelet: out of its configuration file, and out of what its managers write of themselves.
+
+Source: kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1 (names, values, defaults);
+k8s.io/kubernetes pkg/kubelet/cm/{cpumanager,memorymanager}/state (`policyName`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.documents.source import parse_yaml
+from tonnage.model.errors import ConfigError, Problem
+
+CPU: Final = "cpuManagerPolicy"
+MEMORY: Final = "memoryManagerPolicy"
+TOPOLOGY: Final = "topologyManagerPolicy"
+SCOPE: Final = "topologyManagerScope"
+_KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    TOPOLOGY: ("none", "best-effort", "restricted", "single-numa-node"),
+    SCOPE: ("container", "pod"),
+    CPU: ("none", "static"),
+    MEMORY: ("None", "Static", "BestEffort"),
+}
+"""What each may be; the first is the default."""
+_API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
+_LONGEST: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Policies by their names, and why others cannot be told."""
+
+    policies: Mapping[str, str]
+    problems: tuple[Problem, ...] = ()
+
+
+def kubelet_config(text: str, source: str) -> Said:
+    """The four policies of a KubeletConfiguration; what it leaves out is kubelet's default.
+
+    Its other fields are none of ours, and not judged.
+
+    Raises:
+        ConfigError: no YAML or JSON, over a bound, or no KubeletConfiguration.
+    """
+    value = parse_yaml(text, source=source).value
+    if not isinstance(value, dict) or value.get("kind") != "KubeletConfiguration":
+        raise ConfigError(Problem("no KubeletConfiguration", source))
+    if value.get("apiVersion") != _API_VERSION:
+        what = f"a KubeletConfiguration of apiVersion {str(value.get('apiVersion'))[:_LONGEST]!r}"
+        raise ConfigError(Problem(what, source, f"known here: {_API_VERSION}"))
+    policies: dict[str, str] = {}
+    problems: list[Problem] = []
+    for name, known in _KNOWN.items():
+        found = _policy(name, value.get(name) or known[0], source)
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            policies[name] = found
+    return Said(policies, tuple(problems))
+
+
+def manager_policy(name: str, text: str, source: str) -> str:
+    """The policy that a manager of kubelet (`CPU`, `MEMORY`) noted as the one that it runs.
+
+    Raises:
+        ConfigError: no JSON, or no policy of that manager.
+
+    >>> manager_policy(CPU, '{"policyName": "static", "defaultCpuSet": "0-3"}', "cpu_manager_state")
+    'static'
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(Problem("no JSON", source, type(error).__name__)) from None
+    found = _policy(name, value.get("policyName") if isinstance(value, dict) else None, source)
+    if isinstance(found, Problem):
+        raise ConfigError(found)
+    return found
+
+
+def _policy(name: str, value: object, source: str) -> str | Problem:
+    if isinstance(value, str) and value in _KNOWN[name]:
+        return value
+    return Problem(f"{name} is none that kubelet has: {str(value)[:_LONGEST]!r}", source)
