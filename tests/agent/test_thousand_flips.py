@@ -45,6 +45,7 @@ class Size:
 
     files: int
     threads: int
+    """Without those of asyncio's pool, which makes another when all are busy, up to a bound."""
     tasks: int
     sockets: frozenset[str]
     objects: int
@@ -89,7 +90,7 @@ class Node:
         gc.collect()
         return Size(
             len([*Path("/proc/self/fd").iterdir()]),
-            threading.active_count(),
+            sum(not thread.name.startswith("asyncio_") for thread in threading.enumerate()),
             len(asyncio.all_tasks()),
             frozenset(file.name for file in self.kubelet.plugins.iterdir()),
             len(gc.get_objects()),

@@ -74,6 +74,7 @@ async def test_shr_2_sharing_appears_and_disappears_with_the_configuration(bench
     assert len(healthy(devices)) == 16
     answer = await bench.kubelet.allocate(SHARED, "GPU-1::3")
     assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+    bench.kubelet.show_pod("service", SHARED, "GPU-1::3")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await bench.kubelet.allocate(SHARED, "GPU-0::0", "GPU-1::0")
     assert caught.value.code() is grpc.StatusCode.UNKNOWN
