@@ -103,6 +103,26 @@ def test_an_upgrade_brings_the_definition_along(
     assert short_names() == ["ngs"]
 
 
+def test_the_report_says_which_kubelet_and_runtime_the_node_has(
+    cluster: GenuineCluster, agent_version: str
+) -> None:
+    values = {**KEPT, "kubeletConfig": "/etc/kubernetes/kubelet.json"}
+    with installed_agent(cluster, agent_version, values=values) as agent:
+        until(lambda: agent.status().get("kubelet", {}).get("sources") == ["/var/lib/kubelet/config.yaml"])
+        until(lambda: agent.status()["runtime"]["name"] == "containerd")
+        runtime, kubelet = agent.status()["runtime"], agent.status()["kubelet"]
+    info = cluster.get("node", NODE_NAME)["status"]["nodeInfo"]
+    assert runtime["version"] == info["containerRuntimeVersion"].removeprefix("containerd://").removeprefix(
+        "v"
+    )
+    assert kubelet["version"] == info["kubeletVersion"].removeprefix("v")
+    assert (runtime["cdi"], "by default" in runtime["cdiReason"]) == ("unknown", True)
+    for field, manager in (("cpuManagerPolicy", "cpu"), ("memoryManagerPolicy", "memory")):
+        noted = cluster.node.root.at(f"/var/lib/kubelet/{manager}_manager_state").read_text()
+        assert kubelet[field] == json.loads(noted)["policyName"]
+    assert (kubelet["topologyManagerPolicy"], kubelet["reason"]) == ("none", "")
+
+
 def test_helm_4_overrules_another_hand_only_when_told(cluster: GenuineCluster, agent: InstalledAgent) -> None:
     where = ("--namespace", NAMESPACE, "--reuse-values")
     cluster.kubectl("label", "crd", CRD, "app.kubernetes.io/version=theirs", "--overwrite")
