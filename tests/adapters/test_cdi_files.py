@@ -172,6 +172,9 @@ async def test_what_is_no_spec_is_refused(tmp_path: Path) -> None:
         read_spec(tmp_path / "big.json")
     with pytest.raises(HardwareError, match="Is a directory"):
         read_spec(tmp_path)
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(HardwareError, match="pipe.json is no CDI spec"):
+        read_spec(tmp_path / "pipe.json")
     (tmp_path / "var").write_text("in the way")
     with pytest.raises(HardwareError):
         await FolderCdi(tmp_path).write("a.json", b"{}")

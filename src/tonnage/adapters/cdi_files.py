@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -89,6 +90,10 @@ def read_spec(file: Path) -> bytes | None:
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe of that name must not make us wait
         with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise HardwareError(
+                    Problem(f"{file.name} is no CDI spec", str(file), "it is no regular file")
+                )
             content = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
