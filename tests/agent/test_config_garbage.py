@@ -50,15 +50,22 @@ BINARY = {
 }
 
 
+def put(file: Path, content: bytes) -> None:
+    """At once: half a file may say something else, and an empty one says that every device is exclusive."""
+    new = file.with_suffix(".new")
+    new.write_bytes(content)
+    new.rename(file)
+
+
 def a_folder(file: Path) -> None:
     file.unlink()
     file.mkdir()
 
 
 FILES: tuple[Callable[[Path], object], ...] = (
-    lambda file: file.write_bytes(b"\xff\xfe\x00"),
-    lambda file: file.write_bytes(b"#" * (2 << 20)),
-    lambda file: file.write_text("version: v1\n" * 2),
+    lambda file: put(file, b"\xff\xfe\x00"),
+    lambda file: put(file, b"#" * (2 << 20)),
+    lambda file: put(file, b"version: v1\n" * 2),
     a_folder,
 )
 
