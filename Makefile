@@ -5,7 +5,8 @@ GPU_RESULTS ?= benchmarks/results
 DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
 UV_VERSION := 0.13.9
-WORKERS ?= auto
+# One more than there are processors: tests wait a lot, for programs and for each other.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 FUZZ_SECONDS ?= 30
 BIN := .venv/bin
 
