@@ -111,7 +111,7 @@ def test_all_accounts_agree_on_who_has_what(cluster: GenuineCluster, agent: Inst
     living = {cluster.get("pod", pod)["metadata"]["uid"] for pod in ("other", "next")}
     assert {entry["PodUID"] for entry in kubelet_remembers(cluster)} == living
     ledger = cluster.node.root.at("/var/lib/tonnage/allocations")
-    until(lambda: all(f'"{uuid}", "seen": true' in ledger.read_text() for uuid in agent.uuids))
+    until(lambda: all(f'"{uuid}","seen":true' in "".join(ledger.read_text().split()) for uuid in agent.uuids))
     cluster.kubectl("delete", "pod", "other", "next", "none")
     until(lambda: ledger.read_text().endswith("\n[]"))
 
