@@ -7,6 +7,7 @@ from typing import Final
 
 from tonnage.decide.cluster.scheduling import TOTAL
 from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.wording import listed
 from tonnage.model.verdict import Code, Layer, Reason
 
 PRODUCT: Final = "nvidia.com/gpu.product"
@@ -23,7 +24,7 @@ def findings(case: Case) -> Iterator[Reason]:
             products.setdefault(product, []).append(name)
     if len(products) < 2:
         return
-    told = ", ".join(f"{product} ({', '.join(nodes)})" for product, nodes in sorted(products.items()))
+    told = ", ".join(f"{product} ({listed(nodes)})" for product, nodes in sorted(products.items()))
     totals = {name: row[TOTAL] for name, row in case.decision.scores.items()}
     ranking = ", ".join(f"{n} {totals[n]}" for n in sorted(totals, key=lambda n: (-totals[n], n))[:5])
     yield Reason(
