@@ -86,23 +86,6 @@ def test_helm_4_takes_over_a_release_of_helm_3(
         assert image_of(newer) == next_version
 
 
-def test_an_upgrade_brings_the_definition_along(
-    cluster: GenuineCluster, agent: InstalledAgent, agent_version: str, tmp_path: Path
-) -> None:
-    older = tmp_path / "older"
-    shutil.copytree(CHART, older)
-    file = older / "files" / "crds" / f"{CRD}.yaml"
-    file.write_text(file.read_text().replace("- ngs\n", "- before\n"))
-
-    def short_names() -> list[str]:
-        return list(cluster.get("crd", CRD)["spec"]["names"]["shortNames"])
-
-    agent.helm.run("upgrade", RELEASE, older, "--namespace", NAMESPACE, "--reuse-values")
-    assert short_names() == ["before"]
-    agent.upgrade(agent_version)
-    assert short_names() == ["ngs"]
-
-
 def test_the_report_says_which_kubelet_and_runtime_the_node_has(
     cluster: GenuineCluster, agent_version: str
 ) -> None:
@@ -121,6 +104,23 @@ def test_the_report_says_which_kubelet_and_runtime_the_node_has(
         noted = cluster.node.root.at(f"/var/lib/kubelet/{manager}_manager_state").read_text()
         assert kubelet[field] == json.loads(noted)["policyName"]
     assert (kubelet["topologyManagerPolicy"], kubelet["reason"]) == ("none", "")
+
+
+def test_an_upgrade_brings_the_definition_along(
+    cluster: GenuineCluster, agent: InstalledAgent, agent_version: str, tmp_path: Path
+) -> None:
+    older = tmp_path / "older"
+    shutil.copytree(CHART, older)
+    file = older / "files" / "crds" / f"{CRD}.yaml"
+    file.write_text(file.read_text().replace("- ngs\n", "- before\n"))
+
+    def short_names() -> list[str]:
+        return list(cluster.get("crd", CRD)["spec"]["names"]["shortNames"])
+
+    agent.helm.run("upgrade", RELEASE, older, "--namespace", NAMESPACE, "--reuse-values")
+    assert short_names() == ["before"]
+    agent.upgrade(agent_version)
+    assert short_names() == ["ngs"]
 
 
 def test_helm_4_overrules_another_hand_only_when_told(cluster: GenuineCluster, agent: InstalledAgent) -> None:
