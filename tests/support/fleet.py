@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.kubectl import kubectl_binary
+from tonnage.cli.programs import node_programs
+from tonnage.documents.scenario import parse_scenario
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.cluster import Cluster
 from tonnage.twin.fleet import TwinNode
 from tonnage.wire.kinds import NODE, POD
@@ -99,3 +106,19 @@ class Fleet:
         """What `nvidia-smi` inside the pod says."""
         query = ("nvidia-smi", "--query-gpu=gpu_uuid", "--format=csv,noheader")
         return set((await self.kubectl("exec", pod, "--", *query)).split())
+
+
+@asynccontextmanager
+async def running_fleet(scenario: str) -> AsyncIterator[Fleet]:
+    """The fleet of a scenario's text, populated; what its nodes offer may still be to come."""
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    parsed = parse_scenario(scenario, source="scenario.yaml")
+    cluster = Cluster(parsed, SystemClock(), programs=node_programs(), runtime_dir=folder)
+    try:
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(kubeconfig_text(await cluster.serve()))
+        await cluster.populate(kubeconfig)
+        yield Fleet(cluster, kubeconfig)
+    finally:
+        await cluster.stop()
+        shutil.rmtree(folder)

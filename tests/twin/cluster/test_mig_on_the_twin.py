@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from support.fleet import Fleet
-from tonnage.adapters.clock import SystemClock
-from tonnage.cli.programs import node_programs
-from tonnage.documents.scenario import parse_scenario
+from support.fleet import Fleet, running_fleet
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
-from tonnage.twin.cluster import Cluster
 from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
 
 GPU, SMALL, LARGE = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
@@ -38,19 +30,9 @@ configs:
 
 @pytest.fixture
 async def fleet() -> AsyncIterator[Fleet]:
-    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
-    scenario = parse_scenario(SCENARIO, source="divided.yaml")
-    cluster = Cluster(scenario, SystemClock(), programs=node_programs(), runtime_dir=folder)
-    try:
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(kubeconfig_text(await cluster.serve()))
-        await cluster.populate(kubeconfig)
-        fleet = Fleet(cluster, kubeconfig)
+    async with running_fleet(SCENARIO) as fleet:
         await fleet.until(lambda: _is_there(fleet))
         yield fleet
-    finally:
-        await cluster.stop()
-        shutil.rmtree(folder)
 
 
 async def _is_there(fleet: Fleet) -> bool:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.fleet import Fleet
-from tonnage.adapters.clock import SystemClock
-from tonnage.cli.programs import node_programs
-from tonnage.documents.scenario import parse_scenario
-from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
-from tonnage.twin.cluster import Cluster
+from support.fleet import Fleet, running_fleet
 from tonnage.wire.kinds import EVENT, NODE, NODE_GPU_STATUS
 
 SHARED = "nvidia.com/gpu.shared"
@@ -38,19 +30,9 @@ configs:
 
 @pytest.fixture
 async def fleet() -> AsyncIterator[Fleet]:
-    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
-    scenario = parse_scenario(SCENARIO, source="steady.yaml")
-    cluster = Cluster(scenario, SystemClock(), programs=node_programs(), runtime_dir=folder)
-    try:
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(kubeconfig_text(await cluster.serve()))
-        await cluster.populate(kubeconfig)
-        fleet = Fleet(cluster, kubeconfig)
+    async with running_fleet(SCENARIO) as fleet:
         await fleet.until(lambda: _is_there(fleet))
         yield fleet
-    finally:
-        await cluster.stop()
-        shutil.rmtree(folder)
 
 
 async def _is_there(fleet: Fleet) -> bool:
