@@ -22,6 +22,8 @@ _DRIVER: Final = ("nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver-versio
 
 def findings(case: Case) -> Iterator[Reason]:
     """A reason for every device resource that the pod needs and no node offers under any name."""
+    if not case.view.nodes:
+        return
     for name in device_needs(case.pod):
         if not offered(case.view, name) and not related_names(name, case.view):
             yield _reason(name, case.view)
