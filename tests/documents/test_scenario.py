@@ -59,6 +59,17 @@ def test_a_config_becomes_the_text_of_a_config_map_key() -> None:
     ]
 
 
+def test_a_group_says_how_its_kubelets_align_devices() -> None:
+    options = '{prefer-closest-numa-nodes: "true", max-allowable-numa-nodes: "16"}'
+    kubelet = f"{{topologyManagerPolicy: restricted, topologyManagerPolicyOptions: {options}}}"
+    group = scenario(GOOD.replace("cpu: 8", f"numa: 16\n    kubelet: {kubelet}")).groups[1]
+    assert group.kubelet.topology_manager_policy_options.texts() == {
+        "prefer-closest-numa-nodes": "true",
+        "max-allowable-numa-nodes": "16",
+    }
+    assert (group.kubelet.topology_manager_scope, group.numa_distances) == ("container", ())
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -108,6 +119,22 @@ def test_a_config_becomes_the_text_of_a_config_map_key() -> None:
             id="a misspelt key in a config",
         ),
         pytest.param("name: x\ngroups: []\n", "0 nodes in all", id="no nodes"),
+        pytest.param(
+            GOOD.replace("cpu: 8", "kubelet: {topologyManagerPolicy: single-numa}"),
+            "s.yaml:12:15 groups[1].kubelet.topologyManagerPolicy",
+            id="a policy that kubelet does not have",
+        ),
+        pytest.param(
+            GOOD.replace("cpu: 8", "numa: 16\n    kubelet: {topologyManagerPolicy: restricted}"),
+            "a kubelet that does not start: 16 NUMA nodes, at most 8 are allowed | "
+            'topologyManagerPolicyOptions: {max-allowable-numa-nodes: "16"}',
+            id="more NUMA nodes than kubelet starts with",
+        ),
+        pytest.param(
+            GOOD.replace("cpu: 8", "numa: 2\n    numaDistances: [[10, 20]]"),
+            "groups[1].numaDistances: no table of 2 times 2 distances",
+            id="distances to a NUMA node that is not there",
+        ),
         pytest.param("", "s.yaml", id="an empty file"),
     ],
 )

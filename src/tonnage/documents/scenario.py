@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import yaml
 from pydantic import AfterValidator, Field, JsonValue, model_validator
@@ -41,6 +41,8 @@ from tonnage.model.selectors import Taint
 
 MAX_NODES: Final = 1000
 MAX_GPUS_PER_NODE: Final = 64
+MAX_NUMA_NODES: Final = 8
+"""With which a kubelet starts whose topology manager aligns, unless it is told that more are allowed."""
 SERVER_VERSIONS: Final = tuple(f"1.{minor}" for minor in range(31, 38))
 
 _DNS_LABEL: Final = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"
@@ -108,6 +110,7 @@ def _config_keys(configs: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str
 
 Quantity = Annotated[str | int, AfterValidator(_quantity)]
 Name = Annotated[str, Field(pattern=_DNS_LABEL)]
+Distance = Annotated[int, Field(ge=10, le=254)]
 
 
 class Gpu(Document):
@@ -130,6 +133,29 @@ class Gpu(Document):
         return self
 
 
+class TopologyManagerOptions(Document):
+    """Options of the topology manager, each "true" or a number as a text, as kubelet wants them."""
+
+    prefer_closest_numa_nodes: Annotated[
+        Literal["true", "false"] | None, Field(alias="prefer-closest-numa-nodes")
+    ] = None
+    max_allowable_numa_nodes: Annotated[
+        str | None, Field(alias="max-allowable-numa-nodes", pattern=r"^[1-9][0-9]{0,2}$")
+    ] = None
+
+    def texts(self) -> dict[str, str]:
+        """Those that are given, under kubelet's names."""
+        return {name: str(value) for name, value in self.model_dump(by_alias=True, exclude_none=True).items()}
+
+
+class Kubelet(Document):
+    """How the nodes' kubelets align devices, under the names of KubeletConfiguration."""
+
+    topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
+    topology_manager_scope: Literal["container", "pod"] = "container"
+    topology_manager_policy_options: TopologyManagerOptions = TopologyManagerOptions()
+
+
 class NodeGroup(Document):
     """Nodes that are alike, named `<group>-<i>` from 0."""
 
@@ -141,6 +167,9 @@ class NodeGroup(Document):
     pods: Annotated[int, Field(ge=1, le=1000)] = 110
     numa: Annotated[int, Field(ge=1, le=16)] = 1
     """NUMA nodes; cards and cores are spread over them in order."""
+    numa_distances: Annotated[tuple[tuple[Distance, ...], ...], Field(max_length=16)] = ()
+    """A row for each NUMA node, as the firmware has them; left out: 10 at home, 20 to all others."""
+    kubelet: Kubelet = Kubelet()
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default={})
     taints: tuple[Annotated[str, AfterValidator(_taint)], ...] = ()
     config: str | None = None
@@ -281,6 +310,7 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
             able = ", ".join(key for key, model in gpu_models().items() if model.mig)
             what = f"{group.gpu.model} cannot be divided by MIG"
             yield Problem(what, document.where((*at, "gpu", "mig")), remedy=f"one of {able} can")
+        yield from _numa_problems(group, at, document)
         if group.config is not None and group.config not in scenario.configs:
             yield Problem(
                 f"no config named {group.config[:63]}",
@@ -288,3 +318,18 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
                 why="a group's config is a key of configs",
                 remedy=nearest(group.config, sorted(scenario.configs)),
             )
+
+
+def _numa_problems(group: NodeGroup, at: tuple[str, int], document: Located) -> Iterator[Problem]:
+    rows = group.numa_distances
+    if rows and {len(rows), *map(len, rows)} != {group.numa}:
+        where = document.where((*at, "numaDistances"))
+        yield Problem(f"no table of {group.numa} times {group.numa} distances", where)
+    kubelet = group.kubelet
+    allowed = int(kubelet.topology_manager_policy_options.max_allowable_numa_nodes or MAX_NUMA_NODES)
+    if kubelet.topology_manager_policy != "none" and group.numa > allowed:
+        yield Problem(
+            f"a kubelet that does not start: {group.numa} NUMA nodes, at most {allowed} are allowed",
+            document.where((*at, "kubelet")),
+            remedy=f'topologyManagerPolicyOptions: {{max-allowable-numa-nodes: "{group.numa}"}}',
+        )

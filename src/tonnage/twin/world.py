@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import yaml
 
+from tonnage.decide.cluster.topology_manager import TopologyPolicy, TopologyScope
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.scenario import NodeGroup, Scenario
 from tonnage.documents.source import parse_document
@@ -111,6 +112,10 @@ def _spec(group: NodeGroup, name: str, number: int, address: str) -> NodeSpec:
         labels={**gpu_labels(group), **config, **group.labels},
         taints=tuple(Taint(key=t.key, value=t.value, effect=t.effect) for t in group.node_taints),
         numa_nodes=group.numa,
+        numa_distances=group.numa_distances,
+        topology_policy=TopologyPolicy(group.kubelet.topology_manager_policy),
+        topology_scope=TopologyScope(group.kubelet.topology_manager_scope),
+        topology_options=group.kubelet.topology_manager_policy_options.texts(),
     )
 
 

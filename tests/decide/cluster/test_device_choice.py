@@ -15,16 +15,13 @@ from tonnage.decide.cluster.devices import (
     AskPlugin,
     Chosen,
     Devices,
-    Hint,
     Request,
-    Topology,
-    TopologyPolicy,
     Unavailable,
-    admit,
     choose,
     hints_for,
     prefer,
 )
+from tonnage.decide.cluster.topology_manager import Hint, Topology, TopologyPolicy, admit
 
 VECTORS = Path(__file__).parents[2] / "data" / "kubelet-1.36.2-topology-devices-200.json.gz"
 CASES: list[dict[str, Any]] = json.loads(gzip.decompress(VECTORS.read_bytes()))["cases"]

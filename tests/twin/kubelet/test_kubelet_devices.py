@@ -8,7 +8,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from tonnage.decide.cluster.devices import TopologyPolicy
+from tonnage.decide.cluster.topology_manager import TopologyPolicy, TopologyScope
 from tonnage.twin.kubelet.spec import NodeSpec
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources
@@ -206,6 +206,26 @@ async def test_a_policy_that_cannot_align_the_devices_refuses_the_pod(start: Any
         world.bind("narrow", gpus=2)
         await world.phase("narrow", "Running")
         assert world.held("narrow") in (["GPU-0", "GPU-1"], ["GPU-2", "GPU-3"])
+
+
+@pytest.mark.parametrize(
+    ("scope", "phase"), [(TopologyScope.CONTAINER, "Running"), (TopologyScope.POD, "Failed")]
+)
+async def test_a_scope_of_the_pod_aligns_its_containers_together(
+    start: Any, scope: TopologyScope, phase: str
+) -> None:
+    """KUB-3: two containers with two GPUs each: either has a NUMA node of two, both together have none."""
+    spec = NodeSpec(
+        "a100-0", numa_nodes=2, topology_policy=TopologyPolicy.SINGLE_NUMA_NODE, topology_scope=scope
+    )
+    async with start(spec) as world:
+        await world.plugin(count=4, numa={"GPU-0": 0, "GPU-1": 0, "GPU-2": 1, "GPU-3": 1})
+        two = {"image": "ubuntu:24.04", "command": ["sleep", "3600"], "resources": {"limits": {GPU: "2"}}}
+        world.bind("pair", containers=[{"name": "one", **two}, {"name": "other", **two}])
+        status = await world.phase("pair", phase)
+        assert status.get("reason", "") == ("TopologyAffinityError" if phase == "Failed" else "")
+        held = world.held("pair")
+        assert held == (["GPU-0", "GPU-1", "GPU-2", "GPU-3"] if phase == "Running" else [])
 
 
 async def test_a_plugin_that_asks_for_it_hears_before_every_start(world: World) -> None:

@@ -1,37 +1,20 @@
-"""Which devices a container gets, and from which NUMA nodes: the kubelet's device and topology managers.
+"""Which devices a container gets: the kubelet's device manager.
 
 A set of NUMA nodes is an int whose bit n stands for node n. Ids are device ids as a plugin advertises them.
 
-Source: Kubernetes 1.36, pkg/kubelet/cm/devicemanager and pkg/kubelet/cm/topologymanager.
+Source: Kubernetes 1.36, pkg/kubelet/cm/devicemanager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from itertools import combinations
 from typing import TypeAlias
+
+from tonnage.decide.cluster.topology_manager import ANY, Hint, nodes_of, subsets_of
 
 Ids: TypeAlias = frozenset[str]
 NO_IDS: Ids = frozenset()
-
-
-class TopologyPolicy(StrEnum):
-    """The kubelet's `topologyManagerPolicy`."""
-
-    NONE = "none"
-    BEST_EFFORT = "best-effort"
-    RESTRICTED = "restricted"
-    SINGLE_NUMA_NODE = "single-numa-node"
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """NUMA nodes that could serve a request; `mask` None means that any will do."""
-
-    mask: int | None
-    preferred: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +76,7 @@ class Request:
 
     count: int
     reusable: Ids = NO_IDS
-    hint: Hint = Hint(None, True)
+    hint: Hint = ANY
 
 
 def choose(devices: Devices, request: Request, *, plugin_prefers: bool) -> Choice:
@@ -169,21 +152,15 @@ def hints_for(devices: Devices, count: int, reusable: Ids = NO_IDS) -> tuple[Hin
     available = devices.available
     if len(available | reusable) < count:
         return ()
-    nodes = _nodes_of(_union(devices.numa.values()))
+    nodes = nodes_of(_union(devices.numa.values()))
     fewest = len(nodes)
     masks = []
-    for mask in _subsets(nodes):
+    for mask in subsets_of(nodes):
         if sum(1 for numa in devices.numa.values() if numa & mask) >= count:
             fewest = min(fewest, mask.bit_count())
         if _serves(devices, mask, available, reusable) >= count:
             masks.append(mask)
     return tuple(Hint(mask, mask.bit_count() == fewest) for mask in masks)
-
-
-def _subsets(nodes: Sequence[int]) -> list[int]:
-    """Masks of all non-empty subsets, by size, then lexicographically."""
-    sizes = range(1, len(nodes) + 1)
-    return [_union(1 << node for node in group) for size in sizes for group in combinations(nodes, size)]
 
 
 def _serves(devices: Devices, mask: int, available: Ids, reusable: Ids) -> int:
@@ -198,90 +175,3 @@ def _union(masks: Iterable[int]) -> int:
     for mask in masks:
         result |= mask
     return result
-
-
-def _nodes_of(mask: int) -> list[int]:
-    return [node for node in range(mask.bit_length()) if mask >> node & 1]
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """The host's NUMA nodes 0…n-1, the kubelet's policy, and whether `prefer-closest-numa-nodes` is on."""
-
-    nodes: int
-    policy: TopologyPolicy = TopologyPolicy.NONE
-    distances: tuple[tuple[int, ...], ...] = ()
-    """`distances[a][b]` as the ACPI SLIT has it; empty unless the closest nodes are preferred."""
-
-    @property
-    def everywhere(self) -> int:
-        return (1 << self.nodes) - 1
-
-
-def admit(topology: Topology, providers: Sequence[tuple[Hint, ...] | None]) -> tuple[Hint, bool]:
-    """The merged hint of all resources of a container (or pod), and whether the policy lets the pod in."""
-    if topology.policy is TopologyPolicy.NONE:
-        return Hint(None, True), True
-    best = _merge(topology, [_offers(hints) for hints in providers])
-    return best, best.preferred or topology.policy is TopologyPolicy.BEST_EFFORT
-
-
-def _offers(hints: tuple[Hint, ...] | None) -> tuple[Hint, ...]:
-    if hints is None:
-        return (Hint(None, True),)
-    return hints or (Hint(None, False),)
-
-
-def _merge(topology: Topology, offers: list[tuple[Hint, ...]]) -> Hint:
-    single = topology.policy is TopologyPolicy.SINGLE_NUMA_NODE
-    if single:
-        offers = [tuple(h for h in hints if h.preferred and _count(h.mask) <= 1) for hints in offers]
-    target = max(
-        (min((_count(h.mask) for h in hints if h.mask is not None), default=0) for hints in offers), default=0
-    )
-    merged = {hint for hint in _combinations(topology.everywhere, offers) if hint.mask}
-    best = min(
-        merged,
-        key=lambda hint: _rank(topology, hint, target),
-        default=Hint(topology.everywhere, preferred=False),
-    )
-    if single and best.mask == topology.everywhere:
-        return Hint(None, best.preferred)
-    return best
-
-
-def _count(mask: int | None) -> int:
-    return 0 if mask is None else mask.bit_count()
-
-
-def _combinations(everywhere: int, offers: list[tuple[Hint, ...]]) -> set[Hint]:
-    """Every merged hint that some choice of one hint per provider gives, without walking the product."""
-    states: set[tuple[int, int | None, bool]] = {(everywhere, None, True)}
-    for hints in offers:
-        states = {_step(state, hint) for state in states for hint in hints}
-    return {Hint(mask, preferred) for mask, _, preferred in states}
-
-
-def _step(state: tuple[int, int | None, bool], hint: Hint) -> tuple[int, int | None, bool]:
-    mask, common, preferred = state
-    if hint.mask is None:
-        return mask, common, preferred and hint.preferred
-    same = common is None or common == hint.mask
-    return (
-        mask & hint.mask,
-        common if common is not None else hint.mask,
-        preferred and hint.preferred and same,
-    )
-
-
-def _rank(topology: Topology, hint: Hint, target: int) -> tuple[int, int, int, float, int]:
-    """Smaller is better. Not preferred: the size that the hungriest provider needs, then less, then more."""
-    mask = hint.mask or 0
-    size = mask.bit_count()
-    distance = 0.0
-    if topology.distances and topology.policy is not TopologyPolicy.SINGLE_NUMA_NODE:
-        nodes = _nodes_of(mask)
-        distance = sum(topology.distances[a][b] for a in nodes for b in nodes) / len(nodes) ** 2
-    if hint.preferred:
-        return 0, 0, size, distance, mask
-    return 1, int(size > target), size if size > target else target - size, distance, mask

@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tonnage.adapters.ports import Clock
+from tonnage.decide.cluster.device_admission import UNEXPECTED, ContainerNeed, affinity, pod_request
 from tonnage.decide.cluster.devices import (
     NO_IDS,
     AskPlugin,
     Chosen,
     Devices,
-    Hint,
     Ids,
     Request,
+    Unavailable,
+    choose,
+    prefer,
+)
+from tonnage.decide.cluster.topology_manager import (
+    ANY,
+    REASON,
+    REFUSAL,
+    Hint,
     Topology,
     TopologyPolicy,
-    Unavailable,
-    admit,
-    choose,
-    hints_for,
-    prefer,
+    TopologyScope,
 )
 from tonnage.twin.kubelet.admission import AdmissionFailure
 from tonnage.twin.kubelet.checkpoint import (
@@ -44,15 +48,6 @@ from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 
 _LOG: Final = logging.getLogger(__name__)
 _CHECKPOINT_NAME: Final = "kubelet_internal_checkpoint"
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerNeed:
-    """Devices that a container asks for. `reusable_after` marks an init container that ends first."""
-
-    name: str
-    resources: Mapping[str, int]
-    reusable_after: bool = False
 
 
 class DeviceManager:
@@ -117,9 +112,9 @@ class DeviceManager:
         async with self._admission:
             before = dict(self._entries)
             reusable: dict[str, Ids] = {}
-            failure: AdmissionFailure | None = None
-            for need in needs:
-                failure = await self._allocate_container(pod_uid, need, reusable)
+            whole, failure = self._pod_affinity(pod_uid, needs)
+            for need in needs if failure is None else ():
+                failure = await self._allocate_container(pod_uid, need, reusable, whole)
                 if failure is not None:
                     break
             if failure is None and self._entries != before:
@@ -154,39 +149,53 @@ class DeviceManager:
             await self._save_list()
 
     async def _allocate_container(
-        self, pod_uid: str, need: ContainerNeed, reusable: dict[str, Ids]
+        self, pod_uid: str, need: ContainerNeed, reusable: dict[str, Ids], whole: Hint | None
     ) -> AdmissionFailure | None:
-        wanted = {name: count for name, count in need.resources.items() if self.is_device_resource(name)}
-        hint, aligned = self._affinity(pod_uid, need, wanted, reusable)
-        if not aligned:
-            return AdmissionFailure(
-                "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
+        wanted = self._of_plugins(need.resources)
+        hint, aligned = whole or ANY, True
+        if whole is None and wanted:
+            hint, aligned = affinity(
+                self._topology,
+                wanted,
+                self._devices,
+                held=lambda name: self._held_by(pod_uid, name, need.name),
+                reusable=reusable,
             )
+        if not aligned:
+            return AdmissionFailure(REASON, REFUSAL)
         for name, count in wanted.items():
             request = Request(count, reusable.get(name, NO_IDS), hint)
             try:
                 ids = await self._allocate_resource(pod_uid, need.name, name, request)
             except PluginError as error:
-                return AdmissionFailure(
-                    "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
-                )
+                return AdmissionFailure(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected")
             known = reusable.get(name, NO_IDS)
             reusable[name] = known | ids if need.reusable_after else known - ids
         return None
 
-    def _affinity(
-        self, pod_uid: str, need: ContainerNeed, wanted: Mapping[str, int], reusable: Mapping[str, Ids]
-    ) -> tuple[Hint, bool]:
-        if self._topology.policy is TopologyPolicy.NONE or not wanted:
-            return Hint(None, preferred=True), True
-        providers = []
-        for name, count in wanted.items():
-            entry = self._entries.get((pod_uid, need.name, name))
-            devices = self._devices(name)
-            if entry is not None:
-                devices = Devices(name, devices.numa, entry.ids)
-            providers.append(hints_for(devices, count, reusable.get(name, NO_IDS)))
-        return admit(self._topology, providers)
+    def _pod_affinity(
+        self, pod_uid: str, needs: Sequence[ContainerNeed]
+    ) -> tuple[Hint | None, AdmissionFailure | None]:
+        """One hint for all containers where the scope is the pod, else None; or why the pod is refused."""
+        if self._topology.scope is not TopologyScope.POD or self._topology.policy is TopologyPolicy.NONE:
+            return None, None
+        wanted = self._of_plugins(pod_request(needs))
+        hint, aligned = affinity(
+            self._topology, wanted, self._devices, held=lambda name: self._held_by(pod_uid, name)
+        )
+        return hint, None if aligned else AdmissionFailure(REASON, REFUSAL)
+
+    def _of_plugins(self, resources: Mapping[str, int]) -> dict[str, int]:
+        return {name: count for name, count in resources.items() if self.is_device_resource(name)}
+
+    def _held_by(self, pod_uid: str, resource: str, container: str = "") -> Ids:
+        """What a container, or any of the pod's, holds of a resource."""
+        return frozenset(
+            device
+            for entry in self._entries.values()
+            if (entry.pod_uid, entry.resource) == (pod_uid, resource) and container in ("", entry.container)
+            for device in entry.ids
+        )
 
     async def _allocate_resource(self, pod_uid: str, container: str, name: str, request: Request) -> Ids:
         """The devices now held. Raises PluginError with the kubelet's or the plugin's words."""
@@ -245,9 +254,7 @@ class DeviceManager:
             await self._write_checkpoint()
         except OSError as error:
             why = f'failed to write checkpoint file "{_CHECKPOINT_NAME}": {error.strerror or error}'
-            return AdmissionFailure(
-                "UnexpectedAdmissionError", f"Allocate failed due to {why}, which is unexpected"
-            )
+            return AdmissionFailure(UNEXPECTED, f"Allocate failed due to {why}, which is unexpected")
         return None
 
     async def _write_checkpoint(self) -> None:

@@ -10,7 +10,6 @@ from typing import Final
 
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.decide.cluster.devices import Topology
 from tonnage.twin.kubelet.addresses import PodAddresses
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.files import LocalDisk, NodeDisk
@@ -39,9 +38,8 @@ class _Incarnation:
         runtime: ContainerRuntime,
         disk: NodeDisk,
     ) -> None:
-        topology = Topology(spec.numa_nodes, spec.topology_policy)
         self.port = spec.port
-        self.devices = DeviceManager(paths, disk, clock, topology, self._devices_changed)
+        self.devices = DeviceManager(paths, disk, clock, spec.topology, self._devices_changed)
         self.reporter = NodeReporter(spec, api, clock, self.devices, runtime, lambda: self.port)
         self._outbox = Outbox(EventRecorder(api, clock, "kubelet", spec.name))
         self._statuses = StatusWriter(api, clock)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.informer import Informer, Key
+from tonnage.decide.cluster.device_admission import ContainerNeed
 from tonnage.model.errors import ClusterError
 from tonnage.twin.kubelet.admission import (
     AdmissionFailure,
@@ -17,7 +18,7 @@ from tonnage.twin.kubelet.admission import (
     is_sidecar,
     predicate_failure,
 )
-from tonnage.twin.kubelet.device_manager import ContainerNeed, DeviceManager
+from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.worker import NodeServices, PodWorker
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
@@ -166,7 +167,7 @@ class Pods:
 
 def _needs(pod: Pod) -> list[ContainerNeed]:
     init = [
-        ContainerNeed(c.name, device_amounts(c), reusable_after=not is_sidecar(c))
+        ContainerNeed(c.name, device_amounts(c), reusable_after=not is_sidecar(c), sidecar=is_sidecar(c))
         for c in pod.spec.init_containers
     ]
     return init + [ContainerNeed(c.name, device_amounts(c)) for c in pod.spec.containers]

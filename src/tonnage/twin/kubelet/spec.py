@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tonnage.decide.cluster.devices import TopologyPolicy
+from tonnage.decide.cluster.topology_manager import Topology, TopologyPolicy, TopologyScope
 from tonnage.wire.objects import Taint
 
 KUBELET_VERSION: Final = "v1.35.8"
 GRACE_AFTER_PLUGIN_LOSS_S: Final = 300.0
 """How long the kubelet keeps the devices of a plugin that has gone (they are unhealthy meanwhile)."""
+PREFER_CLOSEST: Final = "prefer-closest-numa-nodes"
+_AT_HOME: Final = 10
+_AWAY: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,11 @@ class NodeSpec:
     os_image: str = "Debian GNU/Linux 13 (trixie)"
     kernel_version: str = "6.12.48-amd64"
     numa_nodes: int = 1
+    numa_distances: tuple[tuple[int, ...], ...] = ()
+    """As the machine's firmware has them, a row for each NUMA node; empty: 10 at home, 20 to all others."""
     topology_policy: TopologyPolicy = TopologyPolicy.NONE
+    topology_scope: TopologyScope = TopologyScope.CONTAINER
+    topology_options: Mapping[str, str] = field(default_factory=dict)
     nvidia_runtime: bool = True
     """Whether the NVIDIA container toolkit is installed; without it a container sees no GPU (RUN-2)."""
 
@@ -48,7 +55,24 @@ class NodeSpec:
     def kubelet_config(self) -> str:
         """Its KubeletConfiguration, as far as this kubelet is configurable."""
         head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-        return f"{head}cpuManagerPolicy: none\ntopologyManagerPolicy: {self.topology_policy}\n"
+        options = "".join(f'  {name}: "{value}"\n' for name, value in self.topology_options.items())
+        return (
+            f"{head}cpuManagerPolicy: none\ntopologyManagerPolicy: {self.topology_policy}\n"
+            f"topologyManagerScope: {self.topology_scope}\n"
+            + (f"topologyManagerPolicyOptions:\n{options}" if options else "")
+        )
+
+    @property
+    def topology(self) -> Topology:
+        """What its topology manager goes by."""
+        closest = self.topology_options.get(PREFER_CLOSEST) == "true"
+        numbers = range(self.numa_nodes)
+        distances = self.numa_distances or tuple(
+            tuple(_AT_HOME if one == other else _AWAY for other in numbers) for one in numbers
+        )
+        return Topology(
+            self.numa_nodes, self.topology_policy, distances if closest else (), self.topology_scope
+        )
 
 
 @dataclass(frozen=True, slots=True)
