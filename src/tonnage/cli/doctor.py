@@ -16,7 +16,8 @@ import click
 
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit
-from tonnage.cli.places import runtime_folder, state_folder
+from tonnage.cli.places import state_folder
+from tonnage.cli.twin_nodes import HARDWARE, node_folder
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 from tonnage.model.json import JsonValue
 
@@ -30,7 +31,6 @@ LAYERS: Final = (
     *("cdi", "kubelet", "plugin", "labels", "workload"),
 )
 _SLOW_S: Final = 1.0
-_MOST_NODES: Final = 10_000
 
 
 class Asked(TypedDict):
@@ -118,8 +118,8 @@ def _looking(asked: Asked) -> Looking:
 
     root, devices, name = asked["root"], asked["devices"], asked["node_name"] or ""
     if asked["node"] is not None:
-        root, name = _of_the_twin(asked["node"]), asked["node"]
-        devices = f"scenario:{root / 'hardware.yaml'}"
+        root, name = node_folder(state_folder(os.environ), asked["node"], where="--node"), asked["node"]
+        devices = f"scenario:{root / HARDWARE}"
     if not root.is_dir():
         raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
     _check(devices, asked["agent_address"])
@@ -166,20 +166,6 @@ def _host_name(root: Path) -> str:
     from tonnage.adapters.node_facts.files import NodeFiles
 
     return NodeFiles(root).text("/etc/hostname", 4096).partition("\n")[0].strip().lower()
-
-
-def _of_the_twin(node: str) -> Path:
-    """The folder of a node of the embedded cluster. Raises ConfigError."""
-    runtime = runtime_folder(os.environ, state_folder(os.environ), os.getuid())
-    folders = (file.parent for file in sorted(runtime.glob("*/hardware.yaml"))[:_MOST_NODES])
-    found = {_host_name(folder): folder for folder in folders}
-    if node not in found:
-        known = ", ".join(sorted(found)[:10])
-        why = f"its nodes: {known}" if known else "none runs here"
-        raise ConfigError(
-            Problem(f"no node of the embedded cluster: {node[:63]}", "--node", why, "tonnage up")
-        )
-    return found[node]
 
 
 async def _gathered(looking: Looking, common: Common) -> NodeFacts:

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     ),
     "simulate": ("tonnage.cli.simulate", "Try out what would be: policies on a trace of jobs."),
     "doctor": ("tonnage.cli.doctor", "Say what is wrong with a node: the first failing layer first."),
+    "hardware": ("tonnage.cli.hardware", "Show, break, mend or divide GPUs of the embedded cluster."),
     "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
     "cdi": ("tonnage.cli.cdi", "Make CDI specs for container runtimes, and check them."),
     "version": ("tonnage.cli.version", "Print the version of this program and of the cluster."),

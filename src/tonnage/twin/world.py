@@ -130,10 +130,12 @@ class HardwareFile:
         return parse_document(self.path.read_text(encoding="utf-8"), Hardware, source=str(self.path))
 
     def write(self, hardware: Hardware) -> None:
-        """Replace the file at once."""
-        fresh = self.path.with_name(f".{self.path.name}.new")
+        """Replace the file at once. Raises ConfigError for what could not be read again."""
         content = hardware.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        fresh.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        text = yaml.safe_dump(content, sort_keys=False)
+        parse_document(text, Hardware, source=str(self.path))
+        fresh = self.path.with_name(f".{self.path.name}.new")
+        fresh.write_text(text, encoding="utf-8")
         fresh.replace(self.path)
 
     def set_health(
@@ -150,10 +152,20 @@ class HardwareFile:
         """Somebody enables MIG on a device and makes these MIG devices of it, in the place of others."""
         self._change(index, lambda _: {"mig": profiles})
 
+    def make_whole(self, index: int) -> None:
+        """Somebody disables MIG on a device."""
+        self._change(index, lambda _: {"mig": None})
+
+    def reboot(self) -> None:
+        """The machine starts anew, which heals cards unless they are worn out or their links are."""
+        hardware = self.read()
+        devices = tuple(device.model_copy(update=_healed(device)) for device in hardware.devices)
+        number = int(hardware.boot) if hardware.boot.isdecimal() else 0
+        self.write(hardware.model_copy(update={"boot": str(number + 1), "devices": devices}))
+
     def exchange(self, index: int, device_uuid: str) -> None:
         """A technician puts another card of the same model into the slot."""
-        fresh = {name: HardwareDevice.model_fields[name].default for name in _ILLS}
-        self._change(index, lambda _: {**fresh, "uuid": device_uuid})
+        self._change(index, lambda _: {**_well(), "uuid": device_uuid})
 
     def _change(self, index: int, update: Callable[[HardwareDevice], dict[str, object]]) -> None:
         hardware = self.read()
@@ -164,3 +176,13 @@ class HardwareFile:
         devices = list(hardware.devices)
         devices[index] = devices[index].model_copy(update=update(devices[index]))
         self.write(hardware.model_copy(update={"devices": tuple(devices)}))
+
+
+def _well() -> dict[str, object]:
+    """What is wrong with a card that nothing is wrong with."""
+    return {name: HardwareDevice.model_fields[name].default for name in _ILLS}
+
+
+def _healed(device: HardwareDevice) -> dict[str, object]:
+    lasting = {"row_remap"} if device.row_remap == "failed" else set[str]()
+    return {name: value for name, value in _well().items() if name not in {*lasting, "nvlinks_down"}}

@@ -1,0 +1,173 @@
+"""`tonnage hardware`: what befalls the pretended GPUs of the embedded cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
+
+import click
+
+from tonnage.cli.options import STATE_HELP, Common, common_options, examples
+from tonnage.cli.output import emit, table
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from tonnage.documents.hardware import Hardware
+    from tonnage.twin.world import HardwareFile
+
+Health = Literal["healthy", "unhealthy", "lost", "hung"]
+_HEALTH: Final[tuple[Health, ...]] = ("healthy", "unhealthy", "lost", "hung")
+_PART: Final = re.compile(r"(?P<profile>[^,:]{1,40})(:(?P<count>[0-9]{1,2}))?")
+_WHOLE: Final = "off"
+_MOST_PARTS: Final = 56
+
+
+class Deed(TypedDict):
+    """What to do; nothing of it is a question."""
+
+    xid: int | None
+    health: Health | None
+    mig: str | None
+    reboot: bool
+
+
+@click.command(
+    help=(
+        "Show, break, mend or divide GPUs of the embedded cluster.\n\n"
+        "Its agents notice within a second, as they would on machines. A real cluster is never touched."
+    ),
+    epilog=examples(
+        "tonnage hardware a100-0",
+        "tonnage hardware a100-0 --gpu 2 --xid 79           # it falls off the bus",
+        "tonnage hardware a100-0 --reboot                   # and is back",
+        "tonnage hardware a100-1 --mig 1g.10gb:7            # divide every GPU in seven",
+        "tonnage hardware a100-1 --mig off",
+    ),
+)
+@click.argument("node", metavar="NODE")
+@click.option(
+    "--gpu",
+    "gpus",
+    type=click.IntRange(0, 255),
+    multiple=True,
+    metavar="INDEX",
+    help="This GPU [default: all].",
+)
+@click.option("--xid", type=click.IntRange(1, 65535), metavar="NUMBER", help="The driver reports this error.")
+@click.option("--health", type=click.Choice(_HEALTH), help="Its state from now on.")
+@click.option("--mig", metavar="PROFILE:N,...|off", help="Divide it by MIG, or make it whole.")
+@click.option("--reboot", is_flag=True, help="Start the machine anew, which heals most.")
+@click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help=STATE_HELP)
+@common_options(output=("text", "json", "yaml"))
+def command(
+    common: Common, node: str, gpus: tuple[int, ...], state: Path | None, **deed: Unpack[Deed]
+) -> None:
+    """Shows the GPUs after the deed. Exit status 2: no such node, or nothing that can be done."""
+    from tonnage.cli.twin_nodes import asked_state, node_folder
+    from tonnage.twin.world import HardwareFile
+
+    file = HardwareFile(node_folder(state or asked_state(os.environ), node, where="NODE"))
+    act = _deed(deed)
+    if deed["reboot"]:
+        if gpus:
+            raise click.UsageError("--reboot is of the whole machine: leave out --gpu")
+        file.reboot()
+    elif act is not None:
+        _check(gpus, file.read(), node)
+        for place in _places(gpus, file.read()):
+            act(file, place)
+    _show(file.read(), common.output)
+
+
+def _deed(deed: Deed) -> Callable[[HardwareFile, int], None] | None:
+    """What to do to a device, given the file and its place there; None: nothing but to look."""
+    xid, health, mig = deed["xid"], deed["health"], deed["mig"]
+    if sum((xid is not None, health is not None, mig is not None, deed["reboot"])) > 1:
+        raise click.UsageError("one thing at a time: --xid, --health, --mig or --reboot")
+    if xid is not None:
+        return lambda file, place: file.report(place, xid)
+    if health is not None:
+        return lambda file, place: file.set_health(place, health)
+    if mig is None:
+        return None
+    if mig == _WHOLE:
+        return lambda file, place: file.make_whole(place)
+    parts = profiles(mig)
+    return lambda file, place: file.divide(place, *parts)
+
+
+def profiles(layout: str) -> tuple[str, ...]:
+    """The MIG devices that a layout names, one after the other.
+
+    >>> profiles("3g.40gb,1g.10gb:2")
+    ('3g.40gb', '1g.10gb', '1g.10gb')
+
+    Raises ConfigError.
+    """
+    found: list[str] = []
+    for word in layout.split(","):
+        match = _PART.fullmatch(word.strip())
+        if match is None:
+            raise ConfigError(
+                Problem(
+                    f"no MIG layout: {word[:60]!r}", "--mig", remedy="write 1g.10gb:7, or 3g.40gb,2g.20gb"
+                )
+            )
+        found += [match["profile"]] * int(match["count"] or 1)
+    if len(found) > _MOST_PARTS:
+        raise ConfigError(Problem(f"{len(found)} MIG devices", "--mig", f"at most {_MOST_PARTS} are taken"))
+    return tuple(found)
+
+
+def layout(profiles: tuple[str, ...]) -> str:
+    """MIG devices as `--mig` takes them.
+
+    >>> layout(("3g.40gb", "1g.10gb", "1g.10gb"))
+    '3g.40gb,1g.10gb:2'
+    """
+    counts = Counter(profiles)
+    return ",".join(name if count == 1 else f"{name}:{count}" for name, count in counts.items())
+
+
+def _check(gpus: tuple[int, ...], hardware: Hardware, node: str) -> None:
+    known = [index for _, index in hardware.indexed()]
+    unknown = [gpu for gpu in gpus if gpu not in known]
+    if unknown or not known:
+        what = f"no GPU {', '.join(map(str, unknown))} in {node}" if known else f"{node} has no GPU"
+        why = f"it has {', '.join(map(str, known))}" if known else ""
+        raise ConfigError(Problem(what, "--gpu", why))
+
+
+def _places(gpus: tuple[int, ...], hardware: Hardware) -> list[int]:
+    """Where the devices with these indices stand in the file; of all, without any."""
+    indices = {device.uuid: index for device, index in hardware.indexed()}
+    return [n for n, device in enumerate(hardware.devices) if not gpus or indices[device.uuid] in gpus]
+
+
+def _show(hardware: Hardware, output: str) -> None:
+    rows = hardware.indexed()
+    if output != "text":
+        items: list[JsonValue] = [
+            {**device.model_dump(mode="json", by_alias=True), "index": index} for device, index in rows
+        ]
+        answer: JsonObject = {"boot": hardware.boot, "devices": items}
+        emit(answer, output)
+        return
+    head = ("GPU", "MODEL", "UUID", "HEALTH", "XIDS", "MIG")
+    lines = [
+        (
+            str(index),
+            device.model,
+            device.uuid,
+            device.health,
+            ",".join(map(str, device.xids)) or "-",
+            "off" if device.mig is None else layout(device.mig) or "nothing made",
+        )
+        for device, index in rows
+    ]
+    click.echo(table(head, lines) if lines else "No GPU.")

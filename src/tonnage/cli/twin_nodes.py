@@ -1,0 +1,51 @@
+"""Where the nodes of an embedded cluster lie on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tonnage.cli.places import runtime_folder, state_folder
+from tonnage.cli.state import StateFolder
+from tonnage.model.errors import ConfigError, Problem
+
+HARDWARE: Final = "hardware.yaml"
+_MOST_NODES: Final = 10_000
+
+
+def asked_state(environment: Mapping[str, str]) -> Path:
+    """State folder of the embedded cluster that kubectl asks; without KUBECONFIG, of the default one.
+
+    Raises ConfigError when kubectl asks another cluster: what is done to the pretended one would not show.
+    """
+    named = environment.get("KUBECONFIG", "")
+    if not named:
+        return state_folder(environment)
+    kubeconfig = Path(named).absolute()
+    running = StateFolder(kubeconfig.parent).running() if kubeconfig.is_file() else None
+    if running is None or Path(running.kubeconfig) != kubeconfig:
+        why = "kubectl asks that cluster, and only an embedded one pretends its hardware"
+        remedy = 'eval "$(tonnage up --detach)", or unset KUBECONFIG'
+        raise ConfigError(Problem("no embedded cluster", f"KUBECONFIG={named[:200]}", why, remedy))
+    return kubeconfig.parent
+
+
+def node_folder(state: Path, node: str, *, where: str) -> Path:
+    """The folder that is the node's `/`. Raises ConfigError, which says `where` the name was given."""
+    runtime = runtime_folder(os.environ, state, os.getuid())
+    folders = (file.parent for file in sorted(runtime.glob(f"*/{HARDWARE}"))[:_MOST_NODES])
+    found = {_name_of(folder): folder for folder in folders}
+    if node not in found:
+        known = ", ".join(sorted(found)[:10])
+        why = f"its nodes: {known}" if known else "none runs here"
+        raise ConfigError(Problem(f"no node of the embedded cluster: {node[:63]}", where, why, "tonnage up"))
+    return found[node]
+
+
+def _name_of(folder: Path) -> str:
+    try:
+        return (folder / "etc/hostname").read_text(encoding="utf-8", errors="replace").strip().lower()
+    except OSError:
+        return ""
