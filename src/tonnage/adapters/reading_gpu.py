@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, GpuDevice, GpuStatus
+from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.model.links import PCI_WORDS
 from tonnage.model.node_software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 from tonnage.wire import objects as w
@@ -30,6 +30,8 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         mps={_text(r.get("name")): _silence(r) for r in resources if r.get("sharing") == "mps"},
         software=_software(body.get("runtime"), body.get("kubelet")),
         config=_source(body.get("config")),
+        driver=_text(body.get("driverVersion")),
+        cuda=_text(body.get("cudaVersion")),
     )
 
 
@@ -94,6 +96,17 @@ def _device(device: Mapping[str, object]) -> GpuDevice:
         pci_bus_id=_text(device.get("pciBusID")),
         numa_node=_whole(device.get("numaNode")),
         links=links_from(device.get("links")),
+        parts=tuple(_part(part) for part in _objects(device.get("migDevices"))),
+    )
+
+
+def _part(part: Mapping[str, object]) -> DevicePart:
+    return DevicePart(
+        uuid=_text(part.get("uuid")),
+        profile=_text(part.get("profile")),
+        resource=_text(part.get("resource")),
+        healthy=part.get("health") != "Unhealthy",
+        reason=_text(part.get("reason")),
     )
 
 

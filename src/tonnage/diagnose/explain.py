@@ -17,6 +17,7 @@ from tonnage.diagnose.admission import (
     explain_unreadable,
     explain_without_class,
 )
+from tonnage.diagnose.alignment import aligned_remedies
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.claims import devices_for
 from tonnage.diagnose.ground import Ground, ground_of
@@ -24,6 +25,7 @@ from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.quota import quota_reasons, scoped_quotas
 from tonnage.diagnose.remedies import one_of_each, remedies_for
+from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.unread import unread_kinds
 from tonnage.diagnose.wording import listed, own, summary
@@ -39,7 +41,7 @@ from tonnage.model.verdict import (
     Verdict,
 )
 
-_ASIDES = (Code.PRODUCT_UNDECIDED, Code.LINKS_UNDECIDED, Code.GPU_CONFIG_REFUSED)
+_ASIDES = (Code.PRODUCT_UNDECIDED, Code.LINKS_UNDECIDED, Code.GPU_CONFIG_REFUSED, Code.NUMA_UNDECIDED)
 _DEFAULT_SCHEDULER = "default-scheduler"
 _MOST_TIES = 4
 
@@ -110,7 +112,9 @@ def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = 
     remedies: tuple[Remedy, ...] = ()
     if verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
         remedies = (
-            remedies_for(case, ground) if decision.chosen is None else one_of_each(case, ground, reasons)
+            remedies_for(case, ground)
+            if decision.chosen is None
+            else (*one_of_each(case, ground, reasons), *_aligned(case, reasons))
         )
     placement = _placement(case)
     return Explanation(
@@ -127,6 +131,13 @@ def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = 
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, verdict),
     )
+
+
+def _aligned(case: Case, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
+    """What would make a kubelet take a pod that the scheduler puts on a node of other alignment."""
+    if not any(reason.code is Code.TOPOLOGY_AFFINITY for reason in reasons):
+        return ()
+    return tuple(aligned_remedies(case.pod, str(case.decision.chosen), case.view))
 
 
 def _for_template(explanation: Explanation) -> Explanation:
@@ -200,6 +211,9 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
         return Verdict.NEVER
     if decision.chosen is not None:
         chosen = decision.chosen
+        may_be = {kubelet_takes(case, name) for name in candidates_of(case)}
+        if len(may_be) > 1:
+            return Verdict.UNKNOWN  # whether kubelet takes it hangs on which equal node the scheduler takes
         return next(one.told.verdict for one in case.classes if chosen in one.members)
     if decision.gates or decision.held or decision.nominated is not None:
         return Verdict.NOT_NOW
@@ -211,7 +225,12 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
 
 def _layer(case: Case, reasons: tuple[Reason, ...]) -> Layer:
     """The layer to look at: below the scheduler, when it only passes on what the nodes do not offer."""
-    below = (Code.RESOURCE_RENAMED, Code.NOT_ADVERTISED, Code.SHARED_REQUEST_TOO_LARGE)
+    below = (
+        Code.RESOURCE_RENAMED,
+        Code.NOT_ADVERTISED,
+        Code.SHARED_REQUEST_TOO_LARGE,
+        Code.TOPOLOGY_AFFINITY,
+    )
     return next((reason.layer for reason in reasons if reason.code in below), Layer.SCHEDULER)
 
 

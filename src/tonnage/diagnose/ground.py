@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tonnage.decide.cluster.kubelet import mark_of
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.diagnose.nodes import NodeVerdicts, classed, each_alone
@@ -80,6 +81,7 @@ def _marks(view: View) -> tuple[int, ...]:
             offered = tuple(
                 sorted(n for n, amount in node.node.allocatable.items() if amount > 0 and "/" in n)
             )
-            key = offered, layer_of(node.node, view.snapshot.gpu.get(name))
+            status = view.snapshot.gpu.get(name)
+            key = offered, layer_of(node.node, status), mark_of(status, node)
         found.append(known.setdefault(key, len(known)))
     return tuple(found)

@@ -10,6 +10,7 @@ from tonnage.decide.cluster.filtering import prepared, refusals_of
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import NodeView, View
+from tonnage.diagnose.alignment import kubelet_reasons
 from tonnage.diagnose.claims import with_survey
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.diagnose.rules.renamed_resource import related_on
@@ -96,6 +97,8 @@ def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View
         for reason in refusal.reasons
     ]
     unread = tuple(_unreadable(node))
+    if not reasons and not unread:
+        reasons = [*kubelet_reasons(pod, node, view)]
     if any(reason.lasting for reason in reasons):
         verdict = Verdict.NEVER
     elif unread:

@@ -7,6 +7,7 @@ from typing import Final
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.families import Boards
 from tonnage.diagnose.joined import held_by, link_reasons
+from tonnage.diagnose.not_aligned import for_the_next, not_aligned
 from tonnage.diagnose.rules.single_request import STRICT_KEY
 from tonnage.model.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
@@ -41,10 +42,13 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
         upstream_message=pod.status.message,
         placement=placement,
         reasons=(reason,) if reason else tuple(found for found, _ in slow),
-        remedies=(Remedy(reason.remedy, "the next pod can start"),)
-        if reason
-        else tuple(remedy for _, remedy in slow),
+        remedies=_remedies(pod, reason, snapshot) if reason else tuple(remedy for _, remedy in slow),
     )
+
+
+def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...]:
+    tried = for_the_next(pod, snapshot) if reason.code is Code.TOPOLOGY_AFFINITY else ()
+    return tuple(tried) or (Remedy(reason.remedy, "the next pod can start"),)
 
 
 def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
@@ -78,7 +82,7 @@ def _told(pod: Pod, placement: Placement) -> str:
 def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """What the layers below the scheduler say in the pod's own status."""
     if pod.status.phase == "Failed":
-        return _too_many_replicas(pod, snapshot) or _failed(pod)
+        return _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot) or _failed(pod)
     stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
     return _stuck(pod, stuck) if stuck is not None else None
 
@@ -106,12 +110,7 @@ def _failed(pod: Pod) -> Reason:
     reason, message = pod.status.reason, pod.status.message
     layer, code = Layer.KUBELET, Code.KUBELET_REJECTED
     remedy = "delete the pod (its controller makes a new one); kubelet never takes it back"
-    if reason == "TopologyAffinityError":
-        code = Code.TOPOLOGY_AFFINITY
-        remedy = (
-            "ask for fewer devices or CPUs, or relax the node's topology manager policy, then delete the pod"
-        )
-    elif reason.startswith("OutOf"):
+    if reason.startswith("OutOf"):
         code = Code.NODE_OUT_OF_RESOURCE
         remedy = "do not name the node by hand, and run one scheduler per node; then delete the pod"
     elif reason == "UnexpectedAdmissionError" and any(word in message for word in _PLUGIN_WORDS):

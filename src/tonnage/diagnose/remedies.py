@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.decide.cluster.filtering import first_refusal
 from tonnage.decide.cluster.scheduling import schedule_on
 from tonnage.decide.cluster.view import View
+from tonnage.diagnose.alignment import kubelet_reasons
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.edits import Edit, edits_for, single
 from tonnage.diagnose.ground import Ground
@@ -91,7 +92,9 @@ def _chosen(plan: _Plan, case: Case, ground: Ground) -> str | None:
     status = view.snapshot.gpu.get(chosen or "")
     strict = status.single_requests if status is not None else frozenset[str]()
     asked = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
-    return chosen if all(amount <= 1 for amount in asked) else None
+    if chosen is None or any(amount > 1 for amount in asked):
+        return None
+    return None if kubelet_reasons(pod, view.nodes[chosen], view) else chosen
 
 
 def _cleared(case: Case) -> list[tuple[int, Remedy]]:

@@ -60,6 +60,7 @@ def phrase(reason: Reason) -> str:
 _OTHERS: Final = {
     Code.CLAIM_ELSEWHERE: "that do not reach its claim's devices",
     Code.CLAIM_ERROR: "where a device selector fails",
+    Code.TOPOLOGY_AFFINITY: "whose kubelet could not align its devices",
 }
 
 

@@ -34,6 +34,17 @@ class DeviceLinks:
 
 
 @dataclass(frozen=True, slots=True)
+class DevicePart:
+    """A MIG device of a device; its holders stand with the device."""
+
+    uuid: str
+    profile: str = ""
+    resource: str = ""
+    healthy: bool = True
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GpuDevice:
     """One device as its node's agent reports it. `used_mib` None: not known; `replicas` 1: exclusive."""
 
@@ -51,6 +62,7 @@ class GpuDevice:
     pci_bus_id: str = ""
     numa_node: int | None = None
     links: tuple[DeviceLinks, ...] = ()
+    parts: tuple[DevicePart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +83,7 @@ class GpuStatus:
     """Its kubelet and container runtime; unknown where an older agent does not say."""
     config: str = ""
     """The device-plugin configuration that runs there, as the agent names it."""
+    driver: str = ""
+    """The driver's version."""
+    cuda: str = ""
+    """The newest CUDA that the driver runs."""

@@ -65,6 +65,7 @@ class Code(StrEnum):
     NOT_MODELLED = "not-modelled"
     NOT_PINNED = "node-not-pinned"
     NOT_READ = "kind-not-read"
+    NUMA_UNDECIDED = "numa-undecided"
     OTHER_SCHEDULER = "other-scheduler"
     PINNED_NOWHERE = "node-pins-conflict"
     POD_AFFINITY = "pod-affinity-mismatch"

@@ -10,6 +10,7 @@ from tonnage.diagnose.rules import (
     gpu_config,
     links_undecided,
     not_advertised,
+    numa,
     product_undecided,
     quantities,
     renamed_resource,
@@ -25,6 +26,7 @@ RULES: Final[tuple[Rule, ...]] = (
     not_advertised,
     gpu_config,
     single_request,
+    numa,
     product_undecided,
     links_undecided,
 )

@@ -1,0 +1,75 @@
+"""KUB-3: the scheduler does not look at NUMA nodes; the kubelet of the node that it takes does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.decide.cluster.sampling import candidates
+from tonnage.diagnose.alignment import kubelet_reasons, takers, untold, who_takes
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.wording import listed
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, Reason
+
+_MOST_CANDIDATES: Final = 64
+
+
+def candidates_of(case: Case) -> tuple[str, ...]:
+    """The node that the scheduler takes, or those of which it may take any."""
+    decision = case.decision
+    if decision.chosen is None:
+        return ()
+    found = candidates(case.view, decision.scores) if decision.scores else ()
+    return tuple(found[:_MOST_CANDIDATES]) or (decision.chosen,)
+
+
+def kubelet_takes(case: Case, name: str) -> bool:
+    """Whether nothing says that the node's kubelet would refuse the pod."""
+    return not kubelet_reasons(case.pod, case.view.nodes[name], case.view)
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """That kubelet would refuse the pod where the scheduler puts it, or that nobody can tell."""
+    names = candidates_of(case)
+    told = {name: kubelet_reasons(case.pod, case.view.nodes[name], case.view) for name in names}
+    refusing = tuple(name for name in names if told[name])
+    if refusing:
+        yield _refusal(case, refusing, told[refusing[0]][0])
+        return
+    for name in names:
+        why = untold(case.pod, case.view.nodes[name], case.view.snapshot.gpu.get(name))
+        if why:
+            yield Reason(
+                Code.NUMA_UNDECIDED,
+                Layer.KUBELET,
+                f"Node {name}",
+                f"on {name}, {why}",
+                {},
+                "let the node's agent report kubelet's policies and devices (NodeGPUStatus)",
+                "NodeGPUStatus",
+                lasting=False,
+            )
+            return
+
+
+def _refusal(case: Case, refusing: tuple[str, ...], first: Reason) -> Reason:
+    fine = takers(case.pod, tuple(n for n in case.decision.feasible if n not in refusing), case.view)
+    may = "takes" if len(candidates_of(case)) == 1 else "may take"
+    owner = case.pod.owner
+    again = f"; it would stay Failed, and its {owner.kind} would make another" if owner is not None else ""
+    message = (
+        f"the scheduler, which does not look at NUMA nodes, {may} {listed(refusing)}, and there "
+        f"{first.message}{again}{who_takes(fine)}"
+    )
+    facts: dict[str, JsonValue] = {**first.facts, "nodes": [*refusing], "others": [*fine]}
+    return Reason(
+        Code.TOPOLOGY_AFFINITY,
+        Layer.KUBELET,
+        f"Pod {case.pod.namespace}/{case.pod.name}",
+        message,
+        facts,
+        first.remedy,
+        first.source,
+        lasting=first.lasting,
+    )
