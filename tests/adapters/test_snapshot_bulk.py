@@ -177,8 +177,11 @@ def test_reports_are_the_same_read_either_way(devices: list[Body], problems: lis
     config = {"source": "a file", "error": "wrong"}
     resources = [{"name": "nvidia.com/gpu", "replicas": 2, "failRequestsGreaterThanOne": True}]
     status = {"devices": devices, "problems": problems, "config": config, "resources": resources}
-    line = json.dumps({"metadata": {"name": "n"}, "status": status}).encode()
-    assert Bulk().report(line) == gpu_status_from(msgspec.json.decode(line, type=w.NodeGPUStatus))
+    software = {"runtime": {"name": "containerd", "cdi": "on"}, "kubelet": {"version": "v1.35.0"}}
+    bulk = Bulk()
+    for name, more in (("n", {}), ("m", software), ("o", software)):
+        line = json.dumps({"metadata": {"name": name}, "status": {**status, **more}}).encode()
+        assert bulk.report(line) == gpu_status_from(msgspec.json.decode(line, type=w.NodeGPUStatus))
 
 
 def test_every_field_of_a_device_is_read_quickly_too() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -16,19 +17,18 @@ import msgspec
 from tonnage.adapters.reading import ReadPod, node_from, pod_from, pod_status_from
 from tonnage.adapters.reading_gpu import gpu_status_from, links_from
 from tonnage.adapters.reading_parts import moment
-from tonnage.model.cluster import Node, Pod
+from tonnage.model.cluster import Node, Pod, PodStatus
 from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, GpuDevice, GpuStatus
 from tonnage.wire import objects as w
 
 _NODE_NAME: Final = re.compile(rb'\{"nodeName":"([a-z0-9.-]*)"(?:,|(?=\}))')
 _NOTHING: Final = msgspec.Raw(b"{}")
 _NONE: Final = msgspec.Raw(b"[]")
+_NULL: Final = msgspec.Raw(b"null")
 _MOST_SHARED: Final = 50_000
-_TOLD: Final = (b'"waiting"', b'"False"', b'"DisruptionTarget"')
-"""What a status holds of which conditions or containers are read."""
+_LINES_A_TRIM: Final = 1024
 _CLAIMS: Final = b"esourceClaim"
-_ANNOTATIONS: Final = b'"annotations"'
-"""In these fields two pods of one spec may differ in more than a status."""
+"""In a field of this name two pods of one spec may differ in more than what is read here."""
 
 
 class _Meta(w.Wire):
@@ -85,9 +85,11 @@ class _Device(w.Wire):
 
 class _Body(w.Wire):
     devices: list[_Device] = msgspec.field(default_factory=list)
-    config: Any = None
-    resources: Any = None
-    problems: Any = None
+    config: msgspec.Raw = _NULL
+    resources: msgspec.Raw = _NULL
+    problems: msgspec.Raw = _NULL
+    runtime: msgspec.Raw = _NULL
+    kubelet: msgspec.Raw = _NULL
 
 
 class _Report(w.Wire):
@@ -99,13 +101,28 @@ _OWN: Final = frozenset(("name", "namespace", "uid", "created", "node_name", "st
 _SHARED: Final = tuple(part.name for part in fields(Pod) if part.name not in _OWN)
 
 
+_REST: Final = tuple(name for name in _Body.__struct_fields__ if name != "devices")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Fields that pods have in common; `node` where their spec names one; `bare`: no priority is set."""
+
+    fields: dict[str, Any]
+    node: str
+    bare: bool
+
+
 @dataclass(slots=True)
 class Bulk:
     """Reads lines of one snapshot, and remembers what they have in common."""
 
-    _specs: dict[tuple[bytes, bytes, bytes], tuple[dict[str, Any], str, bool]] = field(default_factory=dict)
+    _specs: dict[tuple[bytes, bytes, bytes], _Shared | None] = field(default_factory=dict)
     _links: dict[bytes, tuple[DeviceLinks, ...]] = field(default_factory=dict)
+    _reports: dict[tuple[bytes, ...], GpuStatus] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
+    _moments: dict[str | None, datetime | None] = field(default_factory=dict)
+    _lines: int = 0
     _line: msgspec.json.Decoder[_Line] = field(default_factory=lambda: msgspec.json.Decoder(_Line))
     _status: msgspec.json.Decoder[_Status] = field(default_factory=lambda: msgspec.json.Decoder(_Status))
     _report: msgspec.json.Decoder[_Report] = field(default_factory=lambda: msgspec.json.Decoder(_Report))
@@ -113,26 +130,27 @@ class Bulk:
     def pod(self, line: bytes) -> ReadPod:
         """A pod. Raises msgspec.DecodeError."""
         self._trim()
-        if _CLAIMS in line or _ANNOTATIONS in line:
-            usual = msgspec.json.decode(line, type=w.Pod)
-            return ReadPod(pod_from(usual), usual.spec.priority is None)
         raw = self._line.decode(line)
         meta, spec, status = raw.metadata, bytes(raw.spec), bytes(raw.status)
         named = _NODE_NAME.match(spec)
         rest = b"{" + spec[named.end() :] if named else spec
-        shared, node, bare = self._shared(rest, bytes(meta.labels), bytes(meta.owner_references))
-        quiet = _TOLD[0] not in status and _TOLD[1] not in status and _TOLD[2] not in status
-        full = self._short(status) if quiet else msgspec.json.decode(status, type=w.PodStatus)
+        shared = self._shared(rest, bytes(meta.labels), bytes(meta.owner_references))
+        if shared is None or _CLAIMS in status:
+            usual = msgspec.json.decode(line, type=w.Pod)
+            return ReadPod(pod_from(usual), usual.spec.priority is None)
+        once = self._texts.setdefault
+        space, node = meta.namespace or "default", named[1].decode() if named else shared.node
+        terminating = meta.deletion_timestamp is not None
         pod = Pod(
             name=meta.name or meta.generate_name,
-            namespace=self._once(meta.namespace or "default"),
+            namespace=once(space, space),
             uid=meta.uid,
-            created=moment(meta.creation_timestamp),
-            node_name=self._once(named[1].decode()) if named else node,
-            status=pod_status_from(full, terminating=meta.deletion_timestamp is not None),
-            **shared,
+            created=self._moment(meta.creation_timestamp),
+            node_name=once(node, node),
+            status=self._status_of(status, terminating=terminating),
+            **shared.fields,
         )
-        return ReadPod(pod, bare)
+        return ReadPod(pod, shared.bare)
 
     def node(self, line: bytes) -> Node:
         """A node. Raises msgspec.DecodeError."""
@@ -149,35 +167,40 @@ class Bulk:
         self._trim()
         report = self._report.decode(line)
         body = report.status
-        rest = {"config": body.config, "resources": body.resources, "problems": body.problems}
-        status = gpu_status_from(w.NodeGPUStatus(metadata=report.metadata, status=rest))
-        return replace(status, devices=tuple(self._device(device) for device in body.devices))
+        rest = tuple(bytes(getattr(body, name)) for name in _REST)
+        common = self._reports.get(rest)
+        if common is None:
+            told = {name: msgspec.json.decode(text) for name, text in zip(_REST, rest, strict=True)}
+            common = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=told))
+            self._reports[rest] = common
+        devices = tuple(self._device(device) for device in body.devices)
+        return replace(common, node=report.metadata.name, devices=devices)
 
-    def _shared(self, spec: bytes, labels: bytes, owners: bytes) -> tuple[dict[str, Any], str, bool]:
-        """Fields that pods of one spec, labels and owners share; the node; whether no priority is set."""
-        found = self._specs.get((spec, labels, owners))
-        if found is None:
-            meta = w.ObjectMeta(
-                labels=msgspec.json.decode(labels, type=dict[str, str]),
-                owner_references=msgspec.json.decode(owners, type=list[w.OwnerReference]),
-            )
-            whole = w.Pod(metadata=meta, spec=msgspec.json.decode(spec, type=w.PodSpec))
-            pod = pod_from(whole)
-            shared = {name: getattr(pod, name) for name in _SHARED}
-            found = shared, pod.node_name, whole.spec.priority is None
-            self._specs[spec, labels, owners] = found
-        return found
+    def _shared(self, spec: bytes, labels: bytes, owners: bytes) -> _Shared | None:
+        """What pods of one spec, labels and owners share; None where a pod has claims of its own."""
+        key = spec, labels, owners
+        if key not in self._specs:
+            self._specs[key] = None if _CLAIMS in spec else _shared_by(*key)
+        return self._specs[key]
 
-    def _short(self, status: bytes) -> w.PodStatus:
-        """A pod's status without conditions and containers, which say nothing that is read."""
-        read = self._status.decode(status)
-        return w.PodStatus(
-            phase=self._once(read.phase),
+    def _status_of(self, text: bytes, *, terminating: bool) -> PodStatus:
+        if b'"waiting"' in text or b'"False"' in text or b'"DisruptionTarget"' in text:
+            return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), terminating=terminating)
+        read, once = self._status.decode(text), self._texts.setdefault
+        phase = read.phase or "Pending"
+        return PodStatus(
+            phase=once(phase, phase),
             reason=read.reason,
             message=read.message,
-            start_time=read.start_time,
-            nominated_node_name=read.nominated_node_name,
+            start=self._moment(read.start_time),
+            nominated_node=read.nominated_node_name,
+            terminating=terminating,
         )
+
+    def _moment(self, text: str | None) -> datetime | None:
+        if text not in self._moments:
+            self._moments[text] = moment(text)
+        return self._moments[text]
 
     def _device(self, device: _Device) -> GpuDevice:
         once, links = self._texts.setdefault, bytes(device.links)
@@ -211,6 +234,18 @@ class Bulk:
 
     def _trim(self) -> None:
         """Forget what is common when that is not much; asked once a line."""
-        for known in (self._texts, self._specs, self._links):
-            if len(known) >= _MOST_SHARED:
-                known.clear()
+        self._lines += 1
+        if self._lines % _LINES_A_TRIM == 0:
+            for known in (self._texts, self._specs, self._links, self._reports, self._moments):
+                if len(known) >= _MOST_SHARED:
+                    known.clear()
+
+
+def _shared_by(spec: bytes, labels: bytes, owners: bytes) -> _Shared:
+    meta = w.ObjectMeta(
+        labels=msgspec.json.decode(labels, type=dict[str, str]),
+        owner_references=msgspec.json.decode(owners, type=list[w.OwnerReference]),
+    )
+    whole = w.Pod(metadata=meta, spec=msgspec.json.decode(spec, type=w.PodSpec))
+    pod = pod_from(whole)
+    return _Shared({name: getattr(pod, name) for name in _SHARED}, pod.node_name, whole.spec.priority is None)

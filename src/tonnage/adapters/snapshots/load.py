@@ -19,6 +19,7 @@ from tonnage.adapters.snapshots.format import API_VERSION, FOOTER, FORMAT, HEADE
 from tonnage.adapters.snapshots.objects import (
     KindKey,
     ObjectReader,
+    Read,
     collector_paused,
     decoded_leniently,
     kind_of,
@@ -72,7 +73,7 @@ def load_snapshot(stream: io.BufferedReader, source: str) -> Snapshot:
     Raises:
         ConfigError: cut, damaged or made by a later version; with the line and the byte.
     """
-    with collector_paused():
+    with collector_paused(kept=True):
         return _Loading(stream, source).snapshot()
 
 
@@ -108,21 +109,24 @@ class _Loading:
     def _objects(self, footer: list[Footer]) -> Iterator[Readable]:
         """Objects of the kinds that are read, up to the last line, which is put in `footer`."""
         reader = ObjectReader()
-        known: dict[bytes, KindKey] = {}
+        known: dict[bytes, tuple[KindKey, Read | None]] = {}
         while line := self._line():
             head = line[: line.find(b'"metadata"')]
-            kind = known.get(head)
-            if kind is None:
+            found = known.get(head)
+            if found is None:
                 kind = self._told(kind_of, line)
+                found = kind, reader.of(kind)
                 if len(known) < _MOST_HEADS:
-                    known[head] = kind
-            if kind == (API_VERSION, FOOTER):
+                    known[head] = found
+            kind, read = found
+            if read is not None:
+                self.counts[kind[1]] += 1
+                yield self._told(read, line)
+            elif kind == (API_VERSION, FOOTER):
                 footer.append(self._footer(line))
                 return
-            self.counts[kind[1]] += 1
-            obj = self._told(reader.read, line, kind)
-            if obj is not None:
-                yield obj
+            else:
+                self.counts[kind[1]] += 1
         raise self._cut()
 
     def _footer(self, line: bytes) -> Footer:

@@ -19,6 +19,8 @@ from tonnage.wire.nulls import without_nulls
 
 KindKey = tuple[str, str]
 """apiVersion and kind."""
+Read = Callable[[bytes], Readable]
+"""Makes an object of its text. Raises msgspec.DecodeError, RecursionError."""
 _LINE: Final = msgspec.json.Decoder(Line)
 
 
@@ -27,31 +29,35 @@ class ObjectReader:
 
     def __init__(self) -> None:
         bulk = Bulk()
-        self._decoders: Mapping[KindKey, msgspec.json.Decoder[Any]] = {
-            key: msgspec.json.Decoder(kind.type) for key, kind in READ.items()
-        }
-        self._many: Mapping[KindKey, Callable[[bytes], Readable]] = {
+        many: Mapping[KindKey, Read] = {
             ("v1", "Pod"): bulk.pod,
             ("v1", "Node"): bulk.node,
             (NODE_GPU_STATUS.api_version, NODE_GPU_STATUS.kind): bulk.report,
         }
+        self._read = {
+            key: _reading(msgspec.json.Decoder(kind.type), many.get(key)) for key, kind in READ.items()
+        }
 
-    def read(self, text: bytes, kind: KindKey) -> Readable | None:
-        """The object; None of a kind that bears on nothing. Raises msgspec.DecodeError, RecursionError."""
-        decoder = self._decoders.get(kind)
-        return self._decoded(text, kind, decoder) if decoder is not None else None
+    def of(self, kind: KindKey) -> Read | None:
+        """What reads objects of a kind; None of a kind that bears on nothing."""
+        return self._read.get(kind)
 
     def read_known(self, text: bytes, kind: Kind[Any]) -> Readable:
         """An object of a kind that bears on answers. Raises msgspec.DecodeError, RecursionError."""
-        key = (kind.api_version, kind.kind)
-        return self._decoded(text, key, self._decoders[key])
+        return self._read[kind.api_version, kind.kind](text)
 
-    def _decoded(self, text: bytes, kind: KindKey, decoder: msgspec.json.Decoder[Any]) -> Readable:
+
+def _reading(decoder: msgspec.json.Decoder[Any], quick: Read | None) -> Read:
+    first = quick or decoder.decode
+
+    def read(text: bytes) -> Readable:
         try:
-            obj: Readable = self._many[kind](text) if kind in self._many else decoder.decode(text)
+            obj: Readable = first(text)
         except msgspec.DecodeError:
             obj = decoded_leniently(text, decoder)
         return obj
+
+    return read
 
 
 def decoded_leniently(text: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
@@ -80,7 +86,7 @@ def load_list(content: bytes) -> Snapshot | None:
         found = msgspec.json.decode(content, type=_List)
         if not found.kind.endswith("List"):
             return None
-        with collector_paused():
+        with collector_paused(kept=True):
             return snapshot_from(_items(found))
     except (msgspec.DecodeError, RecursionError):
         return None
@@ -93,18 +99,23 @@ def _items(found: _List) -> Iterator[Readable]:
         kind = kind_of(text)
         if kind[1].endswith("List"):
             raise msgspec.DecodeError("a list in a list")
-        obj = reader.read(text, kind if kind[1] else own)
-        if obj is not None:
-            yield obj
+        read = reader.of(kind if kind[1] else own)
+        if read is not None:
+            yield read(text)
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
-    """No search for garbage while millions of objects are made, and none dropped: it takes half the time."""
+def collector_paused(*, kept: bool = False) -> Iterator[None]:
+    """No search for garbage while millions of objects are made, and none dropped: it takes half the time.
+
+    `kept`: what was made stays as long as the process, and is never searched, which would hold up an answer.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if kept:
+            gc.freeze()
         if enabled:
             gc.enable()
