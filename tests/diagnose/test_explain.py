@@ -542,7 +542,8 @@ def test_gates_claims_and_other_schedulers_are_named_not_guessed() -> None:
     claims = explained("p", room, pod("p", resourceClaims=[{"name": "gpu"}]))
     assert (claims.verdict, claims.reasons[0].code) == (Verdict.NOT_NOW, Code.CLAIM_MISSING)
     assert claims.upstream_message == ""
-    foreign = explained("p", room, pod("p", schedulerName="kai-scheduler"))
+    served = pod("served", on="a", schedulerName="kai-scheduler")
+    foreign = explained("p", room, served, pod("p", schedulerName="kai-scheduler"))
     assert (foreign.verdict, foreign.reasons[0].code) == (Verdict.UNKNOWN, Code.OTHER_SCHEDULER)
     assert explained("p", pod("p")).reasons[0].code is Code.NO_NODES
 

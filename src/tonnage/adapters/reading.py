@@ -19,6 +19,7 @@ from tonnage.adapters.reading_claims import (
     template_from,
 )
 from tonnage.adapters.reading_gpu import gpu_status_from
+from tonnage.adapters.reading_nodes import cordon_of, hami_notes, ills_of
 from tonnage.adapters.reading_parts import (
     Notes,
     affinity_of,
@@ -95,9 +96,10 @@ def pod_from(pod: w.Pod) -> Pod:
         host_ports=_host_ports(spec),
         gates=tuple(str(gate.get("name", "")) for gate in spec.scheduling_gates),
         claims=pod_claims_of(spec.resource_claims, pod.status.resource_claim_statuses),
+        deadline_s=spec.active_deadline_seconds,
         volumes=volumes_of(spec, meta.name),
         unmodelled=(*_unmodelled(spec), *unread),
-        status=pod_status_from(pod.status, terminating=pod.metadata.deletion_timestamp is not None),
+        status=pod_status_from(pod.status, pod.metadata.deletion_timestamp),
         problems=tuple(notes.problems),
     )
 
@@ -116,6 +118,9 @@ def node_from(node: w.Node) -> Node:
         images={name: i.size_bytes for i in reversed(node.status.images) for name in i.names},
         ready=None if ready is None else ready.status == "True",
         ready_message=ready.message if ready else "",
+        ills=ills_of(node.status.conditions),
+        cordon=cordon_of(node),
+        hami=hami_notes(node.metadata.annotations),
         problems=tuple(notes.problems),
     )
 
@@ -350,8 +355,8 @@ def _unmodelled(spec: w.PodSpec) -> tuple[str, ...]:
     )
 
 
-def pod_status_from(status: w.PodStatus, *, terminating: bool) -> PodStatus:
-    """What the cluster says about a pod."""
+def pod_status_from(status: w.PodStatus, deleted: str | None) -> PodStatus:
+    """What the cluster says about a pod; `deleted` is its deletionTimestamp."""
     scheduled = next((c for c in status.conditions if c.type == "PodScheduled"), None)
     disrupted = next((c for c in status.conditions if c.type == "DisruptionTarget"), None)
     return PodStatus(
@@ -360,8 +365,10 @@ def pod_status_from(status: w.PodStatus, *, terminating: bool) -> PodStatus:
         message=status.message,
         start=moment(status.start_time),
         nominated_node=status.nominated_node_name,
+        unschedulable_reason=scheduled.reason if scheduled and scheduled.status == "False" else "",
         unschedulable_message=scheduled.message if scheduled and scheduled.status == "False" else "",
-        terminating=terminating,
+        terminating=deleted is not None,
+        gone_by=moment(deleted),
         preempted=disrupted is not None
         and (disrupted.status, disrupted.reason) == ("True", "PreemptionByScheduler"),
         waiting=_waits([*status.init_container_statuses, *status.container_statuses]),

@@ -10,7 +10,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from tonnage.adapters.reading import pod_from, snapshot_from, with_priority
+from tonnage.adapters.reading import Readable, node_from, pod_from, snapshot_from, with_priority
+from tonnage.adapters.reading_nodes import with_manager
 from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue
@@ -69,7 +70,7 @@ def snapshot_from_documents(
     Raises:
         ConfigError: objects that cannot be read, each with its place: `[2].items[7].spec.nodeName`.
     """
-    objects: list[w.Object] = []
+    objects: list[Readable] = []
     problems: list[Problem] = []
     found = False
     for where, item in _items(documents, "", 0):
@@ -78,7 +79,9 @@ def snapshot_from_documents(
         if kind is None:
             continue
         try:
-            objects.append(converted(item, kind.type))
+            obj = converted(item, kind.type)
+            cordoned = isinstance(obj, w.Node) and obj.spec.unschedulable
+            objects.append(with_manager(node_from(obj), item) if cordoned else obj)
         except msgspec.ValidationError as error:
             problems.append(_problem(where, str(error)))
     if not found:

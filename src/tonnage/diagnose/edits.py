@@ -9,6 +9,7 @@ from tonnage.decide.cluster.matching import failing_requirements, requirement_ho
 from tonnage.decide.cluster.requests import pod_requests
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.node_state import CORDONED
 from tonnage.diagnose.rules.renamed_resource import is_same_device
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Container, Node, Pod
@@ -95,11 +96,13 @@ def widen(pod: Pod, node: Node) -> Edit | None:
 
 
 def uncordon(node: NodeView) -> Edit:
-    """Open a cordoned node."""
+    """Open a cordoned node: the cluster takes its taint away then."""
 
     def on_view(view: View) -> View:
         current = view.nodes[node.name]
-        return view.with_node(replace(current, node=replace(current.node, unschedulable=False)))
+        taints = tuple(taint for taint in current.node.taints if taint.key != CORDONED)
+        opened = replace(current.node, unschedulable=False, taints=taints)
+        return view.with_node(replace(current, node=opened))
 
     return Edit(
         f"uncordon {node.name}", f"uncordon {node.name}: kubectl uncordon {node.name}", 20, on_view=on_view

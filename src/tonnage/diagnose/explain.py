@@ -1,14 +1,13 @@
 """Why a pod is where it is, or would be: layer by layer, computed from the objects alone.
 
-Events and conditions are never read: the answer is the same with all of them deleted.
+Neither Events nor what a scheduler wrote into the pod's conditions decide anything: the answer is the same
+with all of them deleted. Where it is another than theirs, that is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from tonnage.decide.cluster.filters import node_affinity
 from tonnage.decide.cluster.sampling import candidates as may_be_chosen
 from tonnage.decide.cluster.sampling import sample_size
 from tonnage.diagnose.admission import (
@@ -24,11 +23,11 @@ from tonnage.diagnose.ground import Ground, ground_of
 from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.quota import quota_reasons, scoped_quotas
-from tonnage.diagnose.remedies import one_of_each, remedies_for
+from tonnage.diagnose.remedies import easings, remedies_for
 from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.unread import unread_kinds
-from tonnage.diagnose.wording import listed, own, summary
+from tonnage.diagnose.wording import own, summary
 from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.verdict import (
     Code,
@@ -41,8 +40,15 @@ from tonnage.model.verdict import (
     Verdict,
 )
 
-_ASIDES = (Code.PRODUCT_UNDECIDED, Code.LINKS_UNDECIDED, Code.GPU_CONFIG_REFUSED, Code.NUMA_UNDECIDED)
-_DEFAULT_SCHEDULER = "default-scheduler"
+_ASIDES = (
+    Code.PRODUCT_UNDECIDED,
+    Code.LINKS_UNDECIDED,
+    Code.GPU_CONFIG_REFUSED,
+    Code.NUMA_UNDECIDED,
+    Code.PREEMPTION_HELPLESS,
+    Code.PREEMPTION_NEVER,
+)
+"""Told beside the answer, of which they are not the gist."""
 _MOST_TIES = 4
 
 
@@ -102,19 +108,19 @@ def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = 
     decision, nodes, classes = ground.decide(pod)
     tried = not (decision.gates or decision.held or decision.conflict)
     case = Case(pod, ground.view, decision, classes() if tried else ())
-    reasons = (*_pod_reasons(case), *(reason for rule in RULES for reason in rule.findings(case)))
+    reasons = tuple(reason for rule in RULES for reason in rule.findings(case))
     verdict = _verdict(case, reasons)
     unread = tuple(unread_kinds(case, verdict, new=new))
     reasons = (*(reason for reason, _ in unread), *reasons)
     if any(decides for _, decides in unread):
         verdict = Verdict.UNKNOWN
-    layer = None if verdict is Verdict.FITS else _layer(case, reasons)
+    layer = None if verdict is Verdict.FITS else _layer(case, verdict, reasons)
     remedies: tuple[Remedy, ...] = ()
     if verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
         remedies = (
             remedies_for(case, ground)
             if decision.chosen is None
-            else (*one_of_each(case, ground, reasons), *_aligned(case, reasons))
+            else (*easings(case, ground, reasons), *_aligned(case, reasons))
         )
     placement = _placement(case)
     return Explanation(
@@ -149,61 +155,12 @@ def _for_template(explanation: Explanation) -> Explanation:
     return replace(explanation, remedies=remedies)
 
 
-def _pod_reasons(case: Case) -> Iterable[Reason]:
-    """Reasons that lie in the pod and the cluster as a whole."""
-    pod, decision = case.pod, case.decision
-    subject = f"Pod {pod.namespace}/{pod.name}"
-    if pod.scheduler_name != _DEFAULT_SCHEDULER:
-        told = f"placed by {pod.scheduler_name}; what follows is what the default scheduler would do"
-        remedy = f"ask {pod.scheduler_name}"
-        yield Reason(Code.OTHER_SCHEDULER, Layer.SCHEDULER, subject, told, {}, remedy, "spec.schedulerName")
-    if decision.gates:
-        told = f"held back by scheduling gates: {', '.join(decision.gates)}"
-        remedy = "whoever set the gate (a queue, a quota) takes it away when its time has come"
-        yield Reason(
-            Code.GATED, Layer.SCHEDULER, subject, told, {"gates": [*decision.gates]}, remedy,
-            "spec.schedulingGates", lasting=False,
-        )  # fmt: skip
-    elif not case.view.nodes and not decision.held:
-        yield Reason(
-            Code.NO_NODES, Layer.SCHEDULER, "Cluster", "there are no nodes", {}, "add a node", "Nodes"
-        )
-    if decision.conflict and decision.halted_by == node_affinity.NAME:
-        told = "the affinity terms pin the pod to different nodes at once"
-        yield Reason(
-            Code.PINNED_NOWHERE, Layer.SCHEDULER, subject, told, {}, "correct matchFields", "NodeAffinity"
-        )
-    for feature in decision.unmodelled:
-        told = f"not decided here: {feature}"
-        yield Reason(Code.NOT_MODELLED, Layer.SCHEDULER, subject, told, {"feature": feature}, "", "")
-    yield from _preemption(case)
-
-
-def _preemption(case: Case) -> Iterable[Reason]:
-    """A node that would be cleared for the pod, or is being cleared."""
-    pod, decision = case.pod, case.decision
-    node = decision.nominated or (pod.status.nominated_node if decision.keeps_nomination else "")
-    if not node or not decision.message:
-        return
-    going = decision.victims or tuple(p for p in case.view.nodes[node].pods if p.status.terminating)
-    victims = [f"{v.namespace}/{v.name}" for v in going]
-    names = listed(own(name, pod.namespace) for name in victims)
-    what = "will be" if decision.victims else "is being"
-    yield Reason(
-        Code.PREEMPTION,
-        Layer.SCHEDULER,
-        f"Node {node}",
-        f"{node} {what} cleared for it: {names} of lower priority must go",
-        {"victims": [*victims]},
-        "wait until they have ended",
-        "DefaultPreemption",
-        lasting=False,
-    )
-
-
 def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
     decision = case.decision
     codes = {reason.code for reason in reasons}
+    silent = next((reason for reason in reasons if reason.code is Code.SCHEDULER_SILENT), None)
+    if silent is not None:
+        return Verdict.NEVER if silent.lasting else Verdict.NOT_NOW
     if decision.unmodelled or Code.OTHER_SCHEDULER in codes:
         return Verdict.UNKNOWN
     refused = (r.facts["nodes"] for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE)
@@ -223,7 +180,7 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
     return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in found), Verdict.NEVER)
 
 
-def _layer(case: Case, reasons: tuple[Reason, ...]) -> Layer:
+def _layer(case: Case, verdict: Verdict, reasons: tuple[Reason, ...]) -> Layer:
     """The layer to look at: below the scheduler, when it only passes on what the nodes do not offer."""
     below = (
         Code.RESOURCE_RENAMED,
@@ -231,7 +188,12 @@ def _layer(case: Case, reasons: tuple[Reason, ...]) -> Layer:
         Code.SHARED_REQUEST_TOO_LARGE,
         Code.TOPOLOGY_AFFINITY,
     )
-    return next((reason.layer for reason in reasons if reason.code in below), Layer.SCHEDULER)
+    found = next((reason.layer for reason in reasons if reason.code in below), None)
+    if found is not None:
+        return found
+    hopeful = [one.told for one in case.classes if one.told.verdict is verdict]
+    layers = {told.reasons[0].layer for told in hopeful if told.reasons}
+    return layers.pop() if len(layers) == 1 else Layer.SCHEDULER
 
 
 def _placement(case: Case) -> Placement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
 
@@ -12,6 +12,7 @@ from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.alignment import kubelet_reasons
 from tonnage.diagnose.claims import with_survey
+from tonnage.diagnose.node_state import CORDONED, told_state
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.diagnose.rules.renamed_resource import related_on
 from tonnage.diagnose.wording import listed, own
@@ -96,6 +97,7 @@ def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View
         for index, refusal in enumerate(refusals)
         for reason in refusal.reasons
     ]
+    reasons = [*_without_doubles(reasons)]
     unread = tuple(_unreadable(node))
     if not reasons and not unread:
         reasons = [*kubelet_reasons(pod, node, view)]
@@ -106,6 +108,17 @@ def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View
     else:
         verdict = Verdict.NOT_NOW if reasons else Verdict.FITS
     return NodeVerdict(node.name, verdict, (*reasons, *unread))
+
+
+def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
+    """Each once: a cordon has a taint of its own, and a node that is not ready two."""
+    cordoned = any(reason.code is Code.CORDONED for reason in reasons)
+    seen: set[tuple[Code, str]] = set()
+    for reason in reasons:
+        if (reason.code, reason.message) in seen or (cordoned and reason.facts.get("key") == CORDONED):
+            continue
+        seen.add((reason.code, reason.message))
+        yield reason
 
 
 def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
@@ -121,6 +134,8 @@ def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
         )
     if reason.code is Code.CLAIM_UNALLOCATABLE:
         return with_survey(reason, pod, node, view)
+    if reason.code in (Code.CORDONED, Code.TAINT):
+        return told_state(reason, node.node)
     if reason.code is not Code.NOT_ADVERTISED:
         return reason
     related = related_on(node.node, resource)

@@ -47,10 +47,6 @@ def phrase(reason: Reason) -> str:
             return "outside its node selector or affinity"
         case Code.NOT_PINNED | Code.NODE_NAME:
             return "other than the one it names"
-        case Code.CORDONED:
-            return "cordoned"
-        case Code.TOO_MANY_PODS:
-            return "full of pods"
         case _:
             if reason.code is Code.CLAIM_UNALLOCATABLE:
                 return _without_devices(reason)
@@ -61,6 +57,15 @@ _OTHERS: Final = {
     Code.CLAIM_ELSEWHERE: "that do not reach its claim's devices",
     Code.CLAIM_ERROR: "where a device selector fails",
     Code.TOPOLOGY_AFFINITY: "whose kubelet could not align its devices",
+    Code.NODE_NOT_READY: "not ready",
+    Code.CORDONED: "cordoned",
+    Code.TOO_MANY_PODS: "full of pods",
+    Code.POD_AFFINITY: "without the pods that it must be with",
+    Code.POD_ANTI_AFFINITY: "with a pod that it avoids",
+    Code.POD_ANTI_AFFINITY_OF_OTHERS: "with a pod that avoids it",
+    Code.HOST_PORT_TAKEN: "where another pod has its host port",
+    Code.SPREAD_SKEW: "where one more would be spread too unevenly",
+    Code.SPREAD_LABEL_MISSING: "without the label over which it is spread",
 }
 
 

@@ -117,8 +117,12 @@ class PodStatus:
     message: str = ""
     start: datetime | None = None
     nominated_node: str = ""
+    unschedulable_reason: str = ""
+    """Of a condition PodScheduled that is False; empty where no scheduler has said anything yet."""
     unschedulable_message: str = ""
     terminating: bool = False
+    gone_by: datetime | None = None
+    """Terminating: when its grace ends."""
     preempted: bool = False
     """Terminating because a pod of higher priority took its place."""
     waiting: tuple[ContainerWait, ...] = ()
@@ -162,6 +166,8 @@ class Pod:
     host_ports: tuple[HostPort, ...] = ()
     gates: tuple[str, ...] = ()
     claims: tuple[PodClaim, ...] = ()
+    deadline_s: int | None = None
+    """`spec.activeDeadlineSeconds`: how long it may run from its start."""
     volumes: tuple[PodVolume, ...] = ()
     """Those that come from PersistentVolumeClaims."""
     unmodelled: tuple[str, ...] = ()
@@ -203,6 +209,25 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """A condition of a node, since when it is so."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """Who closed a node, as the API server knows that program, and when; empty where nobody can tell."""
+
+    by: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A node. `images` is the size in bytes by full image name; `ready` None when the node does not say."""
 
@@ -215,6 +240,11 @@ class Node:
     images: Mapping[str, int] = field(default_factory=dict)
     ready: bool | None = None
     ready_message: str = ""
+    ills: tuple[NodeCondition, ...] = ()
+    """Conditions that say that something is wrong."""
+    cordon: Cordon = Cordon()
+    hami: Labels = field(default_factory=dict)
+    """What HAMi's components noted on it: annotations `hami.io/…`, without that prefix."""
     problems: tuple[Problem, ...] = ()
 
 

@@ -170,6 +170,7 @@ class PodSpec(Wire):
     resource_claims: list[dict[str, Any]] = []
     volumes: list[dict[str, Any]] = []
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
     host_network: bool = False
     service_account_name: str = ""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from tonnage.adapters.reading import ReadPod, node_from, pod_from, pod_status_from
 from tonnage.adapters.reading_gpu import gpu_status_from, links_from
+from tonnage.adapters.reading_nodes import with_manager
 from tonnage.adapters.reading_parts import moment
 from tonnage.model.cluster import Node, Pod, PodStatus
 from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, GpuDevice, GpuStatus
@@ -27,6 +28,7 @@ _NONE: Final = msgspec.Raw(b"[]")
 _NULL: Final = msgspec.Raw(b"null")
 _MOST_SHARED: Final = 50_000
 _LINES_A_TRIM: Final = 1024
+_MANAGED: Final = b'"managedFields"'
 _CLAIMS: Final = b"esourceClaim"
 """In a field of this name two pods of one spec may differ in more than what is read here."""
 
@@ -140,14 +142,13 @@ class Bulk:
             return ReadPod(pod_from(usual), usual.spec.priority is None)
         once = self._texts.setdefault
         space, node = meta.namespace or "default", named[1].decode() if named else shared.node
-        terminating = meta.deletion_timestamp is not None
         pod = Pod(
             name=meta.name or meta.generate_name,
             namespace=once(space, space),
             uid=meta.uid,
             created=self._moment(meta.creation_timestamp),
             node_name=once(node, node),
-            status=self._status_of(status, terminating=terminating),
+            status=self._status_of(status, meta.deletion_timestamp),
             **shared.fields,
         )
         return ReadPod(pod, shared.bare)
@@ -160,7 +161,10 @@ class Bulk:
         node.metadata.labels = {key: once(value, value) for key, value in node.metadata.labels.items()}
         for image in node.status.images:
             image.names = [once(name, name) for name in image.names]
-        return node_from(node)
+        read = node_from(node)
+        if node.spec.unschedulable and _MANAGED in line:
+            return with_manager(read, msgspec.json.decode(line))
+        return read
 
     def report(self, line: bytes) -> GpuStatus:
         """What a node's agent publishes. Raises msgspec.DecodeError."""
@@ -183,9 +187,9 @@ class Bulk:
             self._specs[key] = None if _CLAIMS in spec else _shared_by(*key)
         return self._specs[key]
 
-    def _status_of(self, text: bytes, *, terminating: bool) -> PodStatus:
+    def _status_of(self, text: bytes, deleted: str | None) -> PodStatus:
         if b'"waiting"' in text or b'"False"' in text or b'"DisruptionTarget"' in text:
-            return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), terminating=terminating)
+            return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), deleted)
         read, once = self._status.decode(text), self._texts.setdefault
         phase = read.phase or "Pending"
         return PodStatus(
@@ -194,7 +198,8 @@ class Bulk:
             message=read.message,
             start=self._moment(read.start_time),
             nominated_node=read.nominated_node_name,
-            terminating=terminating,
+            terminating=deleted is not None,
+            gone_by=self._moment(deleted),
         )
 
     def _moment(self, text: str | None) -> datetime | None:

@@ -102,6 +102,7 @@ POD_SPEC: Final[Rules] = {
     "volumes": Mark.VOLUME,
     "terminationGracePeriodSeconds": Mark.KEPT,
     "hostNetwork": Mark.KEPT,
+    "activeDeadlineSeconds": Mark.KEPT,
 }
 _ENDED: Final[Rules] = {
     "exitCode": Mark.KEPT,

@@ -7,19 +7,27 @@ from typing import Final
 from tonnage.diagnose.case import ManifestRule, Rule
 from tonnage.diagnose.rules import (
     claims,
+    gates,
     gpu_config,
+    halted,
     links_undecided,
     not_advertised,
     numa,
+    preemption,
     product_undecided,
     quantities,
     renamed_resource,
+    schedulers,
     single_request,
     volumes,
 )
 
 MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (quantities,)
 RULES: Final[tuple[Rule, ...]] = (
+    schedulers,
+    gates,
+    halted,
+    preemption,
     claims,
     volumes,
     renamed_resource,

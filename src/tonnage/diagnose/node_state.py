@@ -1,0 +1,106 @@
+"""Nodes that the cluster or somebody has closed: who, since when, and what the node's conditions say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from tonnage.model.cluster import Node, NodeCondition
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, Reason
+
+_PREFIX: Final = "node.kubernetes.io/"
+CORDONED: Final = f"{_PREFIX}unschedulable"
+"""The taint of a cordoned node."""
+_NOT_READY: Final = frozenset(("not-ready", "unreachable"))
+_CONDITIONS: Final = {
+    "memory-pressure": "MemoryPressure",
+    "disk-pressure": "DiskPressure",
+    "pid-pressure": "PIDPressure",
+    "network-unavailable": "NetworkUnavailable",
+}
+_OWNERS: Final = {
+    "ToBeDeletedByClusterAutoscaler": "cluster-autoscaler is about to remove the node",
+    "DeletionCandidateOfClusterAutoscaler": "cluster-autoscaler may remove the node soon",
+    "karpenter.sh/disrupted": "Karpenter is about to replace the node",
+    "karpenter.sh/unregistered": "Karpenter has not finished setting the node up",
+    "node.cloudprovider.kubernetes.io/uninitialized": "the cloud's controller has not set the node up yet",
+    "node.kubernetes.io/out-of-service": "somebody declared the node lost for good",
+}
+"""Taints that programs set while they are at work, and what that is."""
+_WORK: Final = {
+    "nvidia.com/gpu-driver-upgrade-state": (("", "upgrade-done"), "the GPU operator is upgrading its driver"),
+    "nvidia.com/mig.config.state": (("", "success", "failed"), "the MIG manager is changing its layout"),
+}
+"""Labels of programs that close a node while they work: the values in which they do not, and what it is."""
+
+
+def told_state(reason: Reason, node: Node) -> Reason:
+    """The reason of a cordon or a taint, with what the node itself says about it."""
+    if reason.code is Code.CORDONED:
+        return _cordoned(reason, node)
+    key = str(reason.facts["key"])
+    name = key.removeprefix(_PREFIX)
+    if key.startswith(_PREFIX) and name in _NOT_READY:
+        return _not_ready(reason, node)
+    ill = next((one for one in node.ills if one.type == _CONDITIONS.get(name)), None)
+    if ill is not None:
+        told = f"{reason.message}: {_said(ill)}"
+        return replace(reason, message=told, remedy=f"relieve {node.name}: kubectl describe node {node.name}")
+    if key == CORDONED:
+        return replace(reason, remedy=f"it goes with the cordon: kubectl uncordon {node.name}")
+    if owner := _OWNERS.get(key):
+        remedy = "wait: it goes with the node, or when that is done"
+        return replace(reason, message=f"{reason.message} ({owner})", remedy=remedy, lasting=False)
+    return reason
+
+
+def at_work(node: Node) -> str:
+    """Which program is at work on a node by its labels; empty when none is."""
+    for key, (idle, told) in _WORK.items():
+        state = node.labels.get(key, "")
+        if state not in idle:
+            return f"{told} ({key}={state})"
+    return ""
+
+
+def utc(at: datetime) -> str:
+    """A moment for people.
+
+    >>> utc(datetime.fromisoformat("2026-01-01T10:30:59+01:00"))
+    '2026-01-01 09:30 UTC'
+    """
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _cordoned(reason: Reason, node: Node) -> Reason:
+    by, at = node.cordon.by, node.cordon.at
+    told = f"{reason.message}{f' by {by}' if by else ''}{f' at {utc(at)}' if at else ''}"
+    facts: dict[str, JsonValue] = {"by": by, "at": at.isoformat() if at else None, "work": ""}
+    remedy = reason.remedy
+    if work := at_work(node):
+        facts["work"] = work
+        told += f"; {work}"
+        remedy = f"wait until that is done: it opens {node.name} again"
+    elif ills := [one for one in node.ills if one.type != "Ready"]:
+        told += f"; the node says {'; '.join(_said(one) for one in ills)}"
+    return replace(reason, message=told, facts=facts, remedy=remedy)
+
+
+def _not_ready(reason: Reason, node: Node) -> Reason:
+    ready = next((one for one in node.ills if one.type == "Ready"), None)
+    if ready is None:
+        told = f"the node is tainted {reason.facts['key']}, though its condition Ready does not say why"
+    else:
+        told = f"the node is not ready: {_said(ready)}"
+    remedy = f"look at kubelet and network on {node.name}: systemctl status kubelet, tonnage doctor"
+    return replace(
+        reason, code=Code.NODE_NOT_READY, layer=Layer.KUBELET, message=told, remedy=remedy, lasting=False
+    )
+
+
+def _said(ill: NodeCondition) -> str:
+    name = "" if ill.type == "Ready" else f"{ill.type}: "
+    since = f" (since {utc(ill.since)})" if ill.since else ""
+    return f"{name}{ill.reason}{f': {ill.message}' if ill.message else ''}{since}"

@@ -1,0 +1,27 @@
+"""What keeps a pod from every node at once: no nodes, affinity that contradicts itself, what is undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.decide.cluster.filters import node_affinity
+from tonnage.diagnose.case import Case
+from tonnage.model.verdict import Code, Layer, Reason
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """Reasons that lie in the pod and the cluster as a whole."""
+    pod, decision = case.pod, case.decision
+    subject = f"Pod {pod.namespace}/{pod.name}"
+    if not case.view.nodes and not decision.held and not decision.gates:
+        yield Reason(
+            Code.NO_NODES, Layer.SCHEDULER, "Cluster", "there are no nodes", {}, "add a node", "Nodes"
+        )
+    if decision.conflict and decision.halted_by == node_affinity.NAME:
+        told = "the affinity terms pin the pod to different nodes at once"
+        yield Reason(
+            Code.PINNED_NOWHERE, Layer.SCHEDULER, subject, told, {}, "correct matchFields", "NodeAffinity"
+        )
+    for feature in decision.unmodelled:
+        told = f"not decided here: {feature}"
+        yield Reason(Code.NOT_MODELLED, Layer.SCHEDULER, subject, told, {"feature": feature}, "", "")

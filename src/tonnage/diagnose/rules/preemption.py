@@ -1,0 +1,84 @@
+"""SCH-10: whether pods of lower priority would go for this one, which, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tonnage.decide.cluster import messages
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.wording import listed, own
+from tonnage.model.verdict import Code, Layer, Reason
+
+_SOURCE = "DefaultPreemption"
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """A node that would be cleared for the pod, or is being cleared; or why none is."""
+    decision = case.decision
+    if not decision.message or decision.gates or decision.held:
+        return
+    node = decision.nominated or (case.pod.status.nominated_node if decision.keeps_nomination else "")
+    if node in case.view.nodes:
+        yield _cleared(case, node)
+    elif messages.NEVER_PREEMPTS in decision.message and _lesser(case):
+        yield _never(case)
+    elif _helpless(case):
+        yield _not_helpful(case)
+
+
+def _cleared(case: Case, node: str) -> Reason:
+    pod, decision = case.pod, case.decision
+    going = decision.victims or tuple(p for p in case.view.nodes[node].pods if p.status.terminating)
+    victims = [f"{v.namespace}/{v.name}" for v in going]
+    names = listed(own(name, pod.namespace) for name in victims)
+    what = "will be" if decision.victims else "is being"
+    return Reason(
+        Code.PREEMPTION,
+        Layer.SCHEDULER,
+        f"Node {node}",
+        f"{node} {what} cleared for it: {names} of lower priority must go",
+        {"victims": [*victims]},
+        "wait until they have ended",
+        _SOURCE,
+        lasting=False,
+    )
+
+
+def _never(case: Case) -> Reason:
+    pod = case.pod
+    by = f", by its priority class {pod.priority_class}" if pod.priority_class else ""
+    return Reason(
+        Code.PREEMPTION_NEVER,
+        Layer.SCHEDULER,
+        f"Pod {pod.namespace}/{pod.name}",
+        f"its preemptionPolicy is Never{by}: it waits until pods of lower priority end",
+        {"priority": pod.priority, "priority_class": pod.priority_class},
+        "wait, or let it preempt: preemptionPolicy PreemptLowerPriority",
+        _SOURCE,
+        lasting=False,
+    )
+
+
+def _not_helpful(case: Case) -> Reason:
+    pod = case.pod
+    return Reason(
+        Code.PREEMPTION_HELPLESS,
+        Layer.SCHEDULER,
+        f"Pod {pod.namespace}/{pod.name}",
+        f"its priority of {pod.priority} helps nothing: no node refuses it for what a pod's end would change",
+        {"priority": pod.priority},
+        "answer the nodes' reasons; a higher priority would change nothing",
+        _SOURCE,
+    )
+
+
+def _helpless(case: Case) -> bool:
+    """Whether preemption helps on no node, though there are pods that it could push aside."""
+    nodes = len(case.view.nodes)
+    return f": {nodes} {messages.NOT_HELPFUL}" in case.decision.message and _lesser(case)
+
+
+def _lesser(case: Case) -> bool:
+    """Whether any node has a pod of lower priority."""
+    found = (node.least_priority for node in case.view.nodes.values())
+    return any(least is not None and least < case.pod.priority for least in found)

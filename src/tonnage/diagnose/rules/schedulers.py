@@ -1,0 +1,121 @@
+"""Whose the pod is: another scheduler's, or nobody's, since no scheduler serves its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Final
+
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.node_state import utc
+from tonnage.model.cluster import Pod
+from tonnage.model.verdict import Code, Layer, Reason
+
+DEFAULT: Final = "default-scheduler"
+_KNOWN: Final = {
+    "volcano": ("Volcano", "volcano-scheduler"),
+    "hami-scheduler": ("HAMi", "hami-scheduler"),
+    "kai-scheduler": ("the KAI scheduler", "kai-scheduler"),
+    "runai-scheduler": ("Run:ai", "runai-scheduler"),
+    "yunikorn": ("YuniKorn", "yunikorn-scheduler"),
+    "koord-scheduler": ("Koordinator", "koord-scheduler"),
+    "scheduler-plugins-scheduler": ("the scheduler-plugins", "scheduler-plugins"),
+}
+"""Schedulers by the name that pods give, with their pods' usual name."""
+_NO_SCHEDULER: Final = {
+    "kueue": "Kueue is no scheduler: name its queue by the label kueue.x-k8s.io/queue-name",
+    "karpenter": "Karpenter is no scheduler: it adds nodes for pods of the default one",
+}
+_SOON: Final = timedelta(minutes=2)
+"""A scheduler that works says something about a pod within this time."""
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """One reason where the pod's scheduler is not the default one, or where that one is silent."""
+    pod, decision = case.pod, case.decision
+    if decision.gates or decision.held or not case.view.nodes:
+        return
+    silent = not pod.status.unschedulable_reason and not _young(case)
+    if pod.scheduler_name == DEFAULT:
+        if silent and _old(case) and not pod.status.nominated_node:
+            yield _default_silent(case)
+    elif silent and not _served(case):
+        yield _nobody(case)
+    else:
+        yield _anothers(case)
+
+
+def _anothers(case: Case) -> Reason:
+    name = case.pod.scheduler_name
+    known = f" ({_KNOWN[name][0]})" if name in _KNOWN else ""
+    told = f"placed by {name}{known}; what follows is what the default scheduler would do"
+    return _reason(case, Code.OTHER_SCHEDULER, told, f"ask {name}")
+
+
+def _nobody(case: Case) -> Reason:
+    name = case.pod.scheduler_name
+    known = [DEFAULT, *_KNOWN, *{p.scheduler_name for p in case.view.snapshot.pods if p.node_name}]
+    near = get_close_matches(name, known, n=1, cutoff=0.75)
+    remedy = f"start the scheduler {name}, or leave schedulerName out"
+    if name in _NO_SCHEDULER:
+        remedy = _NO_SCHEDULER[name]
+    elif name in _KNOWN:
+        whose, pods = _KNOWN[name]
+        remedy = f"install or start {whose} (kubectl get pods -A shows no {pods} that runs)"
+    elif near:
+        remedy = f"did you mean {near[0]}?"
+    told = (
+        f"no scheduler named {name} is seen: none has said anything about this pod, none of its pods has a "
+        "node, and no pod that runs goes by that name"
+    )
+    return _reason(case, Code.SCHEDULER_SILENT, told, remedy)
+
+
+def _default_silent(case: Case) -> Reason:
+    created = case.pod.created
+    since = f" since {utc(created)}" if created else ""
+    fits = f"; it would fit {case.decision.chosen}" if case.decision.chosen else ""
+    told = f"no scheduler has said a word on this pod, which waits{since}: is kube-scheduler at work?{fits}"
+    remedy = "kubectl get pods -n kube-system -l component=kube-scheduler, and its log"
+    return _reason(case, Code.SCHEDULER_SILENT, told, remedy, lasting=False)
+
+
+def _served(case: Case) -> bool:
+    """Whether something shows that the pod's scheduler is, or was, at work."""
+    name = case.pod.scheduler_name
+    marker = _KNOWN[name][1] if name in _KNOWN else name
+    return any(
+        (pod.scheduler_name == name and (pod.node_name or pod.status.unschedulable_reason))
+        or (pod.scheduler_name != name and pod.status.phase == "Running" and _goes_by(pod, marker))
+        for pod in case.view.snapshot.pods
+    )
+
+
+def _goes_by(pod: Pod, marker: str) -> bool:
+    return marker in pod.name or marker in pod.labels.values() or pod.namespace == marker
+
+
+def _young(case: Case) -> bool:
+    """Whether it is known that the pod has hardly waited yet."""
+    now, created = case.view.snapshot.now, case.pod.created
+    return now is not None and created is not None and now - created < _SOON
+
+
+def _old(case: Case) -> bool:
+    return case.view.snapshot.now is not None and case.pod.created is not None and not _young(case)
+
+
+def _reason(case: Case, code: Code, told: str, remedy: str, *, lasting: bool = True) -> Reason:
+    name = case.pod.scheduler_name
+    subject = f"Pod {case.pod.namespace}/{case.pod.name}"
+    return Reason(
+        code,
+        Layer.SCHEDULER,
+        subject,
+        told,
+        {"scheduler": name},
+        remedy,
+        "spec.schedulerName",
+        lasting=lasting,
+    )
