@@ -137,7 +137,8 @@ def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go
     after = snapshot_from_documents([node("a", 4), low, manifest])
     during = explain(after.pods[1], after)
     assert (during.verdict, during.placement.nominated) == (Verdict.NOT_NOW, "a")
-    assert during.message == "a is being cleared for it: low of lower priority must go"
+    ends = "it ends by 2026-01-01 00:00 UTC, being deleted"
+    assert during.message == f"a is being cleared for it: low ({ends}) of lower priority must go"
     assert during.upstream_message.endswith("due to a terminating pod on the nominated node.")
 
 

@@ -208,7 +208,7 @@ class _Parts:
                 self.volume_claims.append(volume_claim_from(obj))
             case claim_objects.StorageClass():
                 waits = obj.volume_binding_mode == "WaitForFirstConsumer"
-                self.storage_classes.append(StorageClass(obj.metadata.name, waits))
+                self.storage_classes.append(StorageClass(obj.metadata.name, waits, obj.provisioner))
             case _:
                 pass
 

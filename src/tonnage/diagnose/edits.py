@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from tonnage.decide.cluster.matching import failing_requirements, requirement_holds
-from tonnage.decide.cluster.requests import pod_requests
+from tonnage.decide.cluster.requests import is_extended, written_amount
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import device_needs
+from tonnage.diagnose.edit import Edit
 from tonnage.diagnose.node_state import CORDONED
 from tonnage.diagnose.rules.renamed_resource import is_same_device
-from tonnage.diagnose.wording import listed, own
+from tonnage.diagnose.waits import wait_for, wait_for_one
 from tonnage.model.cluster import Container, Node, Pod
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.verdict import Code, Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One change. `cost` orders: words of the manifest before changes of the cluster, those before waiting.
+def edits_for(
+    pod: Pod, node: NodeView, reasons: tuple[Reason, ...], *, less: bool = False
+) -> tuple[Edit, ...] | None:
+    """The edits that together would answer every reason of a node; None when some reason has no answer.
 
-    Two edits with the same `key` are the same. `on_pod` and `on_view` return the changed pod and cluster.
+    `less`: rather ask for less than wait.
     """
-
-    key: str
-    action: str
-    cost: int
-    waits_for: str = ""
-    """What must end, and where, when the change is but time."""
-    on_pod: Callable[[Pod], Pod] = lambda pod: pod
-    on_view: Callable[[View], View] = lambda view: view
-
-
-def edits_for(pod: Pod, node: NodeView, reasons: tuple[Reason, ...]) -> tuple[Edit, ...] | None:
-    """The edits that together would answer every reason of a node; None when some reason has no answer."""
     edits: list[Edit] = []
     for reason in reasons:
-        edit = _edit(pod, node, reason)
+        edit = (_less(pod, reason) if less else None) or _edit(pod, node, reason)
         if edit is None:
             return None
         if edit.key not in {known.key for known in edits}:
@@ -61,8 +51,35 @@ def _edit(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
             return shrink(pod, str(reason.facts["resource"]), _fact(reason, "free"))
         case Code.INSUFFICIENT | Code.TOO_MANY_PODS:
             return wait_for(pod, node, reason)
+        case Code.POD_ANTI_AFFINITY | Code.POD_ANTI_AFFINITY_OF_OTHERS | Code.HOST_PORT_TAKEN:
+            return wait_for_one(pod, node, str(reason.facts.get("pod") or reason.facts.get("holder")))
         case _:
             return None
+
+
+def _less(pod: Pod, reason: Reason) -> Edit | None:
+    """Of CPU, memory or disk as much as is free, in a pod whose one container asks for it."""
+    resource, free = str(reason.facts.get("resource", "")), _fact(reason, "free")
+    asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
+    if reason.code is not Code.INSUFFICIENT or is_extended(resource) or free < 1 or len(asking) != 1:
+        return None
+
+    def changed(container: Container) -> Container:
+        if container is not asking[0]:
+            return container
+        requested = container.requested | {resource}
+        return replace(container, requests={**container.requests, resource: free}, requested=requested)
+
+    def on_pod(other: Pod) -> Pod:
+        kept, init = map(changed, other.containers), map(changed, other.init_containers)
+        return replace(other, containers=tuple(kept), init_containers=tuple(init))
+
+    told = f"request {written_amount(resource, free)} {resource}"
+    return Edit(told, f"{told}, which is free, not {_asked(asking[0], resource)}", 6, on_pod=on_pod)
+
+
+def _asked(container: Container, resource: str) -> str:
+    return written_amount(resource, container.requests[resource])
 
 
 def tolerate(taint: Taint) -> Edit:
@@ -165,62 +182,9 @@ def single(resource: str) -> Edit:
     return Edit(f"single {resource}", f"ask for 1 {resource} in each container", 4, on_pod=on_pod)
 
 
-def wait_for(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
-    """Wait until enough pods on the node end: the fewest that free what is short, the largest first."""
-    resource = str(reason.facts.get("resource", ""))
-    ending = tuple(_enough(node, resource, reason))
-    if not ending:
-        return None
-    alike = _alternatives(node, resource, ending)
-    names = [own(f"{p.namespace}/{p.name}", pod.namespace) for p in alike or ending]
-    told = f"{len(ending)} of {listed(names)}" if alike else listed(names)
-    told = f"all of {told}" if len(ending) > 1 and not alike else told
-
-    def on_view(view: View) -> View:
-        return view.with_node(view.nodes[node.name].without(ending))
-
-    waits_for = f"{told} on {node.name}"
-    action = f"wait for {waits_for} to end, or end {'it' if len(ending) == 1 else 'them'}"
-    return Edit(f"wait {waits_for}", action, 30 + len(ending), waits_for, on_view=on_view)
-
-
 def _fact(reason: Reason, name: str) -> int:
     value = reason.facts.get(name)
     return value if isinstance(value, int) else 0
-
-
-def _enough(node: NodeView, resource: str, reason: Reason) -> Iterator[Pod]:
-    """Pods to end, those that need the least company first."""
-    short = _fact(reason, "requested") - _fact(reason, "free") if resource else _crowd(reason)
-    amounts = sorted(((_amount(p, resource), p) for p in node.pods), key=lambda pair: (-pair[0], pair[1].key))
-    exact = [(amount, p) for amount, p in amounts if amount >= short > 0]
-    if exact:
-        yield min(exact, key=lambda pair: (pair[0], pair[1].priority, pair[1].key))[1]
-        return
-    for amount, holder in amounts:
-        if short <= 0:
-            return
-        if amount > 0:
-            short -= amount
-            yield holder
-
-
-def _crowd(reason: Reason) -> int:
-    """How many pods too many a node would have."""
-    return _fact(reason, "pods") + 1 - _fact(reason, "limit")
-
-
-def _alternatives(node: NodeView, resource: str, ending: tuple[Pod, ...]) -> tuple[Pod, ...]:
-    """All pods that hold as much as each that would have to end, if there are more of them."""
-    amounts = {_amount(pod, resource) for pod in ending}
-    if len(amounts) != 1:
-        return ()
-    same = sorted((p for p in node.pods if _amount(p, resource) in amounts), key=lambda p: p.key)
-    return tuple(same) if len(same) > len(ending) else ()
-
-
-def _amount(pod: Pod, resource: str) -> int:
-    return pod_requests(pod).get(resource, 0) if resource else 1
 
 
 def _can_widen(requirement: Requirement, node: Node) -> bool:

@@ -44,6 +44,8 @@ _ASIDES = (
     Code.PRODUCT_UNDECIDED,
     Code.LINKS_UNDECIDED,
     Code.GPU_CONFIG_REFUSED,
+    Code.CONDITION_DIFFERS,
+    Code.LABEL_OF_NOBODY,
     Code.NUMA_UNDECIDED,
     Code.PREEMPTION_HELPLESS,
     Code.PREEMPTION_NEVER,
@@ -176,6 +178,9 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
         return Verdict.NOT_NOW
     if decision.failed:
         return Verdict.NEVER
+    whole = [reason for reason in reasons if reason.code not in _ASIDES]
+    if not case.classes and whole and not any(reason.lasting for reason in whole):
+        return Verdict.NOT_NOW
     found = {one.told.verdict for one in case.classes}
     return next((v for v in (Verdict.NOT_NOW, Verdict.UNKNOWN) if v in found), Verdict.NEVER)
 
@@ -236,4 +241,5 @@ def _with_last_words(
     """When nothing that can be tried helps, what the reasons themselves advise."""
     if remedies or verdict is Verdict.FITS:
         return remedies
-    return tuple(Remedy(action, "") for action in dict.fromkeys(r.remedy for r in reasons) if action)
+    told = (r.remedy for r in reasons if r.code is not Code.CONDITION_DIFFERS)
+    return tuple(Remedy(action, "") for action in dict.fromkeys(told) if action)

@@ -153,7 +153,7 @@ def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
 
 def _below(layer: Layer, node: str) -> str:
     part = {Layer.DRIVER: "driver", Layer.HARDWARE: "devices"}.get(layer, "device plugin")
-    return f"look at the {part} on {node}"
+    return f"look at the {part} on {node}: tonnage doctor there names what is wrong"
 
 
 def _unreadable(node: NodeView) -> Iterable[Reason]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tonnage.decide.cluster.requests import CPU
 from tonnage.model.cluster import Container, Pod
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Toleration
@@ -73,12 +74,17 @@ def _container(before: Container, after: Container) -> JsonObject:
     return {"name": after.name, "resources": resources}
 
 
+def _written(name: str, amount: int) -> str:
+    """Exactly, in the API's units."""
+    return f"{amount}m" if name == CPU and amount % 1000 else str(amount // 1000 if name == CPU else amount)
+
+
 def _changes(before: Container, after: Container, section: str) -> JsonObject:
-    """Only whole amounts of devices are ever changed. Requests that follow from limits stay out."""
+    """Requests that follow from limits stay out."""
     old, new = (c.limits if section == "limits" else c.requests for c in (before, after))
     if section == "requests":
         old = {name: n for name, n in old.items() if name in before.requested}
-        new = {name: n for name, n in new.items() if name not in after.limits or name in before.requested}
-    changes: JsonObject = {name: str(n) for name, n in new.items() if old.get(name) != n}
+        new = {name: n for name, n in new.items() if name not in after.limits or name in after.requested}
+    changes: JsonObject = {name: _written(name, n) for name, n in new.items() if old.get(name) != n}
     changes |= {name: None for name in old if name not in new}
     return changes

@@ -11,7 +11,8 @@ from tonnage.decide.cluster.scheduling import schedule_on
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.alignment import kubelet_reasons
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.edits import Edit, edits_for, single
+from tonnage.diagnose.edit import Edit
+from tonnage.diagnose.edits import edits_for, single
 from tonnage.diagnose.ground import Ground
 from tonnage.diagnose.nodes import NodeVerdicts
 from tonnage.diagnose.patch import patch_of
@@ -24,6 +25,7 @@ from tonnage.model.verdict import Code, Reason, Remedy
 _MOST_TRIALS: Final = 24
 _MOST_OFFERED: Final = 6
 _MOST_NAMED: Final = 4
+_PREEMPTS: Final = "PreemptLowerPriority"
 _TOGETHER_COST: Final = 10
 """What needing several changes at once adds for each but the first."""
 
@@ -43,6 +45,15 @@ class _Plan:
     def key(self) -> frozenset[str]:
         return frozenset(e.key for e in self.edits)
 
+    @property
+    def changes(self) -> tuple[Edit, ...]:
+        """What is to be done beside waiting."""
+        return tuple(e for e in self.edits if not e.waits_for)
+
+    @property
+    def waits(self) -> tuple[Edit, ...]:
+        return tuple(e for e in self.edits if e.waits_for)
+
 
 def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     """Remedies for a pod that no node takes, each of which makes the engine place it."""
@@ -52,7 +63,7 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
         needed = _least(plan, case, ground)
         if needed is None or needed.key in found:
             continue
-        if len(needed.edits) == 1 and needed.edits[0].waits_for:
+        if len(needed.waits) == 1:
             waits.append(needed)
         else:
             found[needed.key] = (needed.cost, _remedy(needed, case, ground))
@@ -120,15 +131,29 @@ def _cleared(case: Case) -> list[tuple[int, Remedy]]:
     return [(0, Remedy(f"wait until {listed(victims)} has ended", f"fits {node}"))]
 
 
-def _waiting(plans: list[_Plan], case: Case, ground: Ground) -> list[tuple[int, Remedy]]:
-    """Waiting is one remedy, whichever of several pods it is for."""
-    unique = list({plan.key: plan for plan in plans}.values())
-    if len(unique) <= 1:
-        return [(plan.cost, _remedy(plan, case, ground)) for plan in unique]
-    shown = [plan.edits[0].waits_for for plan in unique[:_MOST_NAMED]]
-    told = "; or ".join([*shown, *(["…"] if len(unique) > _MOST_NAMED else [])])
-    remedy = Remedy(f"wait for these to end, or end them: {told}", "fits the node that they leave")
-    return [(unique[0].cost, remedy)]
+def _waiting(plans: list[_Plan], case: Case, ground: Ground) -> Iterator[tuple[int, Remedy]]:
+    """Waiting is one remedy, whichever of several pods it is for, beside the same changes."""
+    groups: dict[frozenset[str], dict[frozenset[str], _Plan]] = {}
+    for plan in plans:
+        changes = frozenset(edit.key for edit in plan.changes)
+        groups.setdefault(changes, {}).setdefault(plan.key, plan)
+    for group in groups.values():
+        unique = [*group.values()]
+        if len(unique) == 1:
+            yield unique[0].cost, _remedy(unique[0], case, ground)
+        else:
+            yield unique[0].cost, _any_of(unique, case)
+
+
+def _any_of(plans: list[_Plan], case: Case) -> Remedy:
+    shown = [plan.waits[0].waits_for for plan in plans[:_MOST_NAMED]]
+    told = "; or ".join([*shown, *(["…"] if len(plans) > _MOST_NAMED else [])])
+    changes = plans[0].changes
+    pod, _ = _applied(changes, case)
+    action = "; and ".join(
+        [*(edit.action for edit in changes), f"wait for these to end, or end them: {told}"]
+    )
+    return Remedy(action, "fits the node that they leave", patch_of(case.pod, pod))
 
 
 def _plans(case: Case, ground: Ground) -> list[_Plan]:
@@ -138,10 +163,11 @@ def _plans(case: Case, ground: Ground) -> list[_Plan]:
     for one in case.classes:
         others = (verdicts.of(name) for name in one.members[1 : _MOST_NAMED + 2] if one.held)
         for verdict in (one.told, *others):
-            edits = edits_for(case.pod, case.view.nodes[verdict.node], verdict.reasons)
-            if edits:
-                plan = _Plan(edits, verdict.node)
-                plans.setdefault(plan.key, plan)
+            for less in (False, True):
+                edits = edits_for(case.pod, case.view.nodes[verdict.node], verdict.reasons, less=less)
+                if edits:
+                    plan = _Plan(edits, verdict.node)
+                    plans.setdefault(plan.key, plan)
     return sorted(plans.values(), key=lambda plan: (plan.cost, sorted(plan.key)))
 
 
@@ -164,17 +190,29 @@ def _remedy(plan: _Plan, case: Case, ground: Ground) -> Remedy:
 
 def _by_priority(case: Case, ground: Ground) -> list[tuple[int, Remedy]]:
     """The lowest priority class with which the pod would push others aside, and whom."""
-    if case.decision.nominated is not None or not case.pod.may_preempt:
+    pod = case.pod
+    if case.decision.nominated is not None:
         return []
+    least = pod.priority + pod.may_preempt
     classes = sorted(case.view.snapshot.priority_classes, key=lambda cls: (cls.value, cls.name))
     for cls in classes:
-        if cls.value <= case.pod.priority or not cls.may_preempt or cls.name.startswith("system-"):
+        if cls.value < least or not cls.may_preempt or cls.name.startswith("system-"):
             continue
-        raised = replace(case.pod, priority=cls.value, priority_class=cls.name)
-        decision = ground.decision(raised)
-        if decision.nominated is not None:
-            victims = (own(f"{v.namespace}/{v.name}", case.pod.namespace) for v in decision.victims)
-            effect = f"fits {decision.nominated} after evicting {listed(victims)}"
-            patch: JsonObject = {"spec": {"priorityClassName": cls.name}}
+        raised = replace(pod, priority=cls.value, priority_class=cls.name, may_preempt=True)
+        if effect := _evicting(raised, ground):
+            policy: JsonObject = {} if pod.may_preempt else {"preemptionPolicy": None}
+            patch: JsonObject = {"spec": {"priorityClassName": cls.name, **policy}}
             return [(50, Remedy(f"use the priority class {cls.name}", effect, patch))]
+    if not pod.may_preempt and (effect := _evicting(replace(pod, may_preempt=True), ground)):
+        action = f"let it preempt: a priority class of {pod.priority} with preemptionPolicy {_PREEMPTS}"
+        return [(50, Remedy(action, effect))]
     return []
+
+
+def _evicting(pod: Pod, ground: Ground) -> str:
+    """The effect of preemption, where it would clear a node for the pod."""
+    decision = ground.decision(pod)
+    if decision.nominated is None:
+        return ""
+    victims = (own(f"{v.namespace}/{v.name}", pod.namespace) for v in decision.victims)
+    return f"fits {decision.nominated} after evicting {listed(victims)}"

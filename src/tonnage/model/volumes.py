@@ -30,7 +30,11 @@ class VolumeClaim:
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """A storage class; `waits`: a claim is bound when a pod that uses it is placed."""
+    """A storage class; `waits`: a claim is bound when a pod that uses it is placed.
+
+    `provisioner` makes its volumes.
+    """
 
     name: str
     waits: bool = False
+    provisioner: str = ""

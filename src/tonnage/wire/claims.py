@@ -39,4 +39,5 @@ class PersistentVolumeClaim(Object):
 
 
 class StorageClass(Object):
+    provisioner: str = ""
     volume_binding_mode: str = ""

@@ -78,8 +78,11 @@ def _reason(resource: str, view: View) -> Reason:
 
 
 _REMEDIES: Final = {
-    Layer.PLUGIN: "look at the device plugin's pod on those nodes: is it there and ready, what does it log",
-    Layer.DRIVER: "a GPU is there but no driver answers: look at the driver's pod or package on those nodes",
-    Layer.HARDWARE: "every device is reported unhealthy: read the health reasons in the nodes' NodeGPUStatus",
+    Layer.PLUGIN: "look at the device plugin's pod on those nodes: is it there and ready, what does it log; "
+    "tonnage doctor there names what is wrong",
+    Layer.DRIVER: "a GPU is there but no driver answers: look at the driver's pod or package on those nodes; "
+    "tonnage doctor there names what is wrong",
+    Layer.HARDWARE: "every device is reported unhealthy: read the health reasons in the nodes' NodeGPUStatus "
+    "(tonnage status)",
     None: "add nodes with such devices, or install the device plugin on those that have them",
 }

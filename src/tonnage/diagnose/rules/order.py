@@ -7,9 +7,11 @@ from typing import Final
 from tonnage.diagnose.case import ManifestRule, Rule
 from tonnage.diagnose.rules import (
     claims,
+    condition,
     gates,
     gpu_config,
     halted,
+    labels_of_nobody,
     links_undecided,
     not_advertised,
     numa,
@@ -37,4 +39,6 @@ RULES: Final[tuple[Rule, ...]] = (
     numa,
     product_undecided,
     links_undecided,
+    labels_of_nobody,
+    condition,
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tonnage.decide.cluster import messages
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.waits import until
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.verdict import Code, Layer, Reason
 
@@ -30,7 +31,8 @@ def _cleared(case: Case, node: str) -> Reason:
     pod, decision = case.pod, case.decision
     going = decision.victims or tuple(p for p in case.view.nodes[node].pods if p.status.terminating)
     victims = [f"{v.namespace}/{v.name}" for v in going]
-    names = listed(own(name, pod.namespace) for name in victims)
+    told = [f" ({text})" if (text := until(victim)) else "" for victim in going]
+    names = listed(own(name, pod.namespace) + end for name, end in zip(victims, told, strict=True))
     what = "will be" if decision.victims else "is being"
     return Reason(
         Code.PREEMPTION,

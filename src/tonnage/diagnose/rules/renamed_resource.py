@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.case import Case, device_needs, offered
@@ -10,6 +11,8 @@ from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.verdict import Code, Layer, Reason
+
+_MIG_CONFIG: Final = "nvidia.com/mig.config"
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -24,9 +27,25 @@ def findings(case: Case) -> Iterator[Reason]:
                 f"Resource {name}",
                 f"{name} is asked, nodes advertise {told}",
                 {"resource": name, "advertised": {other: [*nodes] for other, nodes in related.items()}},
-                "ask for the name that is advertised, or change the node's sharing or MIG configuration",
+                _remedy(name, related, case.view),
                 "Node status.allocatable",
             )
+
+
+def _remedy(resource: str, related: Mapping[str, tuple[str, ...]], view: View) -> str:
+    remedy = "ask for the name that is advertised, or change the node's sharing or MIG configuration"
+    if not any("/mig-" in name for name in (resource, *related)):
+        return remedy
+    names = dict.fromkeys(name for nodes in related.values() for name in nodes)
+    told = [f"{name} has {layout}" for name in names if (layout := _layout(view.nodes[name].node))]
+    return f"{remedy}: the label {_MIG_CONFIG} chooses a layout{f' ({listed(told)})' if told else ''}"
+
+
+def _layout(node: Node) -> str:
+    """The MIG layout that a node is told to have, and how far the MIG manager is with it."""
+    state = node.labels.get(f"{_MIG_CONFIG}.state", "")
+    told = node.labels.get(_MIG_CONFIG, "")
+    return told + (f", {state}" if told and state not in ("", "success") else "")
 
 
 def related_names(resource: str, view: View) -> dict[str, tuple[str, ...]]:

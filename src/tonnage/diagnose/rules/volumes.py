@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from tonnage.decide.cluster.volumes import NAME, UNBOUND
 from tonnage.diagnose.case import Case
 from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.volumes import StorageClass, VolumeClaim
+
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
 def findings(case: Case) -> Iterable[Reason]:
@@ -15,12 +19,13 @@ def findings(case: Case) -> Iterable[Reason]:
     if decision.halted_by != NAME:
         return
     text, namespace = decision.conflict, pod.namespace
-    remedy = f"kubectl describe pvc -n {namespace}: its Events say why it is not bound"
+    told, remedy = text, f"kubectl describe pvc -n {namespace}: its Events say why it is not bound"
     if text.endswith("not found"):
         remedy = f"create it in {namespace}, or correct the name"
         if not case.view.snapshot.volume_claims:
             remedy += "; no claim at all was looked at: if it exists, add it (kubectl get pvc -A -o yaml)"
-    told = "its volume claims are not bound" if text == UNBOUND else text
+    elif text == UNBOUND:
+        told = "its volume claims are not bound: " + "; ".join(_unbound(case))
     names = [volume.claim for volume in pod.volumes]
     yield Reason(
         Code.VOLUME_CLAIM,
@@ -30,5 +35,29 @@ def findings(case: Case) -> Iterable[Reason]:
         {"claims": [*names]},
         remedy,
         NAME,
-        lasting=False,
+        lasting=text.endswith("not found"),
     )
+
+
+def _unbound(case: Case) -> Iterator[str]:
+    """Each claim that is not bound, and who should make its volume."""
+    snapshot, pod = case.view.snapshot, case.pod
+    wanted = {volume.claim for volume in pod.volumes}
+    classes = {cls.name: cls for cls in snapshot.storage_classes}
+    for claim in snapshot.volume_claims:
+        if claim.namespace == pod.namespace and claim.name in wanted and not claim.bound:
+            yield f"{claim.name} {_why(claim, classes.get(claim.storage_class))}"
+
+
+def _why(claim: VolumeClaim, cls: StorageClass | None) -> str:
+    if claim.volume:
+        return f"waits for the volume {claim.volume}"
+    if not claim.storage_class:
+        return "names no storage class, and no volume was made for it by hand"
+    if cls is None:
+        return f"names the storage class {claim.storage_class}, which does not exist"
+    if cls.waits:
+        return "is bound once the pod has a node"
+    if cls.provisioner in ("", _NO_PROVISIONER):
+        return f"waits for a volume made by hand: nobody makes those of {cls.name}"
+    return f"waits for {cls.provisioner}, which makes the volumes of {cls.name} at once"

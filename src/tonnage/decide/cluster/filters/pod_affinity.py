@@ -88,17 +88,25 @@ def _witness(pairs: _Pairs, labels: Labels) -> tuple[str, Pod] | None:
 
 def _missing(node: str, terms: tuple[PodTerm, ...]) -> Refusal:
     keys = ", ".join(sorted({term.topology_key for term in terms}))
+    wanted = "; ".join(dict.fromkeys(_selected(term) for term in terms))
     reason = Reason(
         Code.POD_AFFINITY,
         Layer.SCHEDULER,
         f"Node {node}",
-        f"the pods that this one must be with are not in the node's topology ({keys})",
-        {"topology_keys": keys},
+        f"the pods that this one must be with ({wanted}) are not in the node's topology ({keys})",
+        {"topology_keys": keys, "selectors": wanted},
         "start those pods first, or relax podAffinity",
         NAME,
         lasting=False,
     )
     return Refusal(NAME, (AFFINITY,), unresolvable=True, reasons=(reason,))
+
+
+def _selected(term: PodTerm) -> str:
+    """The pods that a term means."""
+    if term.selector is None:
+        return "none at all"
+    return ", ".join(map(str, term.selector.requirements)) or "any"
 
 
 def _occupied(node: str, text: str, code: Code, key: str, witness: Pod) -> Refusal:

@@ -1,0 +1,78 @@
+"""Where the pod's own condition says otherwise than its objects: the condition is older, or somebody else's.
+
+It decides nothing; what is wrong follows from the objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.rules.schedulers import DEFAULT
+from tonnage.diagnose.said import Said, said
+from tonnage.diagnose.wording import listed
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, Reason
+
+_GATED: Final = "SchedulingGated"
+_MOST_SHOWN: Final = 300
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """One reason where the condition and the engine disagree on more than on preemption."""
+    status, decision = case.pod.status, case.decision
+    if not status.unschedulable_message or decision.unmodelled or case.pod.scheduler_name != DEFAULT:
+        return
+    if (status.unschedulable_reason == _GATED) != bool(decision.gates):
+        gone = "the gates are gone" if not decision.gates else "it has gates now"
+        yield _reason(case, gone, {})
+        return
+    if decision.gates or decision.held:
+        return
+    theirs, ours = said(status.unschedulable_message), said(decision.message)
+    told = "; ".join(_differences(case, theirs, ours))
+    if told:
+        facts: dict[str, JsonValue] = {"theirs": {**theirs.counts}, "ours": {**ours.counts}}
+        yield _reason(case, told, facts)
+
+
+def _differences(case: Case, theirs: Said, ours: Said) -> Iterator[str]:
+    if not case.decision.message:
+        words = _short(case.pod.status.unschedulable_message)
+        yield f"by the objects it fits {case.decision.chosen}, and it says {words!r}"
+        return
+    if theirs.nodes is not None and ours.nodes is not None and theirs.nodes != ours.nodes:
+        yield f"it counts {theirs.nodes} nodes, there are {ours.nodes}"
+    elif theirs.whole != ours.whole:
+        yield f"it says {_short(theirs.whole) or 'nothing of the kind'!r}, not {_short(ours.whole)!r}"
+    gone = _more(theirs.counts, ours.counts)
+    new = _more(ours.counts, theirs.counts)
+    if gone:
+        yield f"no longer so: {gone}"
+    if new:
+        yield f"not yet in it: {new}"
+
+
+def _more(one: Mapping[str, int], other: Mapping[str, int]) -> str:
+    """Reasons of one that the other has not, or has of fewer nodes."""
+    return listed(f"{n} {text}" for text, n in sorted(one.items()) if n > other.get(text, 0))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def _reason(case: Case, told: str, facts: dict[str, JsonValue]) -> Reason:
+    return Reason(
+        Code.CONDITION_DIFFERS,
+        Layer.SCHEDULER,
+        f"Pod {case.pod.namespace}/{case.pod.name}",
+        f"the pod's own condition says otherwise: {told}; it is older than the cluster is now, or the "
+        "scheduler has other plugins, another configuration or a cache that lags",
+        facts,
+        "a scheduler tries again within five minutes, and when something it waits for changes; should the "
+        "condition stay, compare with the scheduler's log and configuration",
+        "status.conditions PodScheduled",
+        lasting=False,
+    )

@@ -1,0 +1,72 @@
+"""SCH-6: labels that the pod selects nodes by and no node has, or values that no node has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Final
+
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.wording import listed
+from tonnage.model.selectors import Requirement
+from tonnage.model.verdict import Code, Layer, Reason
+
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_MAKERS: Final = {
+    "nvidia.com/": "GPU feature discovery sets it: does it, or Tonnage's agent, run on the GPU nodes",
+    "feature.node.kubernetes.io/": "node feature discovery sets it: does it run",
+    "cloud.google.com/": "GKE sets it",
+    "eks.amazonaws.com/": "EKS sets it",
+    "karpenter.sh/": "Karpenter sets it on nodes that it makes",
+    "topology.kubernetes.io/": "the cloud's controller sets it",
+}
+"""Who sets labels of a domain."""
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """One reason for each label, or value, that no node has, where the pod cannot do without."""
+    if case.decision.chosen is not None or not case.view.nodes or not case.classes:
+        return
+    for requirement in dict.fromkeys(_required(case)):
+        there = {
+            labels[requirement.key]
+            for node in case.view.nodes.values()
+            if requirement.key in (labels := node.node.labels)
+        }
+        if not there:
+            yield _reason(
+                case, requirement, f"no node has the label {requirement.key}", _who(requirement.key)
+            )
+        elif requirement.operator == "In" and not there & set(requirement.values):
+            near = get_close_matches(requirement.values[0], sorted(there), n=1) if requirement.values else []
+            told = f"no node has {requirement}; there is {listed(sorted(there))}"
+            yield _reason(
+                case, requirement, told, f"did you mean {near[0]}?" if near else "correct the value"
+            )
+
+
+def _required(case: Case) -> Iterator[Requirement]:
+    """What must hold of a node's labels: the nodeSelector, and the affinity where it has but one term."""
+    for key, value in sorted(case.pod.node_selector.items()):
+        yield Requirement(key, "In", (value,))
+    terms = case.pod.affinity.node or ()
+    for requirement in terms[0].expressions if len(terms) == 1 else ():
+        if requirement.operator not in ("NotIn", "DoesNotExist") and requirement.key != _HOSTNAME:
+            yield requirement
+
+
+def _who(key: str) -> str:
+    maker = next((told for domain, told in _MAKERS.items() if key.startswith(domain)), "")
+    return f"{maker}?" if maker else f"label the nodes that are meant: kubectl label node NODE {key}=…"
+
+
+def _reason(case: Case, requirement: Requirement, told: str, remedy: str) -> Reason:
+    return Reason(
+        Code.LABEL_OF_NOBODY,
+        Layer.SCHEDULER,
+        f"Pod {case.pod.namespace}/{case.pod.name}",
+        told,
+        {"key": requirement.key, "values": [*requirement.values]},
+        remedy,
+        "Node metadata.labels",
+    )
