@@ -51,6 +51,15 @@ def test_an_exclusive_node_with_two_of_four_held() -> None:
     assert row.in_order
 
 
+def test_mig_devices_are_counted_not_the_gpus_that_they_are_part_of() -> None:
+    """SCH-7."""
+    small = "nvidia.com/mig-1g.10gb"
+    status = agent("a", *({"uuid": f"GPU-{i}", "resource": small, "replicas": 1} for i in range(2)))
+    status["status"]["resources"] = [{"name": small, "devices": 14, "capacity": 14, "replicas": 1}]
+    [row] = rows(node("a", {GPU: "0", small: "14"}), status)
+    assert (row.resource, row.mode, row.advertised, row.capacity) == (small, "mig", 14, 14)
+
+
 def test_a_shared_resource_by_the_agents_word() -> None:
     device = {"uuid": "GPU-1", "index": 0, "product": "Tesla T4", "resource": SHARED, "replicas": 4}
     device |= {"memoryMiB": 15360, "memoryUsedMiB": 4000, "health": "Healthy"}

@@ -24,6 +24,7 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         devices=tuple(_device(device) for device in _objects(body.get("devices"))),
         problems=(*_refused_config(body.get("config")), *_texts(body.get("problems"))),
         replicas={_text(r.get("name")): _whole(r.get("replicas")) or 1 for r in resources},
+        offered={_text(r.get("name")): n for r in resources if (n := _whole(r.get("capacity"))) is not None},
         single_requests=frozenset(
             _text(r.get("name")) for r in resources if r.get("failRequestsGreaterThanOne") is True
         ),

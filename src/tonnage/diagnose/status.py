@@ -126,7 +126,7 @@ def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
         resource=resource,
         product=node.labels.get(PRODUCT, "") or ", ".join(sorted({d.product for d in devices if d.product})),
         mode="mps" if status is not None and resource in status.mps else _mode(node, resource, devices),
-        advertised=sum(d.replicas for d in devices) if devices else None,
+        advertised=_advertised(resource, devices, status),
         allocatable=node.allocatable.get(resource, 0),
         capacity=node.capacity.get(resource, 0),
         allocated=view.requested.get(resource, 0),
@@ -137,6 +137,13 @@ def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
         holders=holders(view, resource),
         devices=tuple(_device_row(d) for d in devices),
     )
+
+
+def _advertised(resource: str, devices: list[GpuDevice], status: GpuStatus | None) -> int | None:
+    """What the agent offers to kubelet; of an older agent, what its devices come to."""
+    if status is not None and resource in status.offered:
+        return status.offered[resource]
+    return sum(d.replicas for d in devices) if devices else None
 
 
 def _mode(node: Node, resource: str, devices: Iterable[GpuDevice]) -> str:

@@ -75,6 +75,8 @@ class GpuStatus:
     """What the agent complains about, a configuration that it refuses among them."""
     replicas: Mapping[str, int] = field(default_factory=dict)
     """Replicas of one device by resource name; 1 is exclusive."""
+    offered: Mapping[str, int] = field(default_factory=dict)
+    """What the agent offers by resource name, MIG devices and replicas each counted."""
     single_requests: frozenset[str] = frozenset()
     """Resources of which a container may ask one at most (`failRequestsGreaterThanOne`)."""
     mps: Mapping[str, str] = field(default_factory=dict)

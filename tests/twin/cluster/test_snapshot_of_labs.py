@@ -36,7 +36,10 @@ from tonnage.twin.cluster import Cluster
 from tonnage.wire import kinds
 
 PATIENCE_S = 180.0
-CREATED = {kind.kind: kind for kind in (kinds.NAMESPACE, kinds.POD, kinds.DEPLOYMENT, kinds.SERVICE)}
+CREATED = {
+    kind.kind: kind
+    for kind in (kinds.NAMESPACE, kinds.PRIORITY_CLASS, kinds.POD, kinds.DEPLOYMENT, kinds.SERVICE)
+}
 
 
 @asynccontextmanager
@@ -83,7 +86,7 @@ async def submit(fleet: Fleet, documents: list[JsonObject]) -> int:
         ):
             try:
                 if kind is not None:
-                    await fleet.api.create(kind, body, namespace=where)
+                    await fleet.api.create(kind, body, namespace=where if kind.namespaced else None)
                     taken += kind is not kinds.NAMESPACE
             except ApiError as error:
                 if error.code not in (400, 409, 422):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.kubelet.containers import PretendedRuntime
 from tonnage.twin.kubelet.programs.table import Programs
@@ -303,3 +304,19 @@ async def test_the_vector_sample_needs_a_device(node: Node) -> None:
     code, log = await node.main(image=image)
     assert code == 1
     assert "no CUDA-capable device is detected" in log
+
+
+async def test_of_a_divided_gpu_a_container_sees_its_own_mig_devices(node: Node) -> None:
+    """SCH-7."""
+    divided = HARDWARE.replace("memoryUsedMib", "mig: [1g.5gb, 1g.5gb, 3g.20gb], memoryUsedMib")
+    (node.root / "hardware.yaml").write_text(divided)
+    async with asyncio.timeout(30):
+        inventory = await ScenarioBackend(node.root / "hardware.yaml", node.clock).scan()
+    mine = inventory.devices[0].migs[1].uuid
+    assert await node.run("nvidia-smi", "-L", visible=mine) == (
+        0,
+        f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-6a1f)\n  MIG 1g.5gb          Device  0: (UUID: {mine})\n",
+        "",
+    )
+    asked = ("nvidia-smi", "--query-gpu=mig.mode.current,utilization.gpu", "--format=csv,noheader")
+    assert (await node.run(*asked, visible=mine))[1] == "Enabled, [N/A]\n"

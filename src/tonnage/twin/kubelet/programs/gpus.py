@@ -15,7 +15,10 @@ _NO_DEVICES: Final = frozenset({"", "void", "none"})
 
 @dataclass(frozen=True, slots=True)
 class VisibleGpus:
-    """`devices` in the order of their index, `lost` the injected ids that do not answer any more."""
+    """`devices` in the order of their index, `lost` the injected ids that do not answer any more.
+
+    A divided device is seen where one of its MIG devices is, and of those only the injected ones, by `parts`.
+    """
 
     devices: tuple[Device, ...]
     lost: tuple[str, ...]
@@ -23,6 +26,7 @@ class VisibleGpus:
     cuda_version: str
     samples: dict[str, Sample]
     unreadable: str = ""
+    parts: frozenset[str] = frozenset()
 
 
 def injected_ids(context: ContainerContext) -> tuple[str, ...]:
@@ -61,6 +65,7 @@ async def visible_gpus(context: ContainerContext) -> VisibleGpus:
 def _seen(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Sample]) -> VisibleGpus:
     alive = [device for device in inventory.devices if device.uuid in samples]
     by_id = {device.uuid: device for device in alive} | {str(device.index): device for device in alive}
+    by_id |= {part.uuid: device for device in alive for part in device.migs}
     found = {device.uuid: device for name in ids if (device := by_id.get(name)) is not None}
     return VisibleGpus(
         tuple(sorted(found.values(), key=lambda device: device.index)),
@@ -68,6 +73,7 @@ def _seen(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Sample]
         inventory.driver_version,
         inventory.cuda_version,
         samples,
+        parts=frozenset(part.uuid for device in alive for part in device.migs).intersection(ids),
     )
 
 

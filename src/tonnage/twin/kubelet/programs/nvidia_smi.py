@@ -46,11 +46,18 @@ class _Reading:
 
     @property
     def mig_mode(self) -> str:
-        return "Disabled" if self.model is not None and self.model.mig else _UNSUPPORTED
+        if self.model is None or not self.model.mig:
+            return _UNSUPPORTED
+        return "Enabled" if self.device.mig_enabled else "Disabled"
+
+    @property
+    def busy(self) -> int | None:
+        """Percent; the driver measures none of a divided GPU."""
+        return None if self.device.mig_enabled else self.sample.utilization_percent
 
     @property
     def memory_percent(self) -> int | None:
-        busy = self.sample.utilization_percent
+        busy = self.busy
         return None if busy is None else 0 if not self.sample.memory_used_mib else busy // 2
 
 
@@ -76,7 +83,7 @@ def _fields() -> dict[str, _Field]:
         "memory.used": ("MiB", lambda r: r.sample.memory_used_mib),
         "memory.free": ("MiB", lambda r: r.free_mib),
         "memory.reserved": ("MiB", lambda r: 0),
-        "utilization.gpu": ("%", lambda r: r.sample.utilization_percent),
+        "utilization.gpu": ("%", lambda r: r.busy),
         "utilization.memory": ("%", lambda r: r.memory_percent),
         "temperature.gpu": ("", lambda r: r.sample.temperature_c),
         "power.draw": ("W", lambda r: None if r.sample.power_w is None else f"{r.sample.power_w:.2f}"),
@@ -122,9 +129,14 @@ def _lost(seen: VisibleGpus) -> str:
 
 
 def _list(context: ContainerContext, seen: VisibleGpus) -> int:
-    lines = [
-        f"GPU {index}: {device.product} (UUID: {device.uuid})\n" for index, device in enumerate(seen.devices)
-    ]
+    lines = []
+    for index, device in enumerate(seen.devices):
+        lines.append(f"GPU {index}: {device.product} (UUID: {device.uuid})\n")
+        mine = [part for part in device.migs if part.uuid in seen.parts]
+        lines += (
+            f"  MIG {part.profile:<15} Device {number:>2}: (UUID: {part.uuid})\n"
+            for number, part in enumerate(mine)
+        )
     if seen.lost:
         return _print(context, "".join(lines) + _lost(seen), 15)
     return _print(context, "".join(lines) or f"{_NO_DEVICES}\n", 0 if lines else 6)
@@ -220,7 +232,7 @@ def _rows(index: int, reading: _Reading) -> list[str]:
         _row(
             f" N/A {_cell(sample.temperature_c, 'C'):>5}    P0 {power:>15} / {cap:>5} ",
             f"{used:>11} / {device.memory_mib:>6}MiB ",
-            f"{_cell(sample.utilization_percent, '%'):>8}      Default ",
+            f"{_cell(reading.busy, '%'):>8}      Default ",
         ),
         _row("", "", f"{_cell(reading.mig_mode)} "),
     ]
