@@ -88,8 +88,8 @@ class InstalledAgent:
         self.cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
         choice = f"{CONFIG_LABEL}={key}" if key else f"{CONFIG_LABEL}-"
         self.cluster.kubectl("label", "node", NODE_NAME, "--overwrite", choice)
-        until(lambda: (found := self.status()["config"])["key"] == key or f"[{key}]" in found["error"])
-        return str(self.status()["config"]["error"])
+        until(lambda: self._config().get("key") == key or f"[{key}]" in self._config().get("error", ""))
+        return str(self._config()["error"])
 
     def pod(self) -> Any:
         """The agent's pod, whole; ValueError unless just one is there that is not ending."""
@@ -104,6 +104,10 @@ class InstalledAgent:
     def status(self) -> Any:
         """The `status` of the node's NodeGPUStatus; empty when there is none."""
         return self.cluster.get("nodegpustatus", NODE_NAME).get("status", {})
+
+    def _config(self) -> Any:
+        """What the status says of the configuration; empty until the agent has written it (anew)."""
+        return self.status().get("config", {})
 
     def holders(self) -> dict[tuple[str, str], set[str]]:
         """By that status: the ids that each (namespace, pod) has."""
@@ -142,6 +146,7 @@ def installed_agent(
                 "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", _PATIENCE
             )
             cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+            cluster.kubectl("label", "node", NODE_NAME, f"{CONFIG_LABEL}-")  # of a test that failed
             for path in (*nodes, root.at("/var/lib/tonnage"), driver.root):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
