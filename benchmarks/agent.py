@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from benchmarks.plugin_kubelet import p50, p99
-from benchmarks.plugin_sides import Running, Start, made_node, ran_before, running, sides, tonnage
+from benchmarks.plugin_sides import (
+    Running,
+    Start,
+    beside_a_cluster,
+    made_node,
+    ran_before,
+    running,
+    sides,
+    tonnage,
+)
 
 MANY_CALLS = 10_000
 IDLE_S = 60.0
@@ -99,8 +108,13 @@ def _weights(there: dict[str, Start]) -> Figures:
     Wanted of ours: under 0.3 % and 80 MB. Asking an API server that does not answer is not rest.
     """
     figures: Figures = {}
-    there = {"tonnage without a cluster": lambda node: tonnage(node, "--standalone"), **there}
-    with _all_running(there, 8, 1) as at_work:
+    with ExitStack() as stack:
+        there = there | {
+            "tonnage": stack.enter_context(beside_a_cluster()),
+            "tonnage without a cluster": lambda node: tonnage(node, "--standalone"),
+            "tonnage, its API server is dead": there["tonnage"],
+        }
+        at_work = stack.enter_context(_all_running(there, 8, 1))
         time.sleep(SETTLE_S)
         before = {side.name: side.processor_s() for side in at_work}
         time.sleep(IDLE_S)

@@ -35,7 +35,7 @@ def measure_engine(engine: str, rounds: int) -> dict[str, list[float]]:
     }
     answers, ready, memory, lab = figures.values()
     for _ in range(rounds):
-        with _cluster(engine) as (process, started, environment):
+        with cluster(engine, NODES) as (process, started, environment):
             answers.append(_until(lambda: len(_nodes(environment)) == NODES) - started)
             ready.append(_until(lambda: all(map(_is_ready, _nodes(environment)))) - started)
             memory.append(_resident_mb(process.pid))
@@ -51,12 +51,12 @@ def measure_engine(engine: str, rounds: int) -> dict[str, list[float]]:
 
 
 @contextmanager
-def _cluster(engine: str) -> Iterator[tuple[subprocess.Popen[bytes], float, dict[str, str]]]:
+def cluster(engine: str, nodes: int) -> Iterator[tuple[subprocess.Popen[bytes], float, dict[str, str]]]:
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     environment = os.environ | {"TONNAGE_STATE": str(folder), "KUBECONFIG": str(folder / "kubeconfig")}
     started = time.perf_counter()
     process = subprocess.Popen(
-        [TONNAGE, "up", "--engine", engine, "--nodes", str(NODES)],
+        [TONNAGE, "up", "--engine", engine, "--nodes", str(nodes)],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

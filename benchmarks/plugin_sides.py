@@ -15,9 +15,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from benchmarks.cluster import cluster
 from benchmarks.plugin_kubelet import Asking, Kubelet
 from support.driver_root import LIBRARIES, make_driver_root
 from support.nvml.state import h100_node
+from tonnage.cli.kubectl import kubectl_binary
 
 OTHER = "TONNAGE_BENCH_PLUGIN"
 """A program to measure beside ours: NVIDIA's nvidia-device-plugin, or what has its variables and folders."""
@@ -63,9 +65,9 @@ class Running:
     start_ms: float
 
     def processor_s(self) -> float:
-        """Seconds of processor time so far, all threads."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Seconds of processor time so far of the threads that live, to the nanosecond."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
     def resident_mb(self) -> float:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
@@ -152,6 +154,19 @@ def tonnage(node: Node, *flags: str) -> subprocess.Popen[bytes]:
     command += ["--metrics-address", "127.0.0.1:0"]
     command += flags or ("--kubeconfig", str(node.root / "kubeconfig"))
     return _started(command, without_cluster())
+
+
+@contextmanager
+def beside_a_cluster() -> Iterator[Start]:
+    """How our agent is started on a node of a twin's API server, which answers; nobody else lives on it."""
+    with cluster("twin", 1) as (_, _, environment):
+        made = b'{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bench"}}'
+        command = [str(kubectl_binary()), "create", "-f", "-"]
+        while subprocess.run(
+            command, env=environment, input=made, capture_output=True, check=False
+        ).returncode:
+            time.sleep(0.1)
+        yield lambda node: tonnage(node, "--kubeconfig", environment["KUBECONFIG"])
 
 
 def floor(node: Node) -> subprocess.Popen[bytes]:

@@ -68,6 +68,7 @@ async def test_a_configuration_that_is_read_again_is_the_same_object(
 
     def read(file: Path) -> Choice:
         seen.append(loop.current)
+        file.write_text("#" * len(seen))
         if len(seen) > 3:
             here.call_soon_threadsafe(enough.set)
         return Choice("version: v1\n", str(file))
@@ -80,6 +81,33 @@ async def test_a_configuration_that_is_read_again_is_the_same_object(
     await until(loop, enough)
     assert seen[1] is not None
     assert all(each is seen[1] for each in seen[1:])
+
+
+async def test_a_file_that_nobody_touched_is_not_read_again(
+    tmp_path: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.yaml").write_text("version: v1\n")
+    reads, looks = [0], [0]
+    enough = asyncio.Event()
+    read, mark = config._read, config._mark
+
+    def counted_read(file: Path) -> Any:
+        reads[0] += 1
+        return read(file)
+
+    def counted_mark(file: Path) -> tuple[int, ...]:
+        looks[0] += 1
+        if looks[0] > 20:
+            enough.set()
+        return mark(file)
+
+    monkeypatch.setattr(config, "_read", counted_read)
+    monkeypatch.setattr(config, "_mark", counted_mark)
+    world = world_of(tmp_path, clock)
+    reading = Reading(Wishes("ns/map"), tmp_path / "config.yaml")
+    lists = DeviceLists(world, RuntimeFiles(tmp_path / "node"))
+    await until(NodeConfig(world, reading, lists, on_change=lambda: None), enough)
+    assert reads[0] <= 3
 
 
 async def test_devices_that_are_read_again_are_the_same_object(tmp_path: Path, clock: Any) -> None:

@@ -27,6 +27,7 @@ _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
 _LONGEST_TEXT: Final = 1 << 20
 _PATIENCE_S: Final = 1.0
+_MOST_PATIENCE_S: Final = 30.0
 _SAID: Final = 5
 _FORBIDDEN: Final = (401, 403)
 
@@ -168,8 +169,10 @@ class NodeConfig:
     async def _forbidden(self, kind: Kind[Any], selector: str, namespace: str | None = None) -> bool:
         """True once the API server says that this agent may not list it; does not return otherwise."""
         assert self._api is not None
+        pause = _PATIENCE_S
         while True:
-            await self._clock.sleep(_PATIENCE_S)
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _MOST_PATIENCE_S)
             try:
                 await self._api.list(kind, namespace=namespace, field_selector=selector)
             except ClusterError as error:
@@ -182,11 +185,15 @@ class NodeConfig:
 
     async def _tick(self) -> None:
         """Look again now and then: a file tells nobody that it changed, a full disk may have space again."""
+        seen = None
         while True:
             await next_beat(self._clock)
-            unsaved = self.current is not None and self._saved != self.current.choice
-            if await self._lists.changed() or self._file is not None or unsaved:
+            now = self.current
+            again = now is not None and (self._saved != now.choice or (self._file and now.error))
+            mark = _mark(self._file) if self._file is not None else None
+            if await self._lists.changed() or mark != seen or again:
                 self._dirty.set()
+            seen = mark
 
     async def _restore(self) -> None:
         """Use what ran last; otherwise see whether any configuration can be read. Raises ConfigError."""
@@ -259,6 +266,8 @@ class NodeConfig:
             return str(choice)
         if choice in self._refused:
             return self._refused[choice]
+        if choice in self._read:
+            return ConfigInForce(self._read[choice], choice)
         try:
             return ConfigInForce(await asyncio.to_thread(self._meaning, choice), choice)
         except ConfigError as error:
@@ -329,6 +338,15 @@ def _texts(config_map: ConfigMap) -> dict[str, str]:
         except ValueError:
             found[key] = "\0"
     return found | config_map.data
+
+
+def _mark(file: Path) -> tuple[int, ...]:
+    """What is another one once the file was written, replaced or came; a mounted ConfigMap swaps links."""
+    try:
+        found = file.stat()
+    except OSError as error:
+        return (error.errno or 0,)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read(file: Path) -> Choice | Problem:
