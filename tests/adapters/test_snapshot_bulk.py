@@ -77,8 +77,14 @@ CONDITIONS = st.lists(
     max_size=3,
 )
 WAITING = st.fixed_dictionaries({"waiting": st.fixed_dictionaries({"reason": NAMES, "message": NAMES})})
+ENDED = st.fixed_dictionaries(
+    {"terminated": st.fixed_dictionaries({"exitCode": st.integers(0, 2)}, optional={"message": NAMES})}
+)
 STATES: st.SearchStrategy[list[Body]] = st.lists(
-    st.fixed_dictionaries({"name": NAMES, "state": WAITING | st.just({"running": {}})}), max_size=2
+    st.fixed_dictionaries(
+        {"name": NAMES, "state": WAITING | ENDED | st.just({"running": {}})}, optional={"lastState": ENDED}
+    ),
+    max_size=2,
 )
 STATUSES = st.fixed_dictionaries(
     {},
@@ -165,6 +171,10 @@ DEVICES = st.lists(
             "computeCapability": NAMES,
             "pciBusID": NAMES,
             "links": st.lists(st.fixed_dictionaries({"peers": st.lists(st.integers(0, 3)), "path": NAMES})),
+            "migDevices": st.lists(
+                st.fixed_dictionaries({"uuid": NAMES, "profile": NAMES, "resource": NAMES, "health": NAMES}),
+                max_size=1,
+            ),
             "holders": st.lists(st.fixed_dictionaries({"pod": NAMES, "ids": st.lists(NAMES)}), max_size=2),
         },
     ),
@@ -177,7 +187,11 @@ def test_reports_are_the_same_read_either_way(devices: list[Body], problems: lis
     config = {"source": "a file", "error": "wrong"}
     resources = [{"name": "nvidia.com/gpu", "replicas": 2, "failRequestsGreaterThanOne": True}]
     status = {"devices": devices, "problems": problems, "config": config, "resources": resources}
-    software = {"runtime": {"name": "containerd", "cdi": "on"}, "kubelet": {"version": "v1.35.0"}}
+    software = {
+        "runtime": {"name": "containerd", "cdi": "on"},
+        "kubelet": {"version": "v1.35.0"},
+        "cudaVersion": "13.0",
+    }
     bulk = Bulk()
     for name, more in (("n", {}), ("m", software), ("o", software)):
         line = json.dumps({"metadata": {"name": name}, "status": {**status, **more}}).encode()
@@ -186,7 +200,7 @@ def test_reports_are_the_same_read_either_way(devices: list[Body], problems: lis
 
 def test_every_field_of_a_device_is_read_quickly_too() -> None:
     known = "uuid product index resource replicas memory_mib used_mib healthy reason holders"
-    more = "compute_capability pci_bus_id numa_node links"
+    more = "compute_capability pci_bus_id numa_node links parts"
     told = "a new field of GpuDevice: read it in Bulk._device, and add it to DEVICES above"
     assert {part.name for part in fields(GpuDevice)} == {*known.split(), *more.split()}, told
 

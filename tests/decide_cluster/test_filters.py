@@ -41,7 +41,7 @@ def pod(name: str, gpus: int = 0, **fields: object) -> Pod:
     return replace(Pod(name, containers=(container,)), **fields)  # type: ignore[arg-type]
 
 
-def codes(decision: Decision, name: str) -> list[Code]:
+def codes(decision: Decision, name: str) -> list[str]:
     return [reason.code for refusal in decision.refusals[name] for reason in refusal.reasons]
 
 

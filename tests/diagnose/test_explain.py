@@ -14,6 +14,7 @@ from tonnage.decide.cluster.scheduling import schedule
 from tonnage.diagnose.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.render import explanation_lines
 from tonnage.model.cluster import Snapshot
+from tonnage.model.symptoms import Symptom
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
 
 Body = dict[str, Any]
@@ -105,7 +106,7 @@ def assert_remedy_works(explanation: Explanation, manifest: Body, *objects: Body
     assert places(patched(manifest, remedy.patch), *objects) is not None
 
 
-def reasons_of(explanation: Explanation, name: str) -> list[Code]:
+def reasons_of(explanation: Explanation, name: str) -> list[str]:
     [found] = [n for n in explanation.nodes if n.node == name]
     return [reason.code for reason in found.reasons]
 
@@ -483,21 +484,21 @@ def test_a_running_pod_is_shown_with_its_devices() -> None:
             "UnexpectedAdmissionError",
             "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices",
             Layer.HARDWARE,
-            Code.KUBELET_REJECTED,
+            Symptom.NO_HEALTHY_DEVICES,
         ),
         ("OutOfnvidia.com/gpu", "Node didn't have enough resource", Layer.KUBELET, Code.NODE_OUT_OF_RESOURCE),
         ("TopologyAffinityError", "Resources cannot be allocated", Layer.KUBELET, Code.TOPOLOGY_AFFINITY),
     ],
 )
 def test_kub_3_kub_4_kubelets_refusal_is_told_by_layer(
-    reason: str, message: str, layer: Layer, code: Code
+    reason: str, message: str, layer: Layer, code: Code | Symptom
 ) -> None:
     failed = pod("p", on="a")
     failed["status"] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
     explanation = explained("p", node("a", A100, devices={GPU: "1"}), failed)
     assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, layer)
     assert explanation.reasons[0].code is code
-    assert "delete the pod" in explanation.remedies[0].action
+    assert "delete the pod" in explanation.remedies[-1].action
     assert explanation.upstream_message == f"Pod was rejected: {message}"
 
 

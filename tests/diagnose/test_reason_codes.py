@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tonnage.diagnose.doctor.finding import DoctorCode, Layer
+from tonnage.model.catalog.messages import messages
+from tonnage.model.symptoms import Symptom
 from tonnage.model.verdict import Code
 
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reason-codes.md"
@@ -15,7 +17,8 @@ _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reason-codes.md"
 
 def test_every_code_is_documented_and_no_other() -> None:
     of_pods, of_nodes = _PAGE.read_text().split("\n## Findings of `tonnage doctor`\n")
-    for text, codes in ((of_pods, Code), (of_nodes, DoctorCode)):
+    of_pods, of_words = of_pods.split("\n## What components say in their own words\n")
+    for text, codes in ((of_pods, Code), (of_words, Symptom), (of_nodes, DoctorCode)):
         documented = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
         assert sorted(documented) == sorted(code.value for code in codes)
 
@@ -31,4 +34,15 @@ def test_every_code_is_used(codes: type[Code] | type[DoctorCode]) -> None:
     text = "\n".join(
         path.read_text() for room in ("decide", "diagnose") for path in (source / room).rglob("*.py")
     )
-    assert [code.name for code in codes if f"{codes.__name__}.{code.name}" not in text] == []
+    said = {message.code for message in messages()}
+    unused = [c.name for c in codes if f"{codes.__name__}.{c.name}" not in text and c not in said]
+    assert unused == []
+
+
+def test_every_symptom_is_one_of_the_catalogue_and_documented_in_its_words() -> None:
+    assert {message.code for message in messages()} >= set(Symptom)
+    page = _PAGE.read_text()
+    for message in messages():
+        if isinstance(message.code, Symptom):
+            row = next(line for line in page.splitlines() if line.startswith(f"| `{message.code}` |"))
+            assert row.split(" | ")[1] == message.layer

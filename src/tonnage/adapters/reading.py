@@ -32,6 +32,7 @@ from tonnage.adapters.reading_parts import (
 from tonnage.adapters.reading_volumes import volume_claim_from, volumes_of
 from tonnage.model.cluster import (
     Container,
+    ContainerEnd,
     ContainerWait,
     DisruptionBudget,
     HostPort,
@@ -359,6 +360,7 @@ def pod_status_from(status: w.PodStatus, deleted: str | None) -> PodStatus:
     """What the cluster says about a pod; `deleted` is its deletionTimestamp."""
     scheduled = next((c for c in status.conditions if c.type == "PodScheduled"), None)
     disrupted = next((c for c in status.conditions if c.type == "DisruptionTarget"), None)
+    containers = [*status.init_container_statuses, *status.container_statuses]
     return PodStatus(
         phase=status.phase or "Pending",
         reason=status.reason,
@@ -371,7 +373,8 @@ def pod_status_from(status: w.PodStatus, deleted: str | None) -> PodStatus:
         gone_by=moment(deleted),
         preempted=disrupted is not None
         and (disrupted.status, disrupted.reason) == ("True", "PreemptionByScheduler"),
-        waiting=_waits([*status.init_container_statuses, *status.container_statuses]),
+        waiting=_waits(containers),
+        ended=tuple(_ends(containers)),
     )
 
 
@@ -384,3 +387,21 @@ def _waits(statuses: Iterable[dict[str, Any]]) -> tuple[ContainerWait, ...]:
             reason, message = str(waiting.get("reason", "")), str(waiting.get("message", ""))
             found.append(ContainerWait(str(status.get("name", "")), reason, message))
     return tuple(found)
+
+
+def _ends(statuses: Iterable[dict[str, Any]]) -> Iterable[ContainerEnd]:
+    """The end of a container that does not run: its state, or while it waits to start again, the last."""
+    for status in statuses:
+        state, before = status.get("state"), status.get("lastState")
+        now = state if isinstance(state, dict) else {}
+        ended = now.get("terminated")
+        if not isinstance(ended, dict) and isinstance(now.get("waiting"), dict):
+            ended = before.get("terminated") if isinstance(before, dict) else None
+        if isinstance(ended, dict):
+            code = ended.get("exitCode")
+            yield ContainerEnd(
+                str(status.get("name", "")),
+                str(ended.get("reason", "")),
+                str(ended.get("message", "")),
+                code if isinstance(code, int) else 0,
+            )

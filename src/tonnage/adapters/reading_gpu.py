@@ -97,8 +97,13 @@ def _device(device: Mapping[str, object]) -> GpuDevice:
         pci_bus_id=_text(device.get("pciBusID")),
         numa_node=_whole(device.get("numaNode")),
         links=links_from(device.get("links")),
-        parts=tuple(_part(part) for part in _objects(device.get("migDevices"))),
+        parts=parts_from(device.get("migDevices")),
     )
+
+
+def parts_from(value: object) -> tuple[DevicePart, ...]:
+    """A device's MIG devices, as they stand in a report."""
+    return tuple(_part(part) for part in _objects(value))
 
 
 def _part(part: Mapping[str, object]) -> DevicePart:

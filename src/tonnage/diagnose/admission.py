@@ -16,7 +16,7 @@ def explain_refused(
     """The refusal as the API server writes it, every error at once, with what the cluster offers instead."""
     texts = list(dict.fromkeys(f"{error.path}: {error.text}" for error in errors))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    reasons: dict[tuple[Code, str, str], Reason] = {}
+    reasons: dict[tuple[str, str, str], Reason] = {}
     for error in errors:
         reasons.setdefault(
             (error.reason.code, error.reason.subject, str(error.reason.facts["resource"])), error.reason

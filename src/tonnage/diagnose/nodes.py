@@ -113,7 +113,7 @@ def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View
 def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
     """Each once: a cordon has a taint of its own, and a node that is not ready two."""
     cordoned = any(reason.code is Code.CORDONED for reason in reasons)
-    seen: set[tuple[Code, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for reason in reasons:
         if (reason.code, reason.message) in seen or (cordoned and reason.facts.get("key") == CORDONED):
             continue

@@ -7,8 +7,11 @@ from typing import Final
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.families import Boards
 from tonnage.diagnose.joined import held_by, link_reasons
+from tonnage.diagnose.last_words import known_trouble
+from tonnage.diagnose.neighbours import with_node_facts
 from tonnage.diagnose.not_aligned import for_the_next, not_aligned
 from tonnage.diagnose.rules.single_request import STRICT_KEY
+from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
 
@@ -21,7 +24,7 @@ _PLUGIN_WORDS: Final = (
 )
 """Words of kubelet's refusals that quote the device plugin."""
 _ONE_REPLICA: Final = "maximum request size for shared resources is 1"
-_HARDWARE_WORDS: Final = ("no longer healthy", "no healthy devices present")
+_UNEXPECTED: Final = "UnexpectedAdmissionError"
 
 
 def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanation:
@@ -39,7 +42,7 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
         phase=pod.status.phase,
         needs=device_needs(pod),
         message=reason.message if reason else _told(pod, placement) + (held.told if held else ""),
-        upstream_message=pod.status.message,
+        upstream_message=pod.status.message or next((w.message for w in pod.status.waiting if w.message), ""),
         placement=placement,
         reasons=(reason,) if reason else tuple(found for found, _ in slow),
         remedies=_remedies(pod, reason, snapshot) if reason else tuple(remedy for _, remedy in slow),
@@ -48,7 +51,9 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
 
 def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...]:
     tried = for_the_next(pod, snapshot) if reason.code is Code.TOPOLOGY_AFFINITY else ()
-    return tuple(tried) or (Remedy(reason.remedy, "the next pod can start"),)
+    check = reason.facts.get("check")
+    looked = (Remedy(f"look at {check}", "tells whether it is so"),) if isinstance(check, str) else ()
+    return tuple(tried) or (*looked, Remedy(reason.remedy, "the next pod can start"))
 
 
 def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
@@ -82,9 +87,16 @@ def _told(pod: Pod, placement: Placement) -> str:
 def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """What the layers below the scheduler say in the pod's own status."""
     if pod.status.phase == "Failed":
-        return _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot) or _failed(pod)
+        found = _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot)
+        return found or _known(pod, snapshot) or _failed(pod)
     stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
-    return _stuck(pod, stuck) if stuck is not None else None
+    return _known(pod, snapshot) or _stuck(pod, stuck) if stuck is not None else None
+
+
+def _known(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """What the catalogue of messages makes of the pod's status, with what the node's agent adds to it."""
+    found = known_trouble(pod)
+    return with_node_facts(found[0], pod, snapshot) if found is not None else None
 
 
 def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
@@ -107,18 +119,13 @@ def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
 
 
 def _failed(pod: Pod) -> Reason:
+    """A pod that failed with words that nobody knows here."""
     reason, message = pod.status.reason, pod.status.message
     layer, code = Layer.KUBELET, Code.KUBELET_REJECTED
     remedy = "delete the pod (its controller makes a new one); kubelet never takes it back"
-    if reason.startswith("OutOf"):
-        code = Code.NODE_OUT_OF_RESOURCE
-        remedy = "do not name the node by hand, and run one scheduler per node; then delete the pod"
-    elif reason == "UnexpectedAdmissionError" and any(word in message for word in _PLUGIN_WORDS):
+    if reason == _UNEXPECTED and any(word in message for word in _PLUGIN_WORDS):
         layer = Layer.PLUGIN
-        remedy = "do what the plugin's words say (ask for one of a shared resource), then delete the pod"
-    elif reason == "UnexpectedAdmissionError" and any(word in message for word in _HARDWARE_WORDS):
-        layer = Layer.HARDWARE
-        remedy = "see the node's device health; delete the pod so that it lands on healthy devices"
+        remedy = "do what the plugin's words say, then delete the pod"
     elif not reason:
         layer, code = Layer.APPLICATION, Code.CONTAINER_FAILED
         remedy = f"kubectl logs -n {pod.namespace} {pod.name} --previous"
@@ -128,11 +135,16 @@ def _failed(pod: Pod) -> Reason:
         code,
         layer,
         f"Pod {pod.namespace}/{pod.name}",
-        f"{told}: {detail}" if detail else f"{told}: its containers ended with an error",
+        f"{told}: {detail}" if detail else f"{told}: its containers ended with an error{_ends(pod)}",
         {"reason": reason},
         remedy,
         "Pod status.reason and status.message",
     )
+
+
+def _ends(pod: Pod) -> str:
+    told = [f"{end.container} with exit code {end.exit_code}" for end in pod.status.ended if end.exit_code]
+    return f" ({listed(told)})" if told else ""
 
 
 def _stuck(pod: Pod, wait: ContainerWait) -> Reason:

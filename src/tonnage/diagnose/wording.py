@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tonnage.decide.cluster.requests import written_amount
@@ -53,7 +53,7 @@ def phrase(reason: Reason) -> str:
             return _OTHERS.get(reason.code, f"refusing ({reason.code.value})")
 
 
-_OTHERS: Final = {
+_OTHERS: Final[Mapping[str, str]] = {
     Code.CLAIM_ELSEWHERE: "that do not reach its claim's devices",
     Code.CLAIM_ERROR: "where a device selector fails",
     Code.TOPOLOGY_AFFINITY: "whose kubelet could not align its devices",

@@ -109,6 +109,16 @@ class ContainerWait:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerEnd:
+    """How a container ended, now or before it was started again: kubelet's reason, its own last words."""
+
+    container: str
+    reason: str
+    message: str = ""
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PodStatus:
     """What the cluster says about a pod. Never an input of a decision on where the pod fits."""
 
@@ -126,6 +136,8 @@ class PodStatus:
     preempted: bool = False
     """Terminating because a pod of higher priority took its place."""
     waiting: tuple[ContainerWait, ...] = ()
+    ended: tuple[ContainerEnd, ...] = ()
+    """Of each container the latest end, if it has ended and does not run again."""
 
 
 @dataclass(frozen=True, slots=True)

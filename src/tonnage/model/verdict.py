@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.symptoms import Symptom
 
 
 class Verdict(StrEnum):
@@ -101,7 +102,7 @@ class Reason:
     `hidden` when the scheduler never gets to it, because another reason refuses the node first.
     """
 
-    code: Code
+    code: Code | Symptom
     layer: Layer
     subject: str
     message: str

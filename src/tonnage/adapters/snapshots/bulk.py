@@ -15,11 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.adapters.reading import ReadPod, node_from, pod_from, pod_status_from
-from tonnage.adapters.reading_gpu import gpu_status_from, links_from
+from tonnage.adapters.reading_gpu import gpu_status_from, links_from, parts_from
 from tonnage.adapters.reading_nodes import with_manager
 from tonnage.adapters.reading_parts import moment
 from tonnage.model.cluster import Node, Pod, PodStatus
-from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, GpuDevice, GpuStatus
+from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.wire import objects as w
 
 _NODE_NAME: Final = re.compile(rb'\{"nodeName":"([a-z0-9.-]*)"(?:,|(?=\}))')
@@ -29,6 +29,8 @@ _NULL: Final = msgspec.Raw(b"null")
 _MOST_SHARED: Final = 50_000
 _LINES_A_TRIM: Final = 1024
 _MANAGED: Final = b'"managedFields"'
+_TOLD: Final = (b'"waiting"', b'"terminated"', b'"False"', b'"DisruptionTarget"')
+"""What a status holds of which conditions or containers are read."""
 _CLAIMS: Final = b"esourceClaim"
 """In a field of this name two pods of one spec may differ in more than what is read here."""
 
@@ -83,6 +85,7 @@ class _Device(w.Wire):
     pci_bus_id: str = msgspec.field(name="pciBusID", default="")
     numa_node: int | None = None
     links: msgspec.Raw = _NONE
+    mig_devices: msgspec.Raw = _NONE
 
 
 class _Body(w.Wire):
@@ -92,6 +95,8 @@ class _Body(w.Wire):
     problems: msgspec.Raw = _NULL
     runtime: msgspec.Raw = _NULL
     kubelet: msgspec.Raw = _NULL
+    driver_version: msgspec.Raw = _NULL
+    cuda_version: msgspec.Raw = _NULL
 
 
 class _Report(w.Wire):
@@ -103,7 +108,12 @@ _OWN: Final = frozenset(("name", "namespace", "uid", "created", "node_name", "st
 _SHARED: Final = tuple(part.name for part in fields(Pod) if part.name not in _OWN)
 
 
-_REST: Final = tuple(name for name in _Body.__struct_fields__ if name != "devices")
+_REST: Final = tuple(
+    (name, key)
+    for name, key in zip(_Body.__struct_fields__, _Body.__struct_encode_fields__, strict=True)
+    if name != "devices"
+)
+"""Fields and their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +181,10 @@ class Bulk:
         self._trim()
         report = self._report.decode(line)
         body = report.status
-        rest = tuple(bytes(getattr(body, name)) for name in _REST)
+        rest = tuple(bytes(getattr(body, name)) for name, _ in _REST)
         common = self._reports.get(rest)
         if common is None:
-            told = {name: msgspec.json.decode(text) for name, text in zip(_REST, rest, strict=True)}
+            told = {key: msgspec.json.decode(text) for (_, key), text in zip(_REST, rest, strict=True)}
             common = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=told))
             self._reports[rest] = common
         devices = tuple(self._device(device) for device in body.devices)
@@ -188,7 +198,7 @@ class Bulk:
         return self._specs[key]
 
     def _status_of(self, text: bytes, deleted: str | None) -> PodStatus:
-        if b'"waiting"' in text or b'"False"' in text or b'"DisruptionTarget"' in text:
+        if any(word in text for word in _TOLD):
             return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), deleted)
         read, once = self._status.decode(text), self._texts.setdefault
         phase = read.phase or "Pending"
@@ -227,7 +237,11 @@ class Bulk:
             once(device.pci_bus_id, device.pci_bus_id),
             device.numa_node,
             joined,
+            self._parts(bytes(device.mig_devices)),
         )
+
+    def _parts(self, text: bytes) -> tuple[DevicePart, ...]:
+        return parts_from(msgspec.json.decode(text)) if text != b"[]" else ()
 
     def _holder(self, holder: _Holder) -> DeviceHolder:
         namespace, resource = self._once(holder.namespace), self._once(holder.resource)

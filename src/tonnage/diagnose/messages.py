@@ -1,0 +1,65 @@
+"""Which known messages a text holds: of a status, a termination message, or a log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.catalog.messages import Message, messages
+
+LONGEST_TEXT: Final = 1 << 20
+"""Of a longer text the end is looked at: a log says last what ended it."""
+_LONGEST_WORDS: Final = 400
+_CUDA_NUMBER: Final = re.compile(
+    r"(?:CUDA|cuda)[^\n]{0,80}?(?:[Ee]rror(?: code)?|returned)[ :=(]{1,3}(?P<number>\d{1,3})\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A known message, the line in which it stands, and what it names (`resource`, `device`, `xid`)."""
+
+    message: Message
+    words: str
+    facts: Mapping[str, str]
+
+
+def heard_in(text: str) -> tuple[Heard, ...]:
+    """Known messages in a text, each once, the more telling first.
+
+    >>> [(h.message.code.value, h.facts) for h in heard_in("unresolvable CDI devices nvidia.com/gpu=0")]
+    [('cdi-device-unresolvable', {'device': 'nvidia.com/gpu=0'})]
+    >>> heard_in("all is well")
+    ()
+    """
+    text = text[-LONGEST_TEXT:]
+    if not text.strip():
+        return ()
+    numbers = {int(match["number"]): match for match in _CUDA_NUMBER.finditer(text)}
+    found: list[Heard] = []
+    for message in messages():
+        matches = (pattern.search(text) for pattern in message.patterns)
+        match = next((one for one in matches if one is not None), None)
+        match = match or next((numbers[n] for n in message.cuda if n in numbers), None)
+        if match is not None and message.code not in {one.message.code for one in found}:
+            named = {name: value for name, value in match.groupdict().items() if value and name != "number"}
+            found.append(Heard(message, _line(text, match), named))
+    return tuple(found)
+
+
+def heard_by_reason(reason: str) -> Message | None:
+    """The message that a word of a status stands for (`ImagePullBackOff`)."""
+    return next((message for message in messages() if reason and message.has_reason(reason)), None)
+
+
+def _line(text: str, match: re.Match[str]) -> str:
+    """The line of a match; of a very long one what stands around the match."""
+    start = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    end = len(text) if end < 0 else end
+    if end - start > _LONGEST_WORDS:
+        start = max(start, match.start() - _LONGEST_WORDS // 4)
+        end = min(end, start + _LONGEST_WORDS)
+    return text[start:end].strip()

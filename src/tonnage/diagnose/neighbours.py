@@ -1,0 +1,118 @@
+"""APP-1, APP-2: what the node's agent knows of a program's trouble: neighbours, memory, versions, health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from tonnage.diagnose.wording import listed, own
+from tonnage.model.catalog.xids import xids
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.json import JsonValue
+from tonnage.model.symptoms import Symptom
+from tonnage.model.verdict import Layer, Reason
+
+_IMAGE_AND_DRIVER: Final = frozenset(
+    {
+        Symptom.CUDA_DRIVER_TOO_OLD,
+        Symptom.CUDA_PTX_TOO_NEW,
+        Symptom.CUDA_COMPAT_MISMATCH,
+        Symptom.IMAGE_NEEDS_NEWER_DRIVER,
+        Symptom.IMAGE_NEEDS_OTHER_GPU,
+        Symptom.CUDA_NO_KERNEL_IMAGE,
+    }
+)
+"""Where the image's versions and the node's decide."""
+
+
+def with_node_facts(reason: Reason, pod: Pod, snapshot: Snapshot) -> Reason:
+    """The reason with what the NodeGPUStatus of the pod's node says about it; the same without one."""
+    status = snapshot.gpu.get(pod.node_name)
+    if status is None:
+        return _with_xid(reason)
+    mine = _devices_of(pod, status)
+    told: list[str] = []
+    facts: dict[str, JsonValue] = {}
+    if reason.code is Symptom.CUDA_OUT_OF_MEMORY:
+        told += _neighbours(pod, mine)
+        facts["neighbours"] = [*_others(pod, mine)]
+    if reason.code in _IMAGE_AND_DRIVER:
+        told += _versions(status, mine)
+        facts |= {"driver": status.driver, "cuda": status.cuda}
+    if reason.layer is Layer.HARDWARE or reason.code is Symptom.CUDA_PROGRAM_ERROR:
+        told += _ill(status, mine)
+    if reason.code in (Symptom.CDI_DEVICE_UNRESOLVABLE, Symptom.NO_GPU_INJECTED):
+        told += _runtime(status)
+    if reason.code is Symptom.MPS_NOT_SERVING:
+        told += [f"MPS of {name} does not serve: {why}" for name, why in sorted(status.mps.items()) if why]
+    return _with_xid(_more(reason, told, facts))
+
+
+def _more(reason: Reason, told: list[str], facts: dict[str, JsonValue]) -> Reason:
+    if not told and not facts:
+        return reason
+    return replace(reason, message="; ".join([reason.message, *told]), facts={**reason.facts, **facts})
+
+
+def _with_xid(reason: Reason) -> Reason:
+    """What the catalogue of Xids says of the number that a message names."""
+    number = reason.facts.get("xid")
+    known = xids().get(int(number)) if isinstance(number, str) and number.isdigit() else None
+    if known is None:
+        return reason
+    told = f"Xid {known.code}: {known.name} ({known.fault_class.value})"
+    return replace(reason, message=f"{reason.message}; {told}")
+
+
+def _devices_of(pod: Pod, status: GpuStatus) -> tuple[GpuDevice, ...]:
+    return tuple(
+        device for device in status.devices if any((h.namespace, h.pod) == pod.key for h in device.holders)
+    )
+
+
+def _others(pod: Pod, devices: tuple[GpuDevice, ...]) -> list[str]:
+    found = {f"{h.namespace}/{h.pod}" for d in devices for h in d.holders if (h.namespace, h.pod) != pod.key}
+    return sorted(found)
+
+
+def _neighbours(pod: Pod, devices: tuple[GpuDevice, ...]) -> Iterator[str]:
+    """Who shares each GPU, how much of its memory is used, and what to suspect next."""
+    if not devices:
+        yield "which GPU it had is not told any more"
+    for device in devices:
+        names = [own(name, pod.namespace) for name in _others(pod, (device,))]
+        shared = f"shares it with {listed(names)}" if names else "has it for itself"
+        used = "" if device.used_mib is None else f", {device.used_mib} of {device.memory_mib} MiB used"
+        yield f"{_name(device)}: it {shared}{used}"
+    if devices and not _others(pod, devices):
+        yield "no neighbour takes memory there now: think of fragmentation, then of the model's size"
+
+
+def _versions(status: GpuStatus, devices: tuple[GpuDevice, ...]) -> Iterator[str]:
+    known = [f"driver {status.driver}"] if status.driver else []
+    known += [f"CUDA up to {status.cuda}"] if status.cuda else []
+    capable = sorted({d.compute_capability for d in devices or status.devices if d.compute_capability})
+    known += [f"compute capability {', '.join(capable)}"] if capable else []
+    if known:
+        yield f"the node has {', '.join(known)}"
+
+
+def _ill(status: GpuStatus, devices: tuple[GpuDevice, ...]) -> Iterator[str]:
+    """Devices of the pod that are not healthy; of a pod that holds none, those of the node."""
+    for device in devices or status.devices:
+        if not device.healthy:
+            yield f"{_name(device)} is unhealthy{f': {device.reason}' if device.reason else ''}"
+
+
+def _runtime(status: GpuStatus) -> Iterator[str]:
+    runtime = status.software.runtime
+    yield f"{runtime.name} {runtime.version} there has CDI {runtime.cdi.value}" + (
+        f" ({runtime.cdi_reason})" if runtime.cdi_reason else ""
+    )
+
+
+def _name(device: GpuDevice) -> str:
+    number = f"GPU {device.index}" if device.index is not None else "GPU"
+    return f"{number} ({device.uuid})"

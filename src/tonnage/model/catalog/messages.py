@@ -1,0 +1,68 @@
+"""What components say when something is wrong, out of `messages.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from tonnage.model.symptoms import Symptom
+from tonnage.model.verdict import Code, Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing that is said: how it is known, what it means, what to look at, what to do.
+
+    `rows` are those of the matrix of symptoms; `cuda` the numbers of CUDA's errors. A reason that ends in `*`
+    stands for all that begin so.
+    """
+
+    code: Code | Symptom
+    rows: tuple[int, ...]
+    layer: Layer
+    patterns: tuple[re.Pattern[str], ...]
+    reasons: tuple[str, ...]
+    cuda: tuple[int, ...]
+    meaning: str
+    check: str
+    remedy: str
+    source: str
+
+    def has_reason(self, reason: str) -> bool:
+        """Whether a word of a status is one of its own."""
+        return any(
+            reason.startswith(known[:-1]) if known.endswith("*") else reason == known
+            for known in self.reasons
+        )
+
+
+@cache
+def messages() -> tuple[Message, ...]:
+    """Every message, the more telling before the more general; read once.
+
+    >>> [m.code.value for m in messages() if 82 in m.rows]
+    ['cuda-out-of-memory']
+    """
+    text = resources.files(__package__).joinpath("messages.toml").read_text(encoding="utf-8")
+    return tuple(
+        Message(
+            code=_code(row["code"]),
+            rows=tuple(row["rows"]),
+            layer=Layer(row["layer"]),
+            patterns=tuple(re.compile(pattern, re.MULTILINE) for pattern in row.get("patterns", ())),
+            reasons=tuple(row.get("reasons", ())),
+            cuda=tuple(row.get("cuda", ())),
+            meaning=row["meaning"],
+            check=row["check"],
+            remedy=row["remedy"],
+            source=row["source"],
+        )
+        for row in tomllib.loads(text)["message"]
+    )
+
+
+def _code(text: str) -> Code | Symptom:
+    return Symptom(text) if text in set(Symptom) else Code(text)
