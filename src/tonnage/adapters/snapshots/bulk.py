@@ -14,10 +14,11 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.adapters.reading import ReadPod, node_from, pod_from, pod_status_from
+from tonnage.adapters.reading import ReadPod, node_from, pod_from
 from tonnage.adapters.reading_gpu import gpu_status_from, links_from, parts_from
 from tonnage.adapters.reading_nodes import with_manager
 from tonnage.adapters.reading_parts import moment
+from tonnage.adapters.reading_status import pod_status_from
 from tonnage.model.cluster import Node, Pod, PodStatus
 from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.wire import objects as w
