@@ -48,7 +48,7 @@ def with_survey(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
             "pools": [*found.pools],
         },
         remedy=_remedy(found, reason.remedy),
-        lasting=not found.in_time,
+        lasting=not (found.in_time or found.incomplete),
     )
 
 

@@ -42,6 +42,7 @@ class Code(StrEnum):
     CLAIM_ELSEWHERE = "claim-elsewhere"
     CLAIM_ERROR = "claim-error"
     CLAIM_MISSING = "claim-missing"
+    CLAIM_UNUSABLE = "claim-not-usable"
     CLAIM_UNALLOCATABLE = "claim-not-allocatable"
     CONDITION_DIFFERS = "condition-differs"
     CONTAINER_FAILED = "container-failed"

@@ -12,8 +12,9 @@ from tonnage.decide.cluster.claims.waiting import claims_of
 from tonnage.decide.cluster.filters.claims import NAME
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.selector_advice import advised
+from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue
-from tonnage.model.resource_claims import PodClaim
+from tonnage.model.resource_claims import PodClaim, ResourceClaim
 from tonnage.model.verdict import Code, Layer, Reason
 
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z0-9_./-]{1,128})")
@@ -37,11 +38,31 @@ def _held(case: Case) -> Iterator[Reason]:
     known = case.view.supply.claims
     for entry in case.pod.claims:
         name = entry.claim or entry.made
-        if not entry.skipped and (case.pod.namespace, name) not in known:
+        claim = known.get((case.pod.namespace, name))
+        if not entry.skipped and claim is None:
             yield _missing(case, entry, name)
+            return
+        if claim is not None and (unusable := _unusable(case, entry, claim)):
+            yield unusable
             return
     told = f"not tried yet: {case.decision.held}"
     yield _reason(case, Code.CLAIM_MISSING, told, "wait, or make the claim anew", lasting=False)
+
+
+def _unusable(case: Case, entry: PodClaim, claim: ResourceClaim) -> Reason | None:
+    """A claim that is there and that the pod cannot have."""
+    if claim.terminating:
+        users = listed(user.name for user in claim.reserved_for if user.name and user.uid != case.pod.uid)
+        told = f"the ResourceClaim {claim.name} is being deleted" + (
+            f"; {users} still uses it" if users else ""
+        )
+        remedy = f"wait until {users} has ended, then make the claim anew" if users else "make the claim anew"
+    elif not entry.claim and claim.owner != case.pod.uid:
+        told = f"the ResourceClaim {claim.name} was not made for this pod, but for another of its name"
+        remedy = f"delete it, it is made anew: kubectl delete resourceclaim -n {claim.namespace} {claim.name}"
+    else:
+        return None
+    return _reason(case, Code.CLAIM_UNUSABLE, told, remedy, lasting=False)
 
 
 def _missing(case: Case, entry: PodClaim, name: str) -> Reason:

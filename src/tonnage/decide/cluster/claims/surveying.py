@@ -84,6 +84,8 @@ class Survey:
     pools: tuple[str, ...] = ()
     constraint: Constraint | None = None
     in_time: bool = False
+    incomplete: bool = False
+    """A pool lacks slices that its driver has yet to publish."""
 
 
 def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Survey | None:
@@ -107,6 +109,7 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
         tuple(_unusable(pool) for pool in pools if not pool.usable),
         _culprit(claims, node, supply),
         allocate(claims, node, idle).devices is not None,
+        any(not pool.usable and not pool.invalid for pool in pools),
     )
 
 
