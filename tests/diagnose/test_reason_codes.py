@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tonnage.diagnose.doctor.finding import DoctorCode, Layer
+from tonnage.diagnose.lint.codes import FACTS
+from tonnage.diagnose.lint.finding import LintCode
 from tonnage.model.catalog.messages import messages
 from tonnage.model.symptoms import Symptom
 from tonnage.model.verdict import Code
@@ -16,9 +18,10 @@ _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reason-codes.md"
 
 
 def test_every_code_is_documented_and_no_other() -> None:
-    of_pods, of_nodes = _PAGE.read_text().split("\n## Findings of `tonnage doctor`\n")
+    of_pods, of_nodes, of_manifests = re.split(r"\n## Findings of `tonnage \w+`\n", _PAGE.read_text())
     of_pods, of_words = of_pods.split("\n## What components say in their own words\n")
-    for text, codes in ((of_pods, Code), (of_words, Symptom), (of_nodes, DoctorCode)):
+    parts = (of_pods, Code), (of_words, Symptom), (of_nodes, DoctorCode), (of_manifests, LintCode)
+    for text, codes in parts:
         documented = re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
         assert sorted(documented) == sorted(code.value for code in codes)
 
@@ -28,11 +31,20 @@ def test_the_layers_of_a_node_are_documented_in_their_order() -> None:
     assert re.findall(r"`([a-z-]+)`", of_nodes.partition(". An error")[0])[-len(Layer) :] == list(Layer)
 
 
-@pytest.mark.parametrize("codes", [Code, DoctorCode])
-def test_every_code_is_used(codes: type[Code] | type[DoctorCode]) -> None:
+def test_severity_and_layer_of_lint_codes_are_documented() -> None:
+    text = _PAGE.read_text()
+    for code, facts in FACTS.items():
+        assert f"| `{code.value}` | {facts.severity.value}, {facts.layer.value} |" in text
+
+
+@pytest.mark.parametrize("codes", [Code, DoctorCode, LintCode])
+def test_every_code_is_used(codes: type[Code] | type[DoctorCode] | type[LintCode]) -> None:
     source = Path(__file__).parents[2] / "src" / "tonnage"
     text = "\n".join(
-        path.read_text() for room in ("decide", "diagnose") for path in (source / room).rglob("*.py")
+        path.read_text()
+        for room in ("decide", "diagnose")
+        for path in (source / room).rglob("*.py")
+        if path.name != "codes.py"
     )
     said = {message.code for message in messages()}
     unused = [c.name for c in codes if f"{codes.__name__}.{c.name}" not in text and c not in said]

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "lab": ("tonnage.cli.lab", "List labs, or run one step by step."),
     "status": ("tonnage.cli.status", "Show the fleet: a row for each node and device."),
     "explain": ("tonnage.cli.explain", "Say why a pod is where it is, or would be."),
+    "lint": ("tonnage.cli.lint", "Check manifests and GPU configuration, with line and column."),
     "topo": (
         "tonnage.cli.topo",
         "Show how GPUs are joined: link matrix, NUMA nodes, and a set of GPUs beside the best.",

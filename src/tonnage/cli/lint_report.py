@@ -1,0 +1,83 @@
+"""Findings for a person: a line each as compilers write them, what to do below it, the sum at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+from tonnage.cli.output import printable
+from tonnage.diagnose.doctor.finding import counted
+from tonnage.diagnose.lint.finding import Finding, Severity
+from tonnage.diagnose.lint.lint import Report
+from tonnage.documents.source import field_path
+from tonnage.model.errors import Problem
+from tonnage.model.json import JsonObject
+
+_COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+
+
+def answer(report: Report, problems: Sequence[Problem], files: int, repaired: int) -> JsonObject:
+    """The whole answer for programs."""
+    return {
+        "findings": [finding.to_json() for finding in report.findings],
+        "unreadable": [
+            {"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in problems
+        ],
+        "summary": {
+            "files": files,
+            "objects": report.objects,
+            "errors": report.count(Severity.ERROR),
+            "warnings": report.count(Severity.WARNING),
+            "notes": report.count(Severity.NOTE),
+            "fixable": sum(finding.fixable for finding in report.findings),
+            "repairedFiles": repaired,
+        },
+    }
+
+
+def rendered(
+    report: Report, problems: Sequence[Problem], counts: tuple[int, int], *, verbose: bool, colour: bool
+) -> str:
+    """The whole answer; notes are counted, and shown when `verbose`. `counts`: files read, files repaired."""
+    lines: list[str] = []
+    for finding in report.findings:
+        if verbose or finding.severity is not Severity.NOTE:
+            lines += _finding(finding, colour=colour)
+    lines.append(_sum(report, problems, counts, verbose=verbose))
+    return "\n".join(lines)
+
+
+def _finding(finding: Finding, *, colour: bool) -> Iterator[str]:
+    word = finding.severity.value
+    if colour:
+        word = click.style(word, fg=_COLOURS[finding.severity], bold=True)
+    place = f"{finding.file}:{finding.line}:{finding.column}"
+    yield f"{printable(place)}: {word}: {printable(finding.message)}  [{finding.code.value}]"
+    about = " ".join(part for part in (finding.subject, field_path(finding.path)) if part)
+    for label, text in (("in", about), ("why", finding.why), ("do", finding.remedy)):
+        if text:
+            yield f"    {label:<5}{_indented(text)}"
+
+
+def _indented(text: str) -> str:
+    return printable(text).replace("\n", "\n         ")
+
+
+def _sum(report: Report, problems: Sequence[Problem], counts: tuple[int, int], *, verbose: bool) -> str:
+    files, repaired = counts
+    looked_at = f"{counted(report.objects, 'object')} in {counted(files, 'file')}"
+    bad = {severity: report.count(severity) for severity in Severity}
+    found = [counted(number, severity.value) for severity, number in bad.items() if number]
+    if not verbose and bad[Severity.NOTE]:
+        found[-1] += " (-v)"
+    parts = [f"{', '.join(found) or 'nothing wrong'} in {looked_at}"]
+    if repaired:
+        parts.append(f"{counted(repaired, 'file')} repaired")
+    fixable = sum(finding.fixable for finding in report.findings)
+    if fixable:
+        parts.append(f"{fixable} can be repaired: --fix")
+    if problems:
+        parts.append(f"{counted(len(problems), 'problem')} in what cannot be read")
+    return "; ".join(parts)

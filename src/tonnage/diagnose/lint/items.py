@@ -1,0 +1,174 @@
+"""The objects of documents, Lists opened, and the pods that they make, found by their shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.diagnose.lint.sheet import Sheet
+from tonnage.documents.source import Path
+from tonnage.model.json import JsonObject, JsonValue
+
+_DEEPEST_LIST: Final = 4
+_CONTAINERS: Final = ("containers", "initContainers")
+_NO_PODS: Final = (
+    "CustomResourceDefinition",
+    "LimitRange",
+    "ConfigMap",
+    "MutatingAdmissionPolicy",
+)
+"""Kinds in which `containers` or `template` is not a pod's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One object at its place, or a document without a kind."""
+
+    sheet: Sheet
+    document: int
+    path: Path
+    value: JsonObject
+    namespace: str
+
+    @property
+    def kind(self) -> str:
+        """Empty for what is no Kubernetes object."""
+        kind = self.value.get("kind")
+        return kind if isinstance(kind, str) else ""
+
+    @property
+    def api_version(self) -> str:
+        """As it is written."""
+        version = self.value.get("apiVersion")
+        return version if isinstance(version, str) else ""
+
+    @property
+    def group(self) -> str:
+        """`apps` of `apps/v1`, empty for the core's."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`, or what it is generated from."""
+        metadata = mapping(self.value.get("metadata"))
+        name = metadata.get("name") or metadata.get("generateName")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def subject(self) -> str:
+        """What a person calls it."""
+        if not self.kind:
+            return ""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSite:
+    """A pod's spec in an object. `metadata` is the pod's own; `path` that of the spec in the document."""
+
+    item: Item
+    path: Path
+    spec: JsonObject
+    metadata: JsonObject
+
+    def containers(self) -> Iterator[tuple[Path, JsonObject]]:
+        """Each container with its path, init containers last."""
+        for section in _CONTAINERS:
+            for index, container in enumerate(sequence(self.spec.get(section))):
+                if isinstance(container, dict):
+                    yield (*self.path, section, index), container
+
+
+def mapping(value: JsonValue) -> JsonObject:
+    """The value if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: JsonValue) -> list[JsonValue]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
+    """The mappings of a list, each with its index."""
+    for index, one in enumerate(sequence(value)):
+        if isinstance(one, dict):
+            yield index, one
+
+
+def at_path(value: JsonValue, path: Path) -> JsonValue:
+    """The part at a path, None where there is none.
+
+    >>> at_path({"a": [1, 2]}, ("a", 1)), at_path({"a": []}, ("a", 0))
+    (2, None)
+    """
+    for step in path:
+        if isinstance(value, dict) and isinstance(step, str):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def items_of(sheet: Sheet, namespace: str) -> Iterator[Item]:
+    """Every object of a readable sheet. `namespace` is that of objects which do not say."""
+    for number, document in enumerate(sheet.documents):
+        yield from _opened(sheet, number, (), document.value, namespace, 0)
+
+
+def _opened(
+    sheet: Sheet, number: int, path: Path, value: JsonValue, namespace: str, depth: int
+) -> Iterator[Item]:
+    if not isinstance(value, dict):
+        return
+    items = value.get("items")
+    if str(value.get("kind", "")).endswith("List") and isinstance(items, list) and depth < _DEEPEST_LIST:
+        for index, one in enumerate(items):
+            yield from _opened(sheet, number, (*path, "items", index), one, namespace, depth + 1)
+        return
+    own = mapping(value.get("metadata")).get("namespace")
+    yield Item(sheet, number, path, value, own if isinstance(own, str) and own else namespace)
+
+
+def pods_of(item: Item) -> Iterator[PodSite]:
+    """The pods that an object makes: itself, or whatever in it has the shape of a pod template.
+
+    So a CronJob's, a RayCluster's and those of kinds that nobody has heard of are found alike.
+    """
+    if not item.kind or item.kind in _NO_PODS:
+        return
+    if item.kind == "Pod" and item.api_version == "v1":
+        yield PodSite(
+            item, (*item.path, "spec"), mapping(item.value.get("spec")), mapping(item.value.get("metadata"))
+        )
+        return
+    yield from _templates(item, item.path, item.value)
+
+
+def _templates(item: Item, path: Path, value: JsonValue) -> Iterator[PodSite]:
+    if isinstance(value, dict):
+        spec = value.get("spec")
+        if path != item.path and isinstance(spec, dict) and _is_pod_spec(spec):
+            yield PodSite(item, (*path, "spec"), spec, mapping(value.get("metadata")))
+            return
+        for key, child in value.items():
+            if key not in ("status", "metadata"):
+                yield from _templates(item, (*path, key), child)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _templates(item, (*path, index), child)
+
+
+def _is_pod_spec(spec: JsonObject) -> bool:
+    containers = spec.get("containers")
+    return (
+        isinstance(containers, list)
+        and bool(containers)
+        and all(
+            isinstance(one, dict) and ("name" in one or "image" in one or "resources" in one)
+            for one in containers
+        )
+    )

@@ -1,0 +1,179 @@
+"""Every rule over every document: from texts to findings with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonnage.diagnose.lint.codes import FACTS
+from tonnage.diagnose.lint.finding import Draft, Finding, LintCode, Severity, WrapEntries
+from tonnage.diagnose.lint.items import Item, PodSite, items_of, mapping, pods_of
+from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
+from tonnage.diagnose.lint.sheet import Sheet
+from tonnage.diagnose.lint.world import Cluster, Shapes, World
+from tonnage.model.cluster import Manifest
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject
+
+MOST_FINDINGS: Final = 1000
+"""Of one file; a file with more is wrong as a whole."""
+_SHORT: Final = ("version", "mig-configs", "sharing")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is linted with, beside the texts: see `World`."""
+
+    shapes: Shapes
+    read_pod: Callable[[JsonObject], Manifest | None]
+    cluster: Cluster | None = None
+    minor: int = 35
+    namespace: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A finding, the draft it comes from and the sheet that its path is in."""
+
+    finding: Finding
+    draft: Draft
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything found. `unreadable`: why texts could not be read, `objects`: how many were looked at."""
+
+    found: tuple[Located, ...]
+    unreadable: tuple[Problem, ...] = ()
+    objects: int = 0
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """In the order of files, lines and columns."""
+        return tuple(one.finding for one in self.found)
+
+    def count(self, severity: Severity) -> int:
+        """How many findings are so bad."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+def lint(texts: Iterable[tuple[str, str]], given: Given) -> Report:
+    """The findings on texts, each with the name of its file."""
+    sheets, unreadable = _read(texts)
+    items = tuple(item for sheet in sheets for item in items_of(sheet, given.namespace))
+    items = (*items, *(inner for item in items for inner in _inner(item)))
+    world = World(items, given.shapes, given.read_pod, given.cluster, given.minor)
+    found = [one for item in items for one in _of_item(item, world)]
+    return Report(
+        _bounded(found), unreadable, sum(bool(item.kind) or bool(item.sheet.host) for item in items)
+    )
+
+
+def sites_of(texts: Iterable[tuple[str, str]], namespace: str) -> Iterator[PodSite]:
+    """The pods of texts that can be read: to know what to ask a cluster for."""
+    sheets, _ = _read(texts)
+    for sheet in sheets:
+        for item in items_of(sheet, namespace):
+            yield from pods_of(item)
+
+
+def _read(texts: Iterable[tuple[str, str]]) -> tuple[list[Sheet], tuple[Problem, ...]]:
+    sheets: list[Sheet] = []
+    problems: list[Problem] = []
+    for name, text in texts:
+        sheet = Sheet(name, text)
+        try:
+            if sheet.documents:
+                sheets.append(sheet)
+        except ConfigError as error:
+            problems.extend(error.problems)
+    return sheets, tuple(problems)
+
+
+def _inner(item: Item) -> Iterator[Item]:
+    """Configurations in the data of a ConfigMap, or of a patch of one, which has no kind."""
+    if item.kind not in ("ConfigMap", ""):
+        return
+    for key, text in mapping(item.value.get("data")).items():
+        if not isinstance(text, str) or not any(word in text for word in _SHORT):
+            continue
+        sheet = item.sheet.inner(item.document, (*item.path, "data", key), text)
+        if sheet.problems():
+            continue
+        for inner in items_of(sheet, item.namespace):
+            if not inner.kind:
+                yield inner
+
+
+def _of_item(item: Item, world: World) -> Iterator[Located]:
+    drafts: list[Draft] = []
+    for rule in ITEM_RULES:
+        drafts.extend(rule.of_item(item, world))
+    for site in pods_of(item):
+        for pod_rule in POD_RULES:
+            drafts.extend(pod_rule.of_pod(site, world))
+    for draft in _without_doubles(drafts):
+        yield _located(draft, item)
+
+
+def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:
+    """A special rule at a path silences what is general: an unknown field, a wrong type."""
+    general = (LintCode.FIELD_UNKNOWN, LintCode.VALUE_TYPE)
+    special = {draft.path for draft in drafts if draft.code not in general}
+    wraps = [draft.change for draft in drafts if isinstance(draft.change, WrapEntries)]
+    covered = {(*wrap.path, key) for wrap in wraps for key in wrap.keys}
+    said: set[tuple[object, ...]] = set()
+    for draft in drafts:
+        key = (draft.code, draft.path, draft.message)
+        if key in said or (draft.code in general and (draft.path in special or draft.path in covered)):
+            continue
+        said.add(key)
+        yield draft
+
+
+def _located(draft: Draft, item: Item) -> Located:
+    sheet, facts = item.sheet, FACTS[draft.code]
+    if draft.at is not None:
+        line, column = sheet.in_file(*draft.at)
+    else:
+        line, column = sheet.place(item.document, draft.path, on_key=draft.on_key)
+    finding = Finding(
+        code=draft.code,
+        layer=facts.layer,
+        severity=draft.severity or facts.severity,
+        file=sheet.name,
+        line=line,
+        column=column,
+        path=draft.path,
+        subject=item.subject,
+        message=draft.message,
+        why=draft.why,
+        remedy=draft.remedy,
+        source=facts.source,
+    )
+    return Located(finding, draft, item)
+
+
+def _bounded(found: list[Located]) -> tuple[Located, ...]:
+    """In order; of one file no more than a person would ever read."""
+    counts: dict[str, int] = {}
+    kept: list[Located] = []
+    for one in sorted(found, key=lambda each: each.finding.order):
+        counts[one.finding.file] = counts.get(one.finding.file, 0) + 1
+        if counts[one.finding.file] <= MOST_FINDINGS:
+            kept.append(one)
+    return tuple(kept)
+
+
+def with_fixable(report: Report, fixable: Iterable[int]) -> Report:
+    """The report with the findings at those places marked as such that `--fix` repairs."""
+    marked = set(fixable)
+    return replace(
+        report,
+        found=tuple(
+            replace(one, finding=replace(one.finding, fixable=True)) if index in marked else one
+            for index, one in enumerate(report.found)
+        ),
+    )

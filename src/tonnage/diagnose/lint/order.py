@@ -1,0 +1,23 @@
+"""The rules in the order in which they look."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.diagnose.lint.rules import (
+    claims,
+    cluster_policy,
+    device_plugin,
+    fields,
+    mig_parted,
+    names,
+    node_labels,
+    placement,
+    quotas,
+    requests,
+    tolerations,
+)
+from tonnage.diagnose.lint.world import ItemRule, PodRule
+
+ITEM_RULES: Final[tuple[ItemRule, ...]] = (quotas, device_plugin, mig_parted, cluster_policy, claims, fields)
+POD_RULES: Final[tuple[PodRule, ...]] = (requests, claims, tolerations, node_labels, names, placement)

@@ -1,0 +1,192 @@
+"""DRA-1, DRA-2, DRA-3: claims, templates and classes of resource.k8s.io as the API server validates them.
+
+Source: k8s.io/kubernetes pkg/apis/resource/validation, k8s.io/dynamic-resource-allocation/cel, 1.34 to 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.diagnose.lint.finding import Draft, LintCode, Severity, WrapEntries
+from tonnage.diagnose.lint.items import Item, PodSite, mapping, mappings, sequence
+from tonnage.diagnose.lint.rules import selectors_cel
+from tonnage.diagnose.lint.world import World
+from tonnage.documents.source import Path, nearest
+from tonnage.model.json import JsonObject
+
+_GROUP: Final = "resource.k8s.io"
+_WRAPPED: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta2")
+_FLAT: Final = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+)
+_MOST_REQUESTS: Final = 32
+_ALTERNATIVES: Final = ("exactly", "firstAvailable")
+
+
+def of_item(item: Item, world: World) -> Iterator[Draft]:
+    """Findings on a ResourceClaim, a ResourceClaimTemplate or a DeviceClass."""
+    if item.group != _GROUP:
+        return
+    spec = mapping(item.value.get("spec"))
+    at: Path = (*item.path, "spec")
+    if item.kind == "DeviceClass":
+        yield from selectors_cel.drafts(spec.get("selectors"), (*at, "selectors"), world, of_class=True)
+        return
+    if item.kind == "ResourceClaimTemplate":
+        spec, at = mapping(spec.get("spec")), (*at, "spec")
+    elif item.kind != "ResourceClaim":
+        return
+    devices = mapping(spec.get("devices"))
+    yield from _devices(devices, (*at, "devices"), item, world)
+
+
+def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+    """Claims and templates that a pod names; those of the files are there as soon as they are applied."""
+    if world.cluster is None:
+        return
+    snapshot = world.cluster.ground.view.snapshot
+    for index, claim in mappings(site.spec.get("resourceClaims")):
+        for field, kind, there in (
+            ("resourceClaimName", "ResourceClaim", snapshot.claims),
+            ("resourceClaimTemplateName", "ResourceClaimTemplate", snapshot.claim_templates),
+        ):
+            name = claim.get(field)
+            if not isinstance(name, str) or not world.cluster.looked_at(kind):
+                continue
+            names = sorted(one.name for one in there if one.namespace == site.item.namespace)
+            if name not in names and world.own(kind, site.item.namespace, name) is None:
+                yield Draft(
+                    LintCode.CLAIM_UNKNOWN,
+                    (*site.path, "resourceClaims", index, field),
+                    f"there is no {kind} {name[:100]} in namespace {site.item.namespace}",
+                    nearest(name, names) or "create it",
+                    "the pod waits until there is one",
+                    severity=Severity.WARNING,
+                )
+
+
+def _devices(devices: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
+    requests = [*mappings(devices.get("requests"))]
+    if len(requests) > _MOST_REQUESTS:
+        told = f"{len(requests)} requests; a claim has at most {_MOST_REQUESTS}"
+        yield Draft(LintCode.CLAIM_INVALID, (*at, "requests"), told)
+    names: set[str] = set()
+    for index, request in requests:
+        place: Path = (*at, "requests", index)
+        name = request.get("name")
+        if not isinstance(name, str) or not name:
+            yield Draft(LintCode.CLAIM_INVALID, place, "a request needs a name", "give it one")
+        elif name in names:
+            yield Draft(
+                LintCode.CLAIM_INVALID, (*place, "name"), f"two requests are named {name[:63]}", "rename one"
+            )
+        names.add(str(name))
+        names.update(f"{name}/{sub.get('name')}" for _, sub in mappings(request.get("firstAvailable")))
+        yield from _request(request, place, item, world)
+    for section in ("constraints", "config"):
+        for index, entry in mappings(devices.get(section)):
+            yield from _references(entry, (*at, section, index), names)
+
+
+def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]:
+    for place, name in enumerate(sequence(entry.get("requests"))):
+        if isinstance(name, str) and name not in names:
+            told = f"no request is named {name[:130]}"
+            yield Draft(LintCode.CLAIM_INVALID, (*at, "requests", place), told, nearest(name, sorted(names)))
+    for field in ("matchAttribute", "distinctAttribute"):
+        name = entry.get(field)
+        if isinstance(name, str) and "/" not in name:
+            told = f"{name[:100]} has no domain"
+            yield Draft(
+                LintCode.CLAIM_INVALID, (*at, field), told, f"write the driver's: gpu.nvidia.com/{name[:32]}"
+            )
+
+
+def _request(request: JsonObject, at: Path, item: Item, world: World) -> Iterator[Draft]:
+    if item.api_version not in _WRAPPED:
+        yield from _flat(request, at, world)
+        return
+    flat = tuple(key for key in _FLAT if key in request)
+    given = tuple(key for key in _ALTERNATIVES if key in request)
+    if flat and not given:
+        yield _not_wrapped(flat, at)
+        yield from _exact(request, at, world)
+        return
+    if flat:
+        for key in flat:
+            told = f"{key} stands beside {given[0]}, where {item.api_version} has no such field"
+            why = (
+                "kubectl refuses it; clients that do not validate drop it, and other devices may be allocated"
+            )
+            yield Draft(
+                LintCode.CLAIM_INVALID, (*at, key), told, f"move it under {given[0]}", why, on_key=True
+            )
+    if len(given) != 1:
+        told = "exactly one of `exactly` or `firstAvailable` is required"
+        yield Draft(LintCode.CLAIM_INVALID, at, told, "keep one of them" if given else "write exactly:")
+    if "exactly" in request:
+        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), world)
+    for index, sub in mappings(request.get("firstAvailable")):
+        yield from _exact(sub, (*at, "firstAvailable", index), world)
+
+
+def _flat(request: JsonObject, at: Path, world: World) -> Iterator[Draft]:
+    """v1beta1: the fields of a request stand directly under it."""
+    if "exactly" in request:
+        told, remedy = "v1beta1 has no exactly", f"write apiVersion: {_WRAPPED[0]}"
+        yield Draft(LintCode.CLAIM_INVALID, (*at, "exactly"), told, remedy, on_key=True)
+        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), world)
+    elif "firstAvailable" not in request:
+        yield from _exact(request, at, world)
+
+
+def _not_wrapped(flat: tuple[str, ...], at: Path) -> Draft:
+    return Draft(
+        LintCode.NOT_WRAPPED,
+        (*at, flat[0]),
+        f"{' and '.join(flat)} must stand under exactly",
+        "write exactly: above, and indent below it (--fix does)",
+        "the API server asks for exactly one of `exactly` or `firstAvailable`; v1beta1 alone has them here",
+        WrapEntries(at, flat, "exactly"),
+        on_key=True,
+    )
+
+
+def _exact(request: JsonObject, at: Path, world: World) -> Iterator[Draft]:
+    """What one kind of device is asked by, wherever it stands."""
+    name = request.get("deviceClassName")
+    if not isinstance(name, str) or not name:
+        yield Draft(LintCode.CLAIM_INVALID, at, "deviceClassName is required", "name a DeviceClass")
+    else:
+        yield from _class(name, (*at, "deviceClassName"), world)
+    mode, count = request.get("allocationMode"), request.get("count")
+    if mode not in (None, "ExactCount", "All"):
+        told = f"no allocationMode {str(mode)[:60]}"
+        yield Draft(LintCode.CLAIM_INVALID, (*at, "allocationMode"), told, "ExactCount or All")
+    if mode == "All" and count:
+        told = "count goes with ExactCount; All takes every device"
+        yield Draft(LintCode.CLAIM_INVALID, (*at, "count"), told, "remove it")
+    elif isinstance(count, int) and not isinstance(count, bool) and count < 1 and mode != "All":
+        yield Draft(
+            LintCode.CLAIM_INVALID, (*at, "count"), f"count is {count}, and must be above 0", "write 1"
+        )
+    yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), world)
+
+
+def _class(name: str, place: Path, world: World) -> Iterator[Draft]:
+    if world.cluster is None or world.own("DeviceClass", "", name) is not None:
+        return
+    snapshot = world.cluster.ground.view.snapshot
+    names = sorted(one.name for one in snapshot.device_classes)
+    if name not in names and world.cluster.looked_at("DeviceClass"):
+        told = f"there is no DeviceClass {name[:100]}"
+        yield Draft(
+            LintCode.CLASS_MISSING, place, told, nearest(name, names) or "install the driver that brings it"
+        )

@@ -1,0 +1,107 @@
+"""SHR-3, SHR-4, SHR-5: device-plugin configurations, files or in ConfigMaps, read as the agent reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
+from tonnage.diagnose.lint.items import Item, at_path, mapping, mappings
+from tonnage.diagnose.lint.world import World
+from tonnage.documents.device_plugin_config import parse_device_plugin_config
+from tonnage.documents.device_plugin_schema import DevicePluginConfig
+from tonnage.documents.source import Path, field_path, unknown_fields
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonValue
+
+_SECTIONS: Final = frozenset({"flags", "resources", "sharing", "imex", "health"})
+_MEANT: Final = re.compile(
+    r"^version:.*$(?:.*\n)*?^(flags|resources|sharing|imex|mig-configs):", re.MULTILINE | re.IGNORECASE
+)
+_PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")
+
+
+def is_config(value: JsonValue) -> bool:
+    """Whether a document looks like a device-plugin configuration."""
+    if not isinstance(value, dict) or "kind" in value or "mig-configs" in value:
+        return False
+    return "version" in value and bool({key.lower() for key in value} & _SECTIONS)
+
+
+def of_item(item: Item, world: World) -> Iterator[Draft]:
+    """Everything that the agent would refuse, and sharing that hides itself."""
+    if item.kind in ("ConfigMap", ""):
+        yield from _unreadable(item)
+    if item.path or not is_config(item.value) or len(item.sheet.documents) > 1:
+        return
+    located = item.sheet.documents[0]
+    try:
+        parse_device_plugin_config(item.sheet.text, source=item.sheet.name)
+    except ConfigError as error:
+        unknown = dict(unknown_fields(located, DevicePluginConfig))
+        places = {field_path(path): path for path in located.marks}
+        for problem in error.problems:
+            yield _draft(problem, places, unknown, item)
+    yield from _not_renamed(item)
+
+
+def _unreadable(item: Item) -> Iterator[Draft]:
+    """A key of a ConfigMap that is meant to be such a configuration, and no YAML."""
+    for key, text in mapping(item.value.get("data")).items():
+        if not isinstance(text, str) or not _MEANT.search(text):
+            continue
+        path: Path = (*item.path, "data", key)
+        sheet = item.sheet.inner(item.document, path, text)
+        for problem in sheet.problems():
+            found = _PLACED.search(problem.where)
+            if found is not None:
+                line, column = sheet.in_file(int(found[1]), int(found[2]))
+                yield Draft(
+                    LintCode.GPU_CONFIG, path, problem.what, problem.remedy, problem.why, at=(line, column)
+                )
+
+
+def _draft(
+    problem: Problem, places: dict[str, Path], unknown: dict[Path, tuple[str, ...]], item: Item
+) -> Draft:
+    """The problem at the path that it names, or else at the line that it says."""
+    found = _PLACED.search(problem.where)
+    named = places.get(found[3] or "") if found is not None else None
+    path = named if named is not None else ()
+    at = (int(found[1]), int(found[2])) if found is not None and named is None else None
+    change = None
+    holder = mapping(at_path(item.value, path[:-1]))
+    for known in unknown.get(path, ()):
+        if known.lower() == str(path[-1]).lower() and known not in holder:
+            change = RenameKey(path, known)
+    return Draft(
+        LintCode.GPU_CONFIG,
+        path,
+        problem.what,
+        problem.remedy,
+        problem.why,
+        change,
+        at=at,
+        on_key=path in unknown,
+    )
+
+
+def _not_renamed(item: Item) -> Iterator[Draft]:
+    sharing = mapping(item.value.get("sharing"))
+    for kind in ("timeSlicing", "mps"):
+        block = mapping(sharing.get(kind))
+        if block.get("renameByDefault") is True:
+            continue
+        for index, entry in mappings(block.get("resources")):
+            name = entry.get("name")
+            if not isinstance(name, str) or entry.get("rename") or entry.get("replicas") in (None, 1):
+                continue
+            yield Draft(
+                LintCode.SHARED_NOT_RENAMED,
+                ("sharing", kind, "resources", index, "name"),
+                f"{name[:100]} no longer means a device of one's own: it is shared under the same name",
+                "set renameByDefault: true, and let pods that may share ask for "
+                f"{name[:100] if '/' in name else 'nvidia.com/' + name[:100]}.shared",
+                "a pod that needs a whole one cannot say so, and a quota does not tell them apart",
+            )

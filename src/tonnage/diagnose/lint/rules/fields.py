@@ -1,0 +1,108 @@
+"""Fields that a built-in kind does not have, and values of another type: what strict decoding refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey
+from tonnage.diagnose.lint.items import Item
+from tonnage.diagnose.lint.world import FieldShape, World
+from tonnage.documents.source import Path, nearest
+from tonnage.model.json import JsonObject, JsonValue
+
+_TEXTS: Final = ("string", "time", "micro-time", "duration")
+_NUMBERS: Final = ("int32", "int64")
+_MOST: Final = 100
+
+
+def of_item(item: Item, world: World) -> Iterator[Draft]:
+    """Findings at every depth of an object of a built-in kind."""
+    group, _, version = item.api_version.rpartition("/")
+    type_name = world.shapes.kinds.get((group, version, item.kind), "")
+    if type_name:
+        found = _Walk(world.shapes.types).of(type_name, item.value, item.path)
+        yield from (draft for draft, _ in zip(found, range(_MOST), strict=False))
+
+
+class _Walk:
+    """Looks at an object along the fields of its type."""
+
+    def __init__(self, types: Mapping[str, Mapping[str, FieldShape]]) -> None:
+        self._types = types
+
+    def of(self, type_name: str, value: JsonObject, path: Path) -> Iterator[Draft]:
+        fields = self._types.get(type_name)
+        if fields is None:
+            return
+        for key, child in value.items():
+            field = fields.get(key)
+            if field is None:
+                yield _unknown(key, list(fields), (*path, key), value)
+            elif child is not None:
+                yield from self._field(field, child, (*path, key))
+
+    def _field(self, field: FieldShape, value: JsonValue, path: Path) -> Iterator[Draft]:
+        if field.type == "array":
+            if not isinstance(value, list):
+                yield _wrong(value, "a list", path)
+                return
+            for index, one in enumerate(value):
+                yield from self._one(field.item, field.ref, one, (*path, index))
+        elif field.type == "map":
+            if not isinstance(value, dict):
+                yield _wrong(value, "a mapping", path)
+                return
+            for name, one in value.items():
+                if one is not None:
+                    yield from self._one(field.item, field.ref, one, (*path, name))
+        else:
+            yield from self._one(field.type, field.ref, value, path)
+
+    def _one(self, kind: str, ref: str, value: JsonValue, path: Path) -> Iterator[Draft]:
+        if kind == "object" or (ref and kind not in ("array", "map")):
+            if isinstance(value, dict):
+                yield from self.of(ref, value, path)
+            elif value is not None:
+                yield _wrong(value, "a mapping", path)
+        elif kind in _TEXTS:
+            if isinstance(value, bool | int | float):
+                yield _number_for_text(value, path)
+            elif not isinstance(value, str) and value is not None:
+                yield _wrong(value, "a text", path)
+        elif kind == "bool":
+            if not isinstance(value, bool):
+                yield _wrong(value, "true or false", path)
+        elif kind in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int)):
+            yield _wrong(value, "a whole number", path)
+
+
+def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draft:
+    meant = next((name for name in known if name.lower() == key.lower() and name not in holder), "")
+    return Draft(
+        LintCode.FIELD_UNKNOWN,
+        path,
+        f"unknown field {key[:100]}",
+        nearest(key, known),
+        "kubectl refuses it; clients that do not validate drop it silently",
+        RenameKey(path, meant) if meant else None,
+        on_key=True,
+    )
+
+
+def _wrong(value: JsonValue, wanted: str, path: Path) -> Draft:
+    shown = type(value).__name__ if isinstance(value, dict | list) else repr(value)[:60]
+    words = {"dict": "a mapping", "list": "a list"}
+    return Draft(LintCode.VALUE_TYPE, path, f"{wanted} is expected, not {words.get(shown, shown)}")
+
+
+def _number_for_text(value: bool | int | float, path: Path) -> Draft:
+    shown = str(value).lower() if isinstance(value, bool) else str(value)
+    return Draft(
+        LintCode.VALUE_TYPE,
+        path,
+        f"a text is expected, and {shown[:60]} without quotes is none",
+        f'write "{shown[:60]}"',
+        "the API server refuses the object",
+        QuoteText(path),
+    )

@@ -1,0 +1,89 @@
+"""Objects that a pod names and the cluster lacks. Nothing is said of kinds that could not be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.items import PodSite, mapping, mappings
+from tonnage.diagnose.lint.world import World
+from tonnage.documents.source import Path, nearest
+
+_ALWAYS = ("default",)
+"""A ServiceAccount that every namespace has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object that a pod needs, by its kind; `namespace` empty for kinds without."""
+
+    kind: str
+    namespace: str
+    name: str
+    path: Path
+    code: LintCode
+
+
+def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+    """A finding for each object that is certainly not there."""
+    if world.cluster is None:
+        return
+    known = world.cluster.known
+    for one in references(site):
+        if world.own(one.kind, one.namespace, one.name) is not None:
+            continue
+        if known.get((one.kind, one.namespace, one.name)) is not False:
+            continue
+        others = sorted(
+            name
+            for (kind, space, name), there in known.items()
+            if there and (kind, space) == (one.kind, one.namespace)
+        )
+        where = f" in namespace {one.namespace}" if one.namespace else ""
+        told = f"there is no {one.kind} {one.name[:100]}{where}"
+        yield Draft(one.code, one.path, told, nearest(one.name, others) or "create it, or name another")
+
+
+def references(site: PodSite) -> Iterator[Reference]:
+    """Every object that must be there before the pod can run. Secrets are not looked for."""
+    spec, space = site.spec, site.item.namespace
+    for field, kind, code, namespaced in (
+        ("priorityClassName", "PriorityClass", LintCode.PRIORITY_CLASS, False),
+        ("runtimeClassName", "RuntimeClass", LintCode.RUNTIME_CLASS, False),
+        ("serviceAccountName", "ServiceAccount", LintCode.SERVICE_ACCOUNT, True),
+    ):
+        name = spec.get(field)
+        if isinstance(name, str) and name and not (kind == "ServiceAccount" and name in _ALWAYS):
+            if kind == "PriorityClass" and name.startswith("system-"):
+                continue
+            yield Reference(kind, space if namespaced else "", name, (*site.path, field), code)
+    yield from _volumes(site)
+    for path, container in site.containers():
+        for index, source in mappings(container.get("envFrom")):
+            yield from _config_map(
+                source.get("configMapRef"), (*path, "envFrom", index, "configMapRef"), space
+            )
+        for index, variable in mappings(container.get("env")):
+            value = mapping(variable.get("valueFrom")).get("configMapKeyRef")
+            yield from _config_map(value, (*path, "env", index, "valueFrom", "configMapKeyRef"), space)
+
+
+def _volumes(site: PodSite) -> Iterator[Reference]:
+    space = site.item.namespace
+    for index, volume in mappings(site.spec.get("volumes")):
+        at: Path = (*site.path, "volumes", index)
+        yield from _config_map(volume.get("configMap"), (*at, "configMap"), space)
+        for place, source in mappings(mapping(volume.get("projected")).get("sources")):
+            yield from _config_map(
+                source.get("configMap"), (*at, "projected", "sources", place, "configMap"), space
+            )
+        name = mapping(volume.get("persistentVolumeClaim")).get("claimName")
+        if isinstance(name, str) and name:
+            path: Path = (*at, "persistentVolumeClaim", "claimName")
+            yield Reference("PersistentVolumeClaim", space, name, path, LintCode.VOLUME_CLAIM)
+
+
+def _config_map(value: object, at: Path, space: str) -> Iterator[Reference]:
+    if isinstance(value, dict) and isinstance(value.get("name"), str) and value.get("optional") is not True:
+        yield Reference("ConfigMap", space, value["name"], (*at, "name"), LintCode.CONFIG_MAP)

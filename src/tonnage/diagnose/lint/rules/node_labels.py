@@ -1,0 +1,145 @@
+"""SCH-6: what pods demand of nodes' labels, as far as it is wrong on any cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.decide.node.label_syntax import sanitised
+from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
+from tonnage.diagnose.lint.items import PodSite, mapping, mappings, sequence
+from tonnage.diagnose.lint.world import World
+from tonnage.documents.source import Path
+from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.json import JsonObject, JsonValue
+
+PRODUCT: Final = "nvidia.com/gpu.product"
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_SUFFIX: Final = re.compile(r"((?:-MIG-[0-9a-z.+-]+)?(?:-SHARED)?)$")
+_MEMORY: Final = re.compile(r"([0-9]{2,3})(GB|G)?")
+_SOCKETS: Final = {"ampere": "SXM4", "hopper": "SXM5", "blackwell": "SXM6"}
+_EMPTY_WORDS: Final = frozenset({"NVIDIA", "TESLA", "GPU", "SXM"})
+_NO_VALUES: Final = ("Exists", "DoesNotExist")
+
+
+def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+    """Findings on nodeSelector and node affinity."""
+    selector = mapping(site.spec.get("nodeSelector"))
+    if PRODUCT in selector:
+        yield from _product(selector[PRODUCT], (*site.path, "nodeSelector", PRODUCT), world)
+    for path, requirement in requirements(site):
+        yield from _requirement(requirement, path, world)
+
+
+def terms(site: PodSite) -> Iterator[tuple[Path, JsonObject, bool]]:
+    """Every node selector term with its path, and whether it is required."""
+    affinity = mapping(mapping(site.spec.get("affinity")).get("nodeAffinity"))
+    base: Path = (*site.path, "affinity", "nodeAffinity")
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    for index, term in mappings(mapping(affinity.get(required)).get("nodeSelectorTerms")):
+        yield (*base, required, "nodeSelectorTerms", index), term, True
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    for index, weighted in mappings(affinity.get(preferred)):
+        yield (*base, preferred, index, "preference"), mapping(weighted.get("preference")), False
+
+
+def requirements(site: PodSite) -> Iterator[tuple[Path, JsonObject]]:
+    """Every expression on labels, with its path."""
+    for path, term, _ in terms(site):
+        for index, expression in mappings(term.get("matchExpressions")):
+            yield (*path, "matchExpressions", index), expression
+
+
+def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[Draft]:
+    operator, values = expression.get("operator"), sequence(expression.get("values"))
+    at: Path = (*path, "values")
+    if operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            told = f"{operator} takes one value, not {len(values)}"
+            yield Draft(LintCode.COMPARISON, at if values else path, told, "give one")
+        elif isinstance(values[0], str) and not _INTEGER.fullmatch(values[0]):
+            told = f"{operator} compares whole numbers, and {values[0][:60]!r} is none"
+            why = "the API server takes it, and no node ever matches"
+            yield Draft(LintCode.COMPARISON, (*at, 0), told, _as_number(values[0]), why)
+    elif operator in ("In", "NotIn") and not values:
+        yield Draft(LintCode.COMPARISON, path, f"{operator} takes values", "give some, or use Exists")
+    elif operator in _NO_VALUES and values:
+        yield Draft(LintCode.COMPARISON, at, f"{operator} takes no values", "use In, or remove them")
+    if expression.get("key") == PRODUCT:
+        for index, value in enumerate(values):
+            yield from _product(value, (*at, index), world)
+
+
+def _as_number(text: str) -> str:
+    found = re.fullmatch(r"([0-9]+)\s*(Gi?B?|Mi?B?)", text.strip())
+    if found is None:
+        return "write a whole number, without unit"
+    mib = int(found[1]) * (1024 if found[2].startswith("G") else 1)
+    return f'write "{mib}": nvidia.com/gpu.memory is in MiB, without unit'
+
+
+def _product(value: JsonValue, path: Path, world: World) -> Iterator[Draft]:
+    if not isinstance(value, str) or _is_on_a_node(value, world):
+        return
+    bare = _SUFFIX.sub("", value)
+    ending = value[len(bare) :]
+    found = meant(bare)
+    if not found:
+        return
+    models, certain = found
+    labels = [f"{sanitised(model.product)}{ending}" for model in models]
+    yield Draft(
+        LintCode.PRODUCT,
+        path,
+        f"{value[:100]} is not what the label {PRODUCT} says of any GPU",
+        f"write {' or '.join(labels)}",
+        "the label is the product's name as NVML gives it, with - for blanks",
+        SetText(path, labels[0]) if certain else None,
+    )
+
+
+def _is_on_a_node(value: str, world: World) -> bool:
+    if world.cluster is None:
+        return False
+    return any(node.node.labels.get(PRODUCT) == value for node in world.cluster.ground.view.nodes.values())
+
+
+def meant(value: str) -> tuple[list[GpuModel], bool] | None:
+    """The models that a name of no product may mean, and whether that is certain; None for anything else.
+
+    A name with a word that is not theirs (PCIe, NVL) is another product, which the catalogue may not have.
+
+    >>> [model.product for model in meant("NVIDIA-H100-SXM5-80GB")[0]], meant("NVIDIA-H100-PCIe")
+    (['NVIDIA H100 80GB HBM3'], None)
+    """
+    models = gpu_models().values()
+    labels = {sanitised(model.product): model for model in models}
+    if value in labels or f"NVIDIA-{value}" in labels:  # drivers before 470 leave the vendor out
+        return None
+    for label, model in labels.items():
+        if label.lower() == value.lower():
+            return [model], True
+    words = {word for word in value.upper().replace("_", "-").split("-") if word}
+    found = [model for model in models if _may_mean(words, model)]
+    if not found:
+        return None
+    sockets = any(word.startswith("SXM") for word in words)
+    return found, len(found) == 1 and (sockets or found[0].nvswitch_links == 0)
+
+
+def _may_mean(words: set[str], model: GpuModel) -> bool:
+    family = model.key.split("-", maxsplit=1)[0].upper()
+    if family not in words:
+        return False
+    own = set(sanitised(model.product).upper().split("-")) | {_SOCKETS.get(model.architecture, "")}
+    for word in words - own - _EMPTY_WORDS - {family}:
+        memory = _MEMORY.fullmatch(word)
+        if memory is None or abs(int(memory[1]) - _marketed_gb(model)) > 1:
+            return False
+    return True
+
+
+def _marketed_gb(model: GpuModel) -> int:
+    named = _MEMORY.search(model.product.upper().replace(model.key.split("-", maxsplit=1)[0].upper(), ""))
+    return int(named[1]) if named and named[2] else round(model.memory_mib / 1024)

@@ -1,0 +1,186 @@
+"""Whether any node would ever take a pod: labels, resources, taints, and the engine for everything else.
+
+Judged as if the cluster were empty: what has to end first is no mistake in a manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tonnage.decide.cluster.matching import node_is_selected, requirement_holds, tolerates, untolerated
+from tonnage.decide.cluster.requests import is_extended, pod_requests
+from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.lint.finding import Draft, LintCode, Severity
+from tonnage.diagnose.lint.items import PodSite, mapping
+from tonnage.diagnose.lint.rules import node_labels
+from tonnage.diagnose.lint.world import Cluster, World
+from tonnage.diagnose.rules.renamed_resource import related_names
+from tonnage.diagnose.wording import listed
+from tonnage.documents.source import Path, nearest
+from tonnage.model.cluster import Manifest, Node, Pod
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.selectors import Requirement, Taint
+from tonnage.model.verdict import Layer, Verdict
+
+_HARD: Final = ("NoSchedule", "NoExecute")
+_WELL_KNOWN: Final = "node.kubernetes.io/"
+_BELOW: Final = (Layer.SCHEDULER, Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
+
+
+def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+    """Findings on a pod against the nodes of a cluster, those that come first in the scheduler's order."""
+    cluster = world.cluster
+    if cluster is None or not cluster.ground.view.nodes:
+        return
+    manifest = world.read_pod(_as_pod(site))
+    if manifest is None or manifest.pod.problems:
+        return
+    pod = manifest.pod
+    nodes = [view.node for view in cluster.ground.view.nodes.values()]
+    yield from _idle_tolerations(site, pod, nodes)
+    found = [*_refusals(site, pod, nodes, cluster)]
+    yield from found
+    if not found:
+        yield from _engine(site, manifest, world, cluster)
+
+
+def _as_pod(site: PodSite) -> JsonObject:
+    own: JsonObject = {key: site.metadata[key] for key in ("labels", "annotations") if key in site.metadata}
+    metadata: JsonObject = {**own, "name": site.item.name or "pod", "namespace": site.item.namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": site.spec}
+
+
+def _refusals(site: PodSite, pod: Pod, nodes: list[Node], cluster: Cluster) -> Iterator[Draft]:
+    selected = [node for node in nodes if node_is_selected(pod, node)]
+    if not selected:
+        yield from _unselected(site, pod, nodes)
+        return
+    needs = {name: amount for name, amount in pod_requests(pod).items() if is_extended(name) and amount > 0}
+    for name in needs:
+        if not any(node.allocatable.get(name, 0) > 0 or node.capacity.get(name, 0) > 0 for node in nodes):
+            yield _not_advertised(site, name, cluster)
+            return
+    able = [node for node in selected if all(node.allocatable.get(n, 0) >= a for n, a in needs.items())]
+    if not able:
+        return
+    tolerating = [node for node in able if not untolerated(node.taints, pod.tolerations, _HARD)]
+    if not tolerating:
+        yield _tainted(site, pod, able)
+    elif len(tolerating) == 1 and len(nodes) > 1 and needs and site.item.kind != "DaemonSet":
+        told = f"{tolerating[0].name} alone has {listed(needs)} for this pod"
+        why = "while that node is drained or broken the pod runs nowhere"
+        remedy = "select more than one model or profile, or give another node the same"
+        yield Draft(LintCode.SINGLE_NODE, _asked_at(site, next(iter(needs))), told, remedy, why, on_key=True)
+
+
+def _unselected(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Draft]:
+    """The labels that no node has; if each is somewhere, that no node has them together."""
+    found = False
+    for key, value in pod.node_selector.items():
+        if not any(node.labels.get(key) == value for node in nodes):
+            found = True
+            yield _no_value(key, [value], (*site.path, "nodeSelector", key), nodes)
+    required = [*_required(site)]
+    idle = [(path, r) for path, r in required if not any(requirement_holds(r, node.labels) for node in nodes)]
+    for path, requirement in idle:
+        found = True
+        yield _no_value(requirement.key, requirement.values, path, nodes)
+    if not found:
+        place: Path = (*site.path, "affinity" if required else "nodeSelector")
+        told = "each label is on some node, and no node has all that are wanted"
+        yield Draft(LintCode.SELECTS_NOTHING, place, told, "widen it, or label a node", on_key=True)
+
+
+def _required(site: PodSite) -> Iterator[tuple[Path, Requirement]]:
+    for path, term, required in node_labels.terms(site):
+        for index, expression in enumerate(_list(term.get("matchExpressions"))):
+            if required and isinstance(expression, dict):
+                values = tuple(str(value) for value in _list(expression.get("values")))
+                key, operator = str(expression.get("key", "")), str(expression.get("operator", ""))
+                at: Path = (*path, "matchExpressions", index)
+                yield (*at, "values", 0) if values else (*at, "key"), Requirement(key, operator, values)
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+def _no_value(key: str, values: Sequence[str], path: Path, nodes: list[Node]) -> Draft:
+    there = sorted({node.labels[key] for node in nodes if key in node.labels})
+    if not there:
+        known = sorted({label for node in nodes for label in node.labels})
+        remedy = nearest(key, known)
+        remedy = remedy if remedy.startswith("did you") else "label a node, or leave it out"
+        return Draft(LintCode.SELECTS_NOTHING, path, f"no node has the label {key[:100]}", remedy)
+    told = f"no node has {key[:100]} as wanted ({listed(values)})"
+    return Draft(LintCode.SELECTS_NOTHING, path, told, f"nodes have {listed(there)}")
+
+
+def _not_advertised(site: PodSite, name: str, cluster: Cluster) -> Draft:
+    view = cluster.ground.view
+    related = related_names(name, view)
+    told = f"no node offers {name}"
+    if related:
+        told += f"; nodes offer {listed(related)}"
+    remedy = f"ask for {next(iter(related))}" if related else "install or repair the device plugin"
+    return Draft(LintCode.NOT_ADVERTISED, _asked_at(site, name), told, remedy, on_key=True)
+
+
+def _tainted(site: PodSite, pod: Pod, able: list[Node]) -> Draft:
+    taints: dict[str, Taint] = {}
+    for node in able:
+        for taint in untolerated(node.taints, pod.tolerations, _HARD):
+            taints.setdefault(str(taint), taint)
+    first = next(iter(taints.values()))
+    value = f", value: {first.value}, operator: Equal" if first.value else ", operator: Exists"
+    place: Path = (*site.path, "tolerations") if "tolerations" in site.spec else site.path
+    return Draft(
+        LintCode.TAINT,
+        place,
+        f"every node that would do ({listed([node.name for node in able])}) has a taint that is not "
+        f"tolerated: {listed(taints)}",
+        f"if the pod belongs there, tolerate it: {{key: {first.key}{value}, effect: {first.effect}}}",
+        on_key=True,
+    )
+
+
+def _asked_at(site: PodSite, name: str) -> Path:
+    for path, container in site.containers():
+        for section in ("limits", "requests"):
+            if name in mapping(mapping(container.get("resources")).get(section)):
+                return (*path, "resources", section, name)
+    return site.path
+
+
+def _idle_tolerations(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Draft]:
+    """A toleration of a taint's key, with another value or effect than any node's."""
+    taints = {str(taint): taint for node in nodes for taint in node.taints}
+    for index, toleration in enumerate(pod.tolerations):
+        if not toleration.key or toleration.key.startswith(_WELL_KNOWN):
+            continue
+        if any(tolerates(toleration, taint) for taint in taints.values()):
+            continue
+        like = [text for text, taint in taints.items() if taint.key == toleration.key]
+        at: Path = (*site.path, "tolerations", index)
+        if like:
+            told = f"no taint of a node is tolerated by this; there is {listed(like)}"
+            yield Draft(LintCode.TOLERATION_IDLE, at, told, "write the taint's value and effect")
+        else:
+            told = f"no node has a taint with the key {toleration.key[:100]}"
+            yield Draft(
+                LintCode.TOLERATION_IDLE, at, told, "remove it if none is to come", severity=Severity.NOTE
+            )
+
+
+def _engine(site: PodSite, manifest: Manifest, world: World, cluster: Cluster) -> Iterator[Draft]:
+    """What only the engine knows: amounts, spreading, other pods, claims."""
+    try:
+        explanation = explain_manifest(manifest, cluster.ground.view.snapshot, version=f"1.{world.minor}")
+    except ValueError:
+        return
+    if explanation.verdict is Verdict.NEVER and explanation.layer in _BELOW:
+        remedy = explanation.remedies[0].action if explanation.remedies else ""
+        yield Draft(
+            LintCode.FITS_NOWHERE, site.path, f"no node takes it: {explanation.message}", remedy, on_key=True
+        )

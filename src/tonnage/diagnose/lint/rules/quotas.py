@@ -1,0 +1,211 @@
+"""ADM-9: quota keys that are accepted and never enforced, refused, or leave a gap; LimitRanges.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation (ValidateResourceQuotaResourceName, ValidateLimitRange),
+pkg/quota/v1/evaluator/core/pods.go (MatchingResources), 1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+from tonnage.decide.cluster.requests import is_extended
+from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey, Severity
+from tonnage.diagnose.lint.items import Item, mapping, mappings
+from tonnage.diagnose.lint.rules.requests import name_drafts
+from tonnage.diagnose.lint.world import World
+from tonnage.documents.source import Path, nearest
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
+from tonnage.model.quantity import parse_quantity
+
+_STANDARD: Final = frozenset({
+    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage",
+    "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage", "pods",
+    "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas",
+    "services.nodeports", "services.loadbalancers",
+})  # fmt: skip
+_HAMI: Final = re.compile(r"limits\.nvidia\.com/(gpumem|gpucores|gpumem-percentage)")
+_COUNTED: Final = ("requests.", "count/")
+_OF_DRA: Final = ("deviceclass.resource.k8s.io/", "requests.deviceclass.resource.kubernetes.io/")
+_STORAGE: Final = ".storageclass.storage.k8s.io/"
+
+
+def of_item(item: Item, world: World) -> Iterator[Draft]:
+    """Findings on a ResourceQuota or a LimitRange."""
+    if item.api_version != "v1":
+        return
+    if item.kind == "ResourceQuota":
+        yield from _quota(item, world)
+    elif item.kind == "LimitRange":
+        limits = mapping(item.value.get("spec")).get("limits")
+        for index, limit in mappings(limits):
+            yield from _limit(limit, (*item.path, "spec", "limits", index))
+
+
+def _quota(item: Item, world: World) -> Iterator[Draft]:
+    hard = mapping(mapping(item.value.get("spec")).get("hard"))
+    at: Path = (*item.path, "spec", "hard")
+    hami = any(_HAMI.fullmatch(key) for key in hard)
+    for key, value in hard.items():
+        if "/" not in key:
+            yield from _standard(key, (*at, key))
+        elif not _is_counted(key) and not hami:
+            yield _without_effect(key, hard, (*at, key))
+        if key.startswith("requests."):
+            yield from _named(key.removeprefix("requests."), (*at, key))
+        yield from _whole(key, value, (*at, key))
+    yield from _gap(hard, (*at, f"requests.{GPU}"), item, world)
+
+
+def _standard(key: str, place: Path) -> Iterator[Draft]:
+    if key in _STANDARD or key.startswith(("hugepages-", "requests.hugepages-")):
+        return
+    bare = re.sub(r"^(requests|limits)\.", "", key)
+    remedy = f"write requests.{GPU}" if "gpu" in bare.lower() else nearest(key, sorted(_STANDARD))
+    why = "the API server refuses it: must be a standard resource for quota"
+    yield Draft(
+        LintCode.QUOTA_INVALID, place, f"{key[:100]} is nothing that a quota counts", remedy, why, on_key=True
+    )
+
+
+def _is_counted(key: str) -> bool:
+    return key.startswith((*_COUNTED, "requests.")) or any(part in key for part in (*_OF_DRA, _STORAGE))
+
+
+def _without_effect(key: str, hard: JsonObject, place: Path) -> Draft:
+    bare = key.removeprefix("limits.")
+    right = f"requests.{bare}"
+    change = RenameKey(place, right) if right not in hard else None
+    return Draft(
+        LintCode.QUOTA_WITHOUT_EFFECT,
+        place,
+        f"Kubernetes accepts {key[:100]} and never enforces it",
+        f"write {right[:100]}" if change else f"remove it: {right[:100]} is there, too",
+        "of devices, quotas count what stands under requests alone",
+        change,
+        on_key=True,
+    )
+
+
+def _named(name: str, place: Path) -> Iterator[Draft]:
+    """A resource that cannot exist; standard ones are none of this rule's."""
+    if "/" in name and not any(part in name for part in _OF_DRA):
+        yield from name_drafts(name, place)
+
+
+def _whole(key: str, value: JsonValue, place: Path) -> Iterator[Draft]:
+    amount = _amount(value)
+    if amount is None:
+        yield Draft(LintCode.QUANTITY, place, f"{str(value)[:60]!r} is no quantity", "write a number")
+    elif amount < 0:
+        yield Draft(LintCode.NEGATIVE, place, f"{key[:100]}: {value} is below zero", "write 0 or more")
+    elif "/" in key and amount.denominator != 1 and _STORAGE not in key:
+        yield Draft(
+            LintCode.NOT_AN_INTEGER, place, f"{key[:100]}: {value} is no whole number", "write a whole number"
+        )
+
+
+def _gap(hard: JsonObject, place: Path, item: Item, world: World) -> Iterator[Draft]:
+    """A quota on whole GPUs covers no other name that a GPU is had by."""
+    if f"requests.{GPU}" not in hard:
+        return
+    keys = "\n".join(hard)
+    ways = {
+        "shared GPUs": SHARED_SUFFIX in keys,
+        "MIG devices": f"requests.{MIG_PREFIX}" in keys,
+        "resource claims": any(part in keys for part in _OF_DRA),
+    }
+    offered = _ways_in(world)
+    open_ways = [way for way, closed in ways.items() if not closed and (offered is None or way in offered)]
+    if not open_ways:
+        return
+    others = "" if offered is None else ", which this cluster offers"
+    yield Draft(
+        LintCode.QUOTA_GAP,
+        place,
+        f"{' and '.join(open_ways)}{others} are not counted by requests.{GPU}",
+        f"add their own keys: requests.{GPU}{SHARED_SUFFIX}, requests.{MIG_PREFIX}<profile>, "
+        "<class>.deviceclass.resource.k8s.io/devices; 0 forbids",
+        severity=None if offered is None else Severity.WARNING,
+        on_key=True,
+    )
+
+
+def _ways_in(world: World) -> frozenset[str] | None:
+    """By what other names the cluster has GPUs; None when no cluster is known."""
+    if world.cluster is None:
+        return None
+    view = world.cluster.ground.view
+    names = {name for node in view.nodes.values() for name, n in node.node.allocatable.items() if n > 0}
+    found = set()
+    if any(name.endswith(SHARED_SUFFIX) for name in names):
+        found.add("shared GPUs")
+    if any(name.startswith(MIG_PREFIX) for name in names):
+        found.add("MIG devices")
+    if view.snapshot.slices:
+        found.add("resource claims")
+    return frozenset(found)
+
+
+def _limit(limit: JsonObject, at: Path) -> Iterator[Draft]:
+    kind = limit.get("type")
+    parts = {name: mapping(limit.get(name)) for name in ("min", "max", "default", "defaultRequest")}
+    for part, values in parts.items():
+        for name, value in values.items():
+            place = (*at, part, name)
+            amount = _amount(value)
+            if amount is None:
+                yield Draft(LintCode.QUANTITY, place, f"{str(value)[:60]!r} is no quantity", "write a number")
+            elif is_extended(name) and amount.denominator != 1:
+                told = f"{name}: {value} is no whole number"
+                yield Draft(LintCode.NOT_AN_INTEGER, place, told, "write a whole number")
+    if kind == "Pod":
+        for part in ("default", "defaultRequest"):
+            if parts[part]:
+                told = f"{part} is not allowed where type is Pod"
+                yield Draft(LintCode.LIMIT_RANGE, (*at, part), told, "use type: Container", on_key=True)
+    yield from _ordered(parts, at)
+    for name in parts["default"] or parts["defaultRequest"]:
+        if is_extended(name) and kind == "Container" and _amount(parts["default"].get(name, 0)) != 0:
+            yield Draft(
+                LintCode.LIMIT_RANGE_GIVES,
+                (*at, "default" if name in parts["default"] else "defaultRequest", name),
+                f"every container of the namespace that does not ask for {name} gets some, init "
+                "containers and side-cars, too",
+                "leave devices out of the defaults",
+                on_key=True,
+            )
+
+
+def _ordered(parts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
+    """min, defaultRequest, default, max in this order; of a device the defaults are equal."""
+    for low, high in (
+        ("min", "max"),
+        ("min", "default"),
+        ("min", "defaultRequest"),
+        ("default", "max"),
+        ("defaultRequest", "max"),
+        ("defaultRequest", "default"),
+    ):
+        for name in parts[low].keys() & parts[high].keys():
+            least, most = _amount(parts[low][name]), _amount(parts[high][name])
+            if least is not None and most is not None and least > most:
+                told = f"{low} of {name} is {parts[low][name]}, more than {high}, {parts[high][name]}"
+                yield Draft(LintCode.LIMIT_RANGE, (*at, low, name), told, f"lower {low}, or raise {high}")
+    for name in parts["default"].keys() & parts["defaultRequest"].keys():
+        given, asked = _amount(parts["default"][name]), _amount(parts["defaultRequest"][name])
+        if is_extended(name) and given is not None and asked is not None and asked < given:
+            told = f"default and defaultRequest of {name} differ; for a device they must be equal"
+            yield Draft(LintCode.LIMIT_RANGE, (*at, "defaultRequest", name), told, "leave defaultRequest out")
+
+
+def _amount(value: JsonValue) -> Fraction | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        return parse_quantity(str(value))
+    except ValueError:
+        return None

@@ -1,0 +1,176 @@
+"""ADM-1, ADM-2, ADM-3 and names of resources: what containers ask for.
+
+The API server's own checks are those of `diagnose.rules.quantities`; here they get their places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from tonnage.decide.cluster.requests import is_extended
+from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits
+from tonnage.diagnose.lint.items import PodSite, mapping, mappings
+from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.rules import quantities
+from tonnage.documents.source import Path
+from tonnage.model.catalog.mig import mig_profiles
+from tonnage.model.cluster import Manifest, Pod, WrittenAmounts
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
+from tonnage.model.quantity import parse_quantity
+from tonnage.model.verdict import Code
+
+_CODES: Final[Mapping[str, LintCode]] = {
+    Code.NEGATIVE: LintCode.NEGATIVE,
+    Code.NOT_AN_INTEGER: LintCode.NOT_AN_INTEGER,
+    Code.REQUEST_LIMIT_UNEQUAL: LintCode.REQUEST_LIMIT_UNEQUAL,
+    Code.LIMIT_MISSING: LintCode.LIMIT_MISSING,
+}
+_STANDARD: Final = ("cpu", "memory", "ephemeral-storage", "storage", "hugepages-2Mi", "hugepages-1Gi")
+_DEVICES: Final = (
+    GPU,
+    GPU + SHARED_SUFFIX,
+    "amd.com/gpu",
+    "habana.ai/gaudi",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+)
+_OTHERS: Final = re.compile(
+    r"nvidia\.com/(gpumem|gpucores|gpumem-percentage|vgpu|pgpu|priority|hostdev|rdma.*|[A-Z].*|.*_.*)"
+)
+"""Names that other programs offer under the vendor's domain."""
+_FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
+_CUTOFF: Final = 0.82
+
+
+def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+    """Findings on the amounts, names and claims of every container."""
+    asked: dict[str, Path] = {}
+    claims = {str(claim.get("name")) for _, claim in mappings(site.spec.get("resourceClaims"))}
+    for path, container in site.containers():
+        resources = mapping(container.get("resources"))
+        at = (*path, "resources")
+        amounts = {name: mapping(resources.get(name)) for name in ("limits", "requests")}
+        yield from _unreadable(amounts, at)
+        yield from _refused(str(container.get("name", "")), amounts, at)
+        for section, values in amounts.items():
+            for name in values:
+                asked.setdefault(name, (*at, section, name))
+        for index, claim in mappings(resources.get("claims")):
+            name = str(claim.get("name"))
+            if name not in claims:
+                told = f"the pod has no resource claim {name[:100]}"
+                remedy = f"one of {', '.join(sorted(claims))}" if claims else "add it to spec.resourceClaims"
+                yield Draft(LintCode.CLAIM_UNKNOWN, (*at, "claims", index, "name"), told, remedy)
+    for name, place in asked.items():
+        yield from name_drafts(name, place)
+    yield from _both(asked)
+
+
+def name_drafts(name: str, place: Path) -> Iterator[Draft]:
+    """A resource name that cannot exist, or is close to one that does."""
+    if "/" not in name:
+        if name not in _STANDARD and not name.startswith("hugepages-"):
+            near = get_close_matches(f"nvidia.com/{name}", _DEVICES, n=1, cutoff=_CUTOFF)
+            remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(_STANDARD)}, or domain/name"
+            yield Draft(
+                LintCode.RESOURCE_NAME,
+                place,
+                f"{name[:100]} is no resource of Kubernetes, and has no domain",
+                remedy,
+                "the API server refuses it: must be a standard resource type or fully qualified",
+                on_key=True,
+            )
+        return
+    bare = name.removesuffix(SHARED_SUFFIX)
+    if bare.startswith(MIG_PREFIX):
+        yield from _mig_name(bare, place)
+        return
+    if name in _DEVICES or _OTHERS.fullmatch(name):
+        return
+    near = get_close_matches(name.lower(), _DEVICES, n=1, cutoff=_CUTOFF)
+    if near:
+        told = f"{name[:100]} is not a name that a device plugin offers by itself"
+        yield Draft(LintCode.RESOURCE_NAME, place, told, f"did you mean {near[0]}?", on_key=True)
+
+
+def _mig_name(name: str, place: Path) -> Iterator[Draft]:
+    profile = name.removeprefix(MIG_PREFIX)
+    known = {one.replace("+", "."): one for one in mig_profiles()}
+    if profile in known:
+        return
+    instance = re.fullmatch(r"[1-7]c\.(.+)", profile)
+    if instance is not None and instance[1] in known:
+        told, near = (
+            f"{name} is a compute instance; the device plugin offers whole GPU instances",
+            [instance[1]],
+        )
+    else:
+        near = get_close_matches(profile, list(known), n=1, cutoff=0.5)
+        told = f"no known GPU has a MIG profile {profile[:60]}"
+    remedy = f"did you mean {MIG_PREFIX}{near[0]}?" if near else "see nvidia-smi mig -lgip"
+    yield Draft(LintCode.MIG_PROFILE, place, told, remedy, on_key=True)
+
+
+def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
+    for section, values in amounts.items():
+        for name, value in values.items():
+            if _read(value) is None:
+                yield Draft(
+                    LintCode.QUANTITY,
+                    (*at, section, name),
+                    f"{str(value)[:60]!r} is no quantity",
+                    "write a number, with a suffix such as m, k, Mi or Gi where it needs one",
+                )
+
+
+def _read(value: JsonValue) -> str | None:
+    """The amount as it is written; None for what is no quantity."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        parse_quantity(str(value))
+    except ValueError:
+        return None
+    return str(value)
+
+
+def _refused(container: str, amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
+    read = {
+        section: {name: text for name, value in values.items() if (text := _read(value)) is not None}
+        for section, values in amounts.items()
+    }
+    written = WrittenAmounts(container, "", read["limits"], read["requests"])
+    said: set[tuple[str, str]] = set()
+    for error in quantities.errors(Manifest("Pod", "", Pod(""), (written,))):
+        reason = error.reason
+        name = str(reason.facts["resource"])
+        if (reason.code, name) in said:
+            continue
+        said.add((reason.code, name))
+        found = _FIELD.match(error.path.lstrip("."))
+        section = found[1] if found else "limits"
+        if name not in amounts[section]:
+            section = "requests" if section == "limits" else "limits"
+        change = None
+        if reason.code is Code.LIMIT_MISSING and is_extended(name):
+            change = MoveToLimits(at, name)
+        yield Draft(_CODES[reason.code], (*at, section, name), reason.message, reason.remedy, change=change)
+
+
+def _both(asked: dict[str, Path]) -> Iterator[Draft]:
+    shared = [
+        name for name in asked if name.endswith(SHARED_SUFFIX) and name.removesuffix(SHARED_SUFFIX) in asked
+    ]
+    for name in shared:
+        yield Draft(
+            LintCode.WHOLE_AND_SHARED,
+            asked[name],
+            f"the pod asks for {name.removesuffix(SHARED_SUFFIX)} and for {name}",
+            "ask for one of them",
+            "a node that shares its GPUs under another name has none left whole",
+            on_key=True,
+        )

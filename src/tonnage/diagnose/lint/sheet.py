@@ -1,0 +1,117 @@
+"""A text that lint reads: a file's, or one in a value of a file (a key of a ConfigMap's data)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tonnage.documents.source import Located, Path, parse_yaml_all
+from tonnage.documents.spans import Parts, Span
+from tonnage.model.errors import ConfigError, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the characters from `start` to `end` of a file's text."""
+
+    start: int
+    end: int
+    new: str
+
+
+class Sheet:
+    """A text with its documents, and where its lines are in the file. Not to be changed."""
+
+    def __init__(
+        self, name: str, text: str, host: Sheet | None = None, document: int = 0, path: Path = ()
+    ) -> None:
+        self.name = name
+        self.text = text
+        self.host = host
+        self._at = (document, path)
+
+    @cached_property
+    def documents(self) -> tuple[Located, ...]:
+        """Raises ConfigError when the text is not readable."""
+        return parse_yaml_all(self.text, source=self.name)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Where everything stands. Only of a text that was read."""
+        return Parts(self.text)
+
+    def inner(self, document: int, path: Path, text: str) -> Sheet:
+        """The text of a value as a sheet of its own."""
+        return Sheet(self.name, text, self, document, path)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Why it cannot be read; nothing for what can."""
+        try:
+            _ = self.documents
+        except ConfigError as error:
+            return error.problems
+        return ()
+
+    def place(self, document: int, path: Path, *, on_key: bool = False) -> tuple[int, int]:
+        """(line, column) in the file of a part of a document."""
+        part = self.parts.part(document, path) if on_key else None
+        span = part.key if part is not None and part.key is not None else self.parts.place(document, path)
+        return self.in_file(span.line, span.column)
+
+    def in_file(self, line: int, column: int) -> tuple[int, int]:
+        """(line, column) in the file of a place in this text."""
+        if self.host is None:
+            return line, column
+        block = self._block
+        if block is None:
+            return self.host.place(*self._at)
+        first, indent = block
+        return self.host.in_file(first + line - 1, indent + column)
+
+    def edit_in_file(self, edit: Edit) -> Edit | None:
+        """The same edit in the file's text; None where this text is not written there as it is."""
+        if self.host is None:
+            return edit
+        block = self._block
+        if block is None:
+            return None
+        first, indent = block
+        blanks = " " * indent
+
+        def moved(offset: int) -> int:
+            before = self.text[:offset]
+            line = before.count("\n")
+            return starts[first - 1 + line] + indent + offset - (before.rfind("\n") + 1)
+
+        starts = _line_starts(self.host.text)
+        new = edit.new.replace("\n", f"\n{blanks}")
+        return self.host.edit_in_file(Edit(moved(edit.start), moved(edit.end), new))
+
+    @cached_property
+    def _block(self) -> tuple[int, int] | None:
+        """(line of the host with this text's first, blanks before each); None if it is no literal block."""
+        assert self.host is not None
+        part = self.host.parts.part(*self._at)
+        if part is None or part.style != "|" or part.shared:
+            return None
+        lines = self.host.text.splitlines()
+        first = part.value.line + 1
+        for number, line in enumerate(self.text.split("\n")):
+            if not line.strip():
+                continue
+            written = lines[first - 1 + number] if first - 1 + number < len(lines) else ""
+            return (first, len(written) - len(line)) if written.endswith(line) else None
+        return None
+
+    def span(self, document: int, path: Path) -> Span | None:
+        """The value's span in this text."""
+        part = self.parts.part(document, path)
+        return part.value if part is not None else None
+
+
+def _line_starts(text: str) -> list[int]:
+    starts, at = [0], text.find("\n")
+    while at >= 0:
+        starts.append(at + 1)
+        at = text.find("\n", at + 1)
+    return starts

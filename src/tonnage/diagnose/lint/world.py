@@ -1,0 +1,82 @@
+"""What rules look at beside the object itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tonnage.diagnose.ground import Ground
+from tonnage.diagnose.lint.finding import Draft
+from tonnage.diagnose.lint.items import Item, PodSite
+from tonnage.model.cluster import Manifest
+from tonnage.model.json import JsonObject
+
+
+class FieldShape(Protocol):
+    """What a field of a built-in kind holds; the words are those of `wire.schema.Field`."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def item(self) -> str: ...
+    @property
+    def ref(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The fields of built-in kinds: the type of a kind by (group, version, kind), the fields of a type."""
+
+    kinds: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    types: Mapping[str, Mapping[str, FieldShape]] = field(default_factory=dict)
+
+
+Known = Mapping[tuple[str, str, str], bool]
+"""(kind, namespace or empty, name) -> whether there is such an object; what is absent is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster that manifests would meet."""
+
+    ground: Ground
+    known: Known = field(default_factory=dict)
+    kinds: frozenset[str] | None = None
+    """Kinds of which every object is known; None: all that a snapshot does not miss."""
+
+    def looked_at(self, kind: str) -> bool:
+        """Whether the cluster's objects of a kind are known."""
+        if self.kinds is not None and kind not in self.kinds:
+            return False
+        return kind not in self.ground.view.snapshot.missing
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything beside the object: the other objects, the cluster (None: nothing is known of it)."""
+
+    items: tuple[Item, ...]
+    shapes: Shapes
+    read_pod: Callable[[JsonObject], Manifest | None]
+    cluster: Cluster | None = None
+    minor: int = 35
+
+    def own(self, kind: str, namespace: str, name: str) -> Item | None:
+        """The object of the files by that name; `namespace` empty for kinds without."""
+        for item in self.items:
+            if item.kind == kind and item.name == name and (not namespace or item.namespace == namespace):
+                return item
+        return None
+
+
+class ItemRule(Protocol):
+    """A rule about objects, or documents without a kind."""
+
+    def of_item(self, item: Item, world: World, /) -> Iterable[Draft]: ...
+
+
+class PodRule(Protocol):
+    """A rule about pods, wherever they are."""
+
+    def of_pod(self, site: PodSite, world: World, /) -> Iterable[Draft]: ...

@@ -1,0 +1,63 @@
+"""Each rule against YAML beside it: `# !code:column` at the end of a line is what must be found there.
+
+Nothing else may be found, and nothing at all in a `good.yaml`. Covers ADM-1, ADM-2, ADM-3, ADM-9, SCH-1,
+SCH-6, SHR-3, SHR-5, MIG-2, MIG-3, OPR-1, DRA-1, DRA-2, DRA-3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from tonnage.cli.lint_world import given_for
+from tonnage.cli.options import Common
+from tonnage.diagnose.lint.finding import Severity
+from tonnage.diagnose.lint.lint import Report, lint
+
+FOLDER = Path(__file__).parent
+CASES = sorted(path for path in FOLDER.glob("*/*.yaml") if path.name != "cluster.yaml")
+_EXPECTED = re.compile(r"# !([a-z-]+):([0-9]+)( four lines below)?")
+_CLUSTER = re.compile(r"# cluster: (\S+)")
+
+
+def expected(text: str) -> list[tuple[int, int, str]]:
+    found = [
+        (number + (4 if match[3] else 0), int(match[2]), match[1])
+        for number, line in enumerate(text.splitlines(), 1)
+        for match in _EXPECTED.finditer(line)
+    ]
+    return sorted(found)
+
+
+def linted(path: Path) -> Report:
+    text = path.read_text()
+    cluster = _CLUSTER.match(text)
+    snapshot = path.with_name(cluster[1]) if cluster else None
+    texts = [(str(path), text)]
+    return lint(texts, asyncio.run(given_for(Common(snapshot=snapshot), texts)))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_exactly_what_is_marked_is_found(path: Path) -> None:
+    report = linted(path)
+    assert not report.unreadable
+    found = [(one.line, one.column, one.code.value) for one in report.findings]
+    assert sorted(found) == expected(path.read_text())
+    assert (path.stem == "good") == (not found)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_a_finding_says_what_to_do(path: Path) -> None:
+    for finding in linted(path).findings:
+        assert finding.message
+        assert finding.remedy or finding.code.value in ("value-of-wrong-type", "selector-refused"), finding
+        assert finding.source
+        assert finding.severity in Severity
+
+
+def test_every_family_has_good_and_bad() -> None:
+    for folder in {path.parent for path in CASES}:
+        assert {"good", "bad"} <= {path.stem for path in folder.glob("*.yaml")}, folder
