@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -9,8 +10,10 @@ import pytest
 
 from support.random_clusters import Chance
 from tonnage.decide.cluster.filtering import filter_nodes
+from tonnage.decide.cluster.fleet.engine import engine_of
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.refusing import FEASIBLE
+from tonnage.decide.cluster.preemption import preempt
 from tonnage.decide.cluster.scheduling import TOTAL, rated, schedule_on
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.model.cluster import Pod
@@ -76,6 +79,32 @@ def test_both_engines_place_a_queue_of_pods_alike(number: int) -> None:
         assert fleet.place(pod) == chosen, f"{number}/{turn}"
         if chosen is not None:
             view = view.with_node(view.nodes[chosen].plus([replace(pod, node_name=chosen)]))
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_both_engines_preempt_alike(start: int) -> None:
+    found: Counter[str] = Counter()
+    for number in range(start, 360, 4):
+        chance = Chance(Random(f"preempt/{number}"))
+        view = view_of(chance.snapshot(nodes=1 + number % 8, pods=number % 37))
+        engine = engine_of(view, range(len(view.nodes)))
+        for turn in range(4):
+            pod = replace(chance.pod(f"new-{turn}"), priority=1 + 8 * (turn % 2))
+            if conflicts(pod) or (filtered := engine.filter(pod)).feasible:
+                continue
+            fast, plain = engine.preempt(pod, filtered), preempt(pod, view, filter_nodes(pod, view))
+            assert fast == plain, f"{number}/{turn}"
+            found["cleared" if plain.node else "not cleared"] += 1
+            found["spares some"] += len(plain.victims) not in (0, _lesser(pod, plain.node, view))
+            looks = pod.affinity.pods or pod.affinity.anti or any(c.hard for c in pod.spread)
+            found["looks at others"] += bool(plain.node and looks)
+    assert min(found[what] for what in ("cleared", "not cleared", "spares some", "looks at others")) > 5, (
+        found
+    )
+
+
+def _lesser(pod: Pod, node: str | None, view: View) -> int:
+    return sum(other.priority < pod.priority for other in view.nodes[node].pods) if node else 0
 
 
 def test_a_fork_changes_nothing_of_what_it_came_from() -> None:

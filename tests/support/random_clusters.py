@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Final, TypeVar
 
 from tonnage.model.cluster import (
     Affinity,
     Container,
+    DisruptionBudget,
     HostPort,
     Node,
     Owner,
@@ -45,7 +47,13 @@ class Chance:
         """Nodes, pods bound to them (a few waiting for one to be cleared), and the sets and services."""
         made = tuple(self.node(number) for number in range(nodes))
         bound = [self._settled(self.pod(f"old-{number}"), made) for number in range(pods)]
-        return Snapshot(made, tuple(bound), namespaces=_SPACES, selectors=self._workloads())
+        return Snapshot(
+            made,
+            tuple(bound),
+            namespaces=_SPACES,
+            selectors=self._workloads(),
+            budgets=self._several(self._budget, 0.4),
+        )
 
     def node(self, number: int) -> Node:
         """A node of one of few sizes; some lack labels, pods, memory or GPUs."""
@@ -103,7 +111,15 @@ class Chance:
         if self._some(0.04):
             return replace(pod, status=PodStatus(nominated_node=name))
         phase = self._pick(("Running", "Running", "Running", "Succeeded"))
-        return replace(pod, node_name=name, status=PodStatus(phase, terminating=self._some(0.1)))
+        start = datetime(2026, 1, 1, self._random.randrange(3), tzinfo=UTC) if self._some(0.8) else None
+        status = PodStatus(phase, start=start, terminating=self._some(0.1))
+        return replace(pod, node_name=name, status=status)
+
+    def _budget(self) -> DisruptionBudget:
+        disrupted = frozenset({f"old-{self._random.randrange(9)}"})
+        return DisruptionBudget(
+            self._pick(("ml", "web")), "budget", self._selector(), self._pick((0, 0, 1, 2)), disrupted
+        )
 
     def _workloads(self) -> tuple[WorkloadSelector, ...]:
         selector = LabelSelector((Requirement("app", "In", ("x",)),))

@@ -37,9 +37,7 @@ class Ground:
         names = engine.fleet.columns.names
 
         def classes() -> tuple[NodeClass, ...]:
-            alike = engine.alike(pod)
-            members = (tuple(names[row] for row in rows.tolist()) for rows in alike)
-            return classed(verdicts, self.view, members)
+            return classed(verdicts, names, engine.alike(pod), engine.asking)
 
         return schedule_on(pod, self.view, engine=engine), verdicts, classes
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import overload
+from itertools import islice
+from typing import TYPE_CHECKING, overload
 
 from tonnage.decide.cluster.filtering import prepared, refusals_of
 from tonnage.decide.cluster.refusal import Check, Refusal
@@ -19,6 +20,10 @@ from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Code, Holding, Layer, NodeClass, NodeVerdict, Reason, Verdict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _MOST_HOLDERS = 64
 _MOST_NAMED = 8
@@ -52,32 +57,37 @@ class NodeVerdicts(Sequence[NodeVerdict]):
         node = self._view.nodes[name]
         return _verdict(self._pod, node, refusals_of(self._pod, node, self._view, self._checks), self._view)
 
+    def holders_on(self, names: Iterable[str], resource: str) -> Iterator[str]:
+        """Pods that hold some of a resource on these nodes, node by node."""
+        return (pod for name in names for pod, _ in holders(self._view.nodes[name], resource))
+
 
 def each_alone(verdicts: Iterable[NodeVerdict]) -> tuple[NodeClass, ...]:
     """Every node a class of its own."""
     return tuple(NodeClass(verdict, (verdict.node,)) for verdict in verdicts)
 
 
-def classed(verdicts: NodeVerdicts, view: View, classes: Iterable[tuple[str, ...]]) -> tuple[NodeClass, ...]:
-    """Classes of nodes, given by name, of which the first member is looked at."""
+def classed(
+    verdicts: NodeVerdicts,
+    names: Sequence[str],
+    classes: Iterable[NDArray[np.intp]],
+    asking: Callable[[str], NDArray[np.int64]],
+) -> tuple[NodeClass, ...]:
+    """Classes of nodes, given by their places among `names`, of which the first member is looked at.
+
+    `asking`: how many pods ask for a resource, node by node.
+    """
     found: list[NodeClass] = []
-    for members in classes:
+    for rows in classes:
+        members = tuple(names[row] for row in rows.tolist())
         told = verdicts.of(members[0])
         short = [str(r.facts["resource"]) for r in told.reasons if "holders" in r.facts]
-        held = tuple(_holding(view, members, name) for name in short) if len(members) > 1 else ()
-        found.append(NodeClass(told, members, held))
+        held: list[Holding] = []
+        for resource in short if len(members) > 1 else ():
+            pods = tuple(islice(verdicts.holders_on(members, resource), _MOST_NAMED))
+            held.append(Holding(resource, pods, int(asking(resource)[rows].sum())))
+        found.append(NodeClass(told, members, tuple(held)))
     return tuple(found)
-
-
-def _holding(view: View, members: tuple[str, ...], resource: str) -> Holding:
-    """Who holds a resource on these nodes."""
-    pods: list[str] = []
-    for name in members:
-        if len(pods) >= _MOST_NAMED:
-            break
-        pods += [pod for pod, _ in holders(view.nodes[name], resource)]
-    total = sum(view.nodes[name].asking.get(resource, 0) for name in members)
-    return Holding(resource, tuple(pods[:_MOST_NAMED]), total)
 
 
 def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:

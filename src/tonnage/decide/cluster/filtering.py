@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tonnage.decide.cluster.claims.waiting import claims_of, stops
@@ -29,6 +29,12 @@ class Filtered:
     halted_by: str = ""
     error: str = ""
     unknown: tuple[str, ...] = ()
+    counted: tuple[tuple[Refusal, int], ...] = ()
+    """The refusals that count first, each with its number of nodes, where that is known already."""
+
+    def first(self) -> Iterable[tuple[Refusal, int]]:
+        """The refusals that count first, and on how many nodes; the same one may come more than once."""
+        return self.counted or ((found[0], 1) for found in self.refusals.values())
 
 
 def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:

@@ -5,7 +5,7 @@ Source: kube-scheduler 1.35 framework/types.go (FitError), recorded messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 NO_NODES: Final = "no nodes available to schedule pods"
@@ -21,18 +21,15 @@ NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 
 
-def fit_error(nodes: int, texts: Iterable[str], *, instead: str = "", suffix: str = "") -> str:
+def fit_error(nodes: int, counts: Mapping[str, int], *, instead: str = "", suffix: str = "") -> str:
     """`0/N nodes are available: …`: every text with its count, sorted as plain strings.
 
     `instead` replaces the texts when the pod was refused before any node was looked at.
 
-    >>> fit_error(12, ["b"] * 10 + ["a", "c", "c"])
+    >>> fit_error(12, {"b": 10, "a": 1, "c": 2})
     '0/12 nodes are available: 1 a, 10 b, 2 c.'
     """
     if not instead:
-        counts: dict[str, int] = {}
-        for text in texts:
-            counts[text] = counts.get(text, 0) + 1
         instead = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
     reasons = f" {instead}." if instead else ""
     return f"0/{nodes} nodes are available:{reasons}{' ' + suffix if suffix else ''}"

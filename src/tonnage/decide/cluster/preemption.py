@@ -5,8 +5,9 @@ Source: kube-scheduler 1.35 framework/preemption and plugins/defaultpreemption.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -38,50 +39,66 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Candidate:
+    """A node that the pod fits once these pods have gone, of which budgets would keep `violations`."""
+
     node: str
     victims: tuple[Pod, ...]
     violations: int
 
 
+@dataclass(slots=True)
+class Trials:
+    """What came of trying every node: candidates, or the texts of those that cannot be one, counted."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    texts: Counter[str] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def add(self, outcome: Candidate | Refusal) -> None:
+        """One more node."""
+        if isinstance(outcome, Candidate):
+            self.candidates.append(outcome)
+        elif outcome.fatal:
+            self.errors += outcome.texts
+        else:
+            self.texts.update(outcome.texts)
+            self.unknown += [outcome.unknown] if outcome.unknown else []
+
+    def settled(self, nodes: int) -> Preemption:
+        """The node that costs least to clear of so many, by upstream's order of preference."""
+        if self.unknown:
+            return Preemption(unknown=tuple(dict.fromkeys(self.unknown)))
+        if self.errors and not self.candidates:
+            different = list(dict.fromkeys(self.errors))
+            message = different[0] if len(different) == 1 else f"[{', '.join(different)}]"
+            return Preemption(message=message, tried=False, failed=True)
+        if not self.candidates:
+            return Preemption(message=messages.fit_error(nodes, self.texts))
+        best = min(self.candidates, key=_cost)
+        return Preemption(best.node, best.victims)
+
+
 def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
-    """The node that costs least to clear for the pod, by upstream's order of preference."""
-    refusal = _not_eligible(pod, view, filtered)
+    """The node to clear for the pod, node by node."""
+    refusal = not_eligible(pod, view, filtered)
     if refusal:
         return Preemption(message=refusal, tried=False)
-    candidates: list[_Candidate] = []
-    texts: list[str] = []
-    errors: list[str] = []
-    unknown: list[str] = []
+    trials = Trials()
     for name, node in view.nodes.items():
         refusals = filtered.refusals.get(name, ())
         if filtered.conflict or not refusals or refusals[0].unresolvable:
-            texts.append(messages.NOT_HELPFUL)
-            continue
-        if node.least_priority is None or node.least_priority >= pod.priority:
-            texts.append(messages.NO_VICTIMS)
-            continue
-        outcome = _try(pod, node, view)
-        if isinstance(outcome, _Candidate):
-            candidates.append(outcome)
-        elif outcome.fatal:
-            errors += outcome.texts
+            trials.texts[messages.NOT_HELPFUL] += 1
+        elif node.least_priority is None or node.least_priority >= pod.priority:
+            trials.texts[messages.NO_VICTIMS] += 1
         else:
-            texts += outcome.texts
-            unknown += [outcome.unknown] if outcome.unknown else []
-    if unknown:
-        return Preemption(unknown=tuple(dict.fromkeys(unknown)))
-    if errors and not candidates:
-        different = list(dict.fromkeys(errors))
-        message = different[0] if len(different) == 1 else f"[{', '.join(different)}]"
-        return Preemption(message=message, tried=False, failed=True)
-    if not candidates:
-        return Preemption(message=messages.fit_error(len(view.nodes), texts))
-    best = min(candidates, key=_cost)
-    return Preemption(best.node, best.victims)
+            trials.add(cleared(pod, node, view))
+    return trials.settled(len(view.nodes))
 
 
-def _not_eligible(pod: Pod, view: View, filtered: Filtered) -> str:
+def not_eligible(pod: Pod, view: View, filtered: Filtered) -> str:
+    """Why the pod may not preempt at all; empty when it may."""
     if not pod.may_preempt:
         return messages.NEVER_PREEMPTS
     name = pod.status.nominated_node
@@ -97,9 +114,9 @@ def _not_eligible(pod: Pod, view: View, filtered: Filtered) -> str:
     return messages.WAITS_FOR_VICTIMS if any(leaving) else ""
 
 
-def _try(pod: Pod, node: NodeView, view: View) -> _Candidate | Refusal:
+def cleared(pod: Pod, node: NodeView, view: View) -> Candidate | Refusal:
     """Clear the node of all lesser pods, then put back as many as still leave room, the important first."""
-    lesser = sorted((p for p in node.pods if p.priority < pod.priority), key=_importance)
+    lesser = sorted((p for p in node.pods if p.priority < pod.priority), key=importance)
     current = node.without(lesser)
     refusal = first_refusal(pod, current, view.with_node(current))
     if refusal is not None:
@@ -114,10 +131,10 @@ def _try(pod: Pod, node: NodeView, view: View) -> _Candidate | Refusal:
             continue
         victims.append(candidate)
         violations += candidate in violating
-    return _Candidate(node.name, tuple(sorted(victims, key=_importance)), violations)
+    return Candidate(node.name, tuple(sorted(victims, key=importance)), violations)
 
 
-def _importance(pod: Pod) -> tuple[int, datetime, tuple[str, str]]:
+def importance(pod: Pod) -> tuple[int, datetime, tuple[str, str]]:
     """Most important first: higher priority, then longer running; without a start time, just begun."""
     return -pod.priority, pod.status.start or _LATEST, pod.key
 
@@ -130,21 +147,22 @@ def _by_budget(pods: Iterable[Pod], budgets: tuple[DisruptionBudget, ...]) -> tu
     for pod in pods:
         breaks = False
         for index, budget in enumerate(budgets):
-            if _covers(budget, pod):
+            if covers(budget, pod):
                 allowed[index] -= 1
                 breaks = breaks or allowed[index] < 0
         (violating if breaks else others).append(pod)
     return violating, others
 
 
-def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
+def covers(budget: DisruptionBudget, pod: Pod) -> bool:
+    """Whether the budget counts the pod."""
     if not pod.labels or budget.namespace != pod.namespace or pod.name in budget.disrupted:
         return False
     selector = budget.selector
     return selector is not None and bool(selector.requirements) and selector_matches(selector, pod.labels)
 
 
-def _cost(candidate: _Candidate) -> tuple[int, int, int, int, float, str]:
+def _cost(candidate: Candidate) -> tuple[int, int, int, int, float, str]:
     """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started, name."""
     victims = candidate.victims
     top = max((p.priority for p in victims), default=-_PRIORITY_OFFSET)

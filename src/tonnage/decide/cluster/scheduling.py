@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -67,6 +68,10 @@ class Engine(Protocol):
         """As `rated` has it."""
         ...
 
+    def preempt(self, pod: Pod, filtered: Filtered, /) -> Preemption:
+        """As `preempt` has it, on what `filter` found."""
+        ...
+
 
 def schedule_on(pod: Pod, view: View, *, thorough: bool = False, engine: Engine | None = None) -> Decision:
     """The same on a view that stands, so that many questions share it."""
@@ -87,7 +92,7 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False, engine: Engine 
         return Decision(message=filtered.error, failed=True, refusals=filtered.refusals)
     if filtered.feasible:
         return _placed(pod, view, filtered, engine)
-    return _refused(pod, view, filtered)
+    return _refused(pod, view, filtered, engine)
 
 
 def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
@@ -99,7 +104,8 @@ def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
 def _unknown_namespaces(pod: Pod, view: View) -> tuple[str, ...]:
     if view.snapshot.namespaces:
         return ()
-    others = (term for node in view.nodes.values() for other in node.shy for term in other.affinity.anti)
+    nodes = view.nodes.values() if view.shy else ()
+    others = (term for node in nodes for other in node.shy for term in other.affinity.anti)
     for term in (*pod.affinity.pods, *pod.affinity.anti, *others):
         if term.namespace_selector is not None and term.namespace_selector.requirements:
             return ("an affinity's namespaceSelector, in a cluster whose namespaces are not known",)
@@ -166,8 +172,8 @@ def rated(pod: Pod, view: View, feasible: tuple[str, ...]) -> dict[str, dict[str
     return table
 
 
-def _refused(pod: Pod, view: View, filtered: Filtered) -> Decision:
-    preemption = preempt(pod, view, filtered)
+def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) -> Decision:
+    preemption = engine.preempt(pod, filtered) if engine else preempt(pod, view, filtered)
     if preemption.unknown:
         return Decision(feasible=(), refusals=filtered.refusals, unmodelled=preemption.unknown)
     return Decision(
@@ -190,16 +196,18 @@ def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemp
         suffix = f"preemption: {preemption.message}"
     elif preemption.node is None:
         suffix = ", ".join([*_words_on_claims(pod, view, filtered), f"preemption: {preemption.message}"])
-    texts = [text for refusals in filtered.refusals.values() for text in refusals[0].texts]
-    return messages.fit_error(len(view.nodes), texts, instead=filtered.conflict, suffix=suffix)
+    counts: Counter[str] = Counter()
+    for refusal, nodes in filtered.first():
+        for text in refusal.texts:
+            counts[text] += nodes
+    return messages.fit_error(len(view.nodes), counts, instead=filtered.conflict, suffix=suffix)
 
 
 def _words_on_claims(pod: Pod, view: View, filtered: Filtered) -> tuple[str, ...]:
     """What the DynamicResources plugin adds to a refusal."""
     claims = claims_of(pod, view.supply.claims).claims if pod.claims and view.profile.allocates else ()
     if claims and not filtered.halted_by:
-        first = (refusals[0] for refusals in filtered.refusals.values())
-        if any(claims_filter.may_be_freed(pod, refusal, claims) for refusal in first):
+        if any(claims_filter.may_be_freed(pod, refusal, claims) for refusal, _ in filtered.first()):
             return (messages.CLAIM_FREED,)
         return (messages.CLAIMS_REMAIN,) if view.profile.speaks_of_claims else ()
     return (messages.NO_CLAIMS,) if view.profile.speaks_of_claims else ()

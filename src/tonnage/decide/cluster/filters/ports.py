@@ -22,14 +22,15 @@ def prepare(pod: Pod, _view: View) -> Check | None:
         for holder in view.pods:
             for held in holder.host_ports:
                 for port in wanted:
-                    if _clash(held, port):
+                    if clash(held, port):
                         return _refusal(view.name, port, holder)
         return None
 
     return check if wanted else None
 
 
-def _clash(a: HostPort, b: HostPort) -> bool:
+def clash(a: HostPort, b: HostPort) -> bool:
+    """Whether two pods cannot both hold these on one node."""
     if (a.port, a.protocol) != (b.port, b.protocol):
         return False
     return a.address == b.address or _ALL in (a.address, b.address)

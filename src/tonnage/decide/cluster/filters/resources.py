@@ -12,6 +12,7 @@ from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "NodeResourcesFit"
+CROWDED: Final = "Too many pods"
 _COMPUTE: Final = (CPU, MEMORY, EPHEMERAL)
 
 
@@ -29,17 +30,22 @@ def prepare(pod: Pod, _view: View) -> Check | None:
         texts: list[str] = []
         if len(view.pods) + 1 > view.node.allocatable.get(PODS, 0):
             reasons.append(_too_many_pods(view))
-            texts.append("Too many pods")
+            texts.append(CROWDED)
         for name, amount in ordered:
             if amount > view.node.allocatable.get(name, 0) - view.requested.get(name, 0):
                 reasons.append(_insufficient(view, name, amount))
-                texts.append(f"Insufficient {name}")
+                texts.append(insufficient(name))
         if not texts:
             return None
         unresolvable = any(amount > view.node.allocatable.get(name, 0) for name, amount in ordered)
         return Refusal(NAME, tuple(texts), unresolvable=unresolvable, reasons=tuple(reasons))
 
     return check
+
+
+def insufficient(resource: str) -> str:
+    """Upstream's words on a node that has too little left of a resource."""
+    return f"Insufficient {resource}"
 
 
 def _is_counted(resource: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.ma
 from numpy.typing import NDArray
 
 from tonnage.model.cluster import Node
@@ -42,7 +43,7 @@ class LabelColumn:
 
 @dataclass(slots=True)
 class Columns:
-    """Nodes in name order. Columns that few pods ask about are made when the first one does."""
+    """Nodes in name order. Columns of labels and images are made when the first pod asks."""
 
     nodes: tuple[Node, ...]
     names: tuple[str, ...] = field(init=False)
@@ -52,8 +53,9 @@ class Columns:
     """Each combination of taints that occurs, and by row which it is."""
     taint_codes: Codes = field(init=False)
     _labels: dict[str, LabelColumn] = field(init=False, default_factory=dict)
-    _allocatable: dict[str, Amounts] = field(init=False, default_factory=dict)
-    _capacity: dict[str, Amounts] = field(init=False, default_factory=dict)
+    _allocatable: dict[str, Amounts] = field(init=False)
+    _capacity: dict[str, Amounts] = field(init=False)
+    _nothing: Amounts = field(init=False)
     _images: dict[str, tuple[int, Mask]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,6 +66,9 @@ class Columns:
         known: dict[tuple[Taint, ...], int] = {}
         self.taint_codes = self._column(known.setdefault(node.taints, len(known)) for node in self.nodes)
         self.taint_sets = tuple(known)
+        self._allocatable = _by_name([node.allocatable for node in self.nodes])
+        self._capacity = _by_name([node.capacity for node in self.nodes])
+        self._nothing = np.zeros(len(self.nodes), np.int64)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -81,18 +86,12 @@ class Columns:
     def allocatable(self, resource: str) -> Amounts:
         """How much of a resource each node has for pods; what it does not name it has none of."""
         column = self._allocatable.get(resource)
-        if column is None:
-            amounts = (min(node.allocatable.get(resource, 0), MOST) for node in self.nodes)
-            column = self._allocatable[resource] = np.fromiter(amounts, np.int64, len(self.nodes))
-        return column
+        return self._nothing if column is None else column
 
     def capacity(self, resource: str) -> Amounts:
         """How much of a resource each node has, reserved or not."""
         column = self._capacity.get(resource)
-        if column is None:
-            amounts = (min(node.capacity.get(resource, 0), MOST) for node in self.nodes)
-            column = self._capacity[resource] = np.fromiter(amounts, np.int64, len(self.nodes))
-        return column
+        return self._nothing if column is None else column
 
     def image(self, name: str) -> tuple[int, Mask]:
         """Bytes of an image (full name) as the first node that has it says, and which nodes have it."""
@@ -106,3 +105,14 @@ class Columns:
 
     def _column(self, codes: Iterable[int]) -> Codes:
         return np.fromiter(codes, np.int32, len(self.nodes))
+
+
+def _by_name(rows: Sequence[Mapping[str, int]]) -> dict[str, Amounts]:
+    """A column a resource; where a node does not name it, 0."""
+    found: dict[str, list[int]] = {}
+    for row, amounts in enumerate(rows):
+        for name, amount in amounts.items():
+            if name not in found:
+                found[name] = [0] * len(rows)
+            found[name][row] = min(amount, MOST)
+    return {name: np.array(column, np.int64) for name, column in found.items()}

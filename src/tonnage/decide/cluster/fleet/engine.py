@@ -9,12 +9,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filtering import Filtered
 from tonnage.decide.cluster.filters import node_affinity
 from tonnage.decide.cluster.fleet.columns import Columns
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.holdings import FORBIDS, need_of
+from tonnage.decide.cluster.fleet.occupants import Occupants, occupants_of
+from tonnage.decide.cluster.fleet.preempting import preempt_on
 from tonnage.decide.cluster.fleet.refusing import FEASIBLE, Refused, Rows, counted
+from tonnage.decide.cluster.preemption import Preemption, not_eligible
 from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.requests import PODS
 from tonnage.decide.cluster.scheduling import TOTAL
@@ -34,6 +38,7 @@ class FleetEngine:
     """Filters and scores of `schedule_on` on columns; refusals have plugin and words, no reasons."""
 
     fleet: Fleet
+    occupants: Occupants
     marks: NDArray[np.int64]
     """A number a row, of whatever else tells nodes apart for those who ask."""
 
@@ -44,7 +49,18 @@ class FleetEngine:
         refused = self.fleet.refused(pod)
         names = self.fleet.columns.names
         feasible = tuple(names[row] for row in np.flatnonzero(refused.codes == FEASIBLE).tolist())
-        return Filtered(feasible, _Refusals(self.fleet.columns, refused))
+        refusals = _Refusals(self.fleet.columns, refused)
+        return Filtered(feasible, refusals, counted=refusals.counted())
+
+    def preempt(self, pod: Pod, filtered: Filtered) -> Preemption:
+        """The node to clear for the pod."""
+        refusal = not_eligible(pod, self.fleet.view, filtered)
+        if refusal:
+            return Preemption(message=refusal, tried=False)
+        if filtered.conflict:
+            nodes = len(self.fleet.columns)
+            return Preemption(message=messages.fit_error(nodes, {messages.NOT_HELPFUL: nodes}))
+        return preempt_on(self.fleet, self.occupants, pod, self.fleet.refused(pod))
 
     def rate(self, pod: Pod, feasible: tuple[str, ...]) -> dict[str, dict[str, int]]:
         """Weighted scores by node and plugin, with their total."""
@@ -55,6 +71,10 @@ class FleetEngine:
         ratings[TOTAL] = np.sum([*ratings.values()], axis=0)
         plugins, table = tuple(ratings), np.array([*ratings.values()]).T.tolist()
         return {name: dict(zip(plugins, row, strict=True)) for name, row in zip(feasible, table, strict=True)}
+
+    def asking(self, resource: str) -> NDArray[np.int64]:
+        """By row: how many pods ask for some of a resource."""
+        return self.occupants.counted(resource)
 
     def can_decide(self, pod: Pod) -> bool:
         """Whether nodes that look alike answer the pod alike: it looks at nodes only, and nobody shuns it."""
@@ -117,7 +137,8 @@ class FleetEngine:
 
 def engine_of(view: View, marks: Sequence[int]) -> FleetEngine:
     """The engine of a view; `marks` as `FleetEngine.marks`."""
-    return FleetEngine(fleet_of(view), np.array(marks, np.int64))
+    fleet = fleet_of(view)
+    return FleetEngine(fleet, occupants_of(fleet.columns, view.nodes), np.array(marks, np.int64))
 
 
 class _Refusals(Mapping[str, tuple[Refusal, ...]]):
@@ -126,6 +147,7 @@ class _Refusals(Mapping[str, tuple[Refusal, ...]]):
     def __init__(self, columns: Columns, refused: Refused) -> None:
         self._row_of = columns.row_of
         self._names = columns.names
+        self._column = refused.codes
         self._codes: list[int] = refused.codes.tolist()
         self._kinds = [(Refusal(k.plugin, k.texts, k.unresolvable, ()),) for k in refused.kinds]
 
@@ -138,6 +160,11 @@ class _Refusals(Mapping[str, tuple[Refusal, ...]]):
     def get(self, name: str, default: Any = None) -> Any:
         code = self._codes[self._row_of[name]]
         return default if code == FEASIBLE else self._kinds[code]
+
+    def counted(self) -> tuple[tuple[Refusal, int], ...]:
+        """The refusals that occur, and how often."""
+        counts = np.bincount(self._column - FEASIBLE, minlength=1)[1:].tolist()
+        return tuple((kind, count) for (kind,), count in zip(self._kinds, counts, strict=False) if count)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, code in zip(self._names, self._codes, strict=True) if code != FEASIBLE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tonnage.decide.cluster.fleet.columns import Columns, LabelColumn, Mask
-from tonnage.decide.cluster.fleet.holdings import FORBIDS, Counts, Holdings, OwnedTerm, term_selects
+from tonnage.decide.cluster.fleet.holdings import FORBIDS, Counts, Holdings, Matches, OwnedTerm, term_selects
 from tonnage.decide.cluster.fleet.refusing import (
     NOT_BESIDE,
     NOT_WANTED,
@@ -38,20 +38,32 @@ class Neighbours:
         """Pods by row that a spread constraint counts: none for an empty selector, never terminating ones."""
         if selector is None or not selector.requirements:
             return np.zeros(len(self.columns), np.int64)
+        matches = self.spread_match(namespace, selector)
+        return self.holdings.counts(("spread", namespace, selector), matches, terminating=False)
+
+    def spread_match(self, namespace: str, selector: LabelSelector | None) -> Matches:
+        """Whether a spread constraint counts such pods, while they do not terminate."""
+        empty = selector is None or not selector.requirements
 
         def matches(other: str, labels: Labels) -> bool:
-            return other == namespace and selector_matches(selector, labels)
+            return not empty and other == namespace and selector_matches(selector, labels)
 
-        return self.holdings.counts(("spread", namespace, selector), matches, terminating=False)
+        return matches
 
     def counts_of(self, namespace: str, terms: tuple[PodTerm, ...]) -> Counts:
         """Pods by row that all terms of a pod of this namespace select."""
+        return self.holdings.counts(
+            ("terms", namespace, terms), self.terms_match(namespace, terms), terminating=True
+        )
+
+    def terms_match(self, namespace: str, terms: tuple[PodTerm, ...]) -> Matches:
+        """Whether all terms of a pod of this namespace select such pods."""
 
         def matches(other: str, labels: Labels) -> bool:
             there = self.namespaces(other)
             return all(term_selects(term, namespace, other, labels, there) for term in terms)
 
-        return self.holdings.counts(("terms", namespace, terms), matches, terminating=True)
+        return matches
 
     def terms_for(self, pod: Pod) -> list[tuple[OwnedTerm, Counts]]:
         """The terms of pods that run which select the pod, each with how many such pods by row."""

@@ -32,7 +32,6 @@ Rows: TypeAlias = NDArray[np.intp]
 FEASIBLE: Final = -1
 _COMPUTE: Final = (CPU, MEMORY, EPHEMERAL)
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-_ALL: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +109,9 @@ def refuse_ports(refused: Refused, wanted: Iterable[HostPort], holdings: Holding
     taken = np.zeros(len(refused.codes), bool)
     for port in wanted:
         for held, rows in holdings.ports.items():
-            same = (held.port, held.protocol) == (port.port, port.protocol)
-            if same and (held.address == port.address or _ALL in (held.address, port.address)):
+            if ports.clash(held, port):
                 taken[list(rows)] = True
-    refused.refuse(taken, Kind(ports.NAME, (ports.TEXT,), unresolvable=False))
+    refused.refuse(taken, PORTS_TAKEN)
 
 
 def counted(need: Need) -> list[tuple[str, int]]:
@@ -143,7 +141,7 @@ def refuse_amounts(refused: Refused, wanted: list[tuple[str, int]], holdings: Ho
         return
     short.append(hopeless)
     table = np.array(short)[:, failing]
-    texts = ["Too many pods", *(f"Insufficient {name}" for name, _ in wanted)]
+    texts = [resources.CROWDED, *(resources.insufficient(name) for name, _ in wanted)]
     patterns, which = np.unique(table, axis=1, return_inverse=True)
     codes = []
     for pattern in patterns.T.tolist():
@@ -153,6 +151,7 @@ def refuse_amounts(refused: Refused, wanted: list[tuple[str, int]], holdings: Ho
     refused.codes[rows[failing]] = np.array(codes, np.int16)[which.reshape(-1)]
 
 
+PORTS_TAKEN: Final = Kind(ports.NAME, (ports.TEXT,), unresolvable=False)
 SKEWED: Final = Kind(topology_spread.NAME, (topology_spread.SKEWED,), unresolvable=False)
 UNLABELLED: Final = Kind(topology_spread.NAME, (topology_spread.UNLABELLED,), unresolvable=True)
 NOT_WITH: Final = Kind(pod_affinity.NAME, (pod_affinity.AFFINITY,), unresolvable=True)
