@@ -98,6 +98,7 @@ def pod_from(pod: w.Pod) -> Pod:
         deadline_s=spec.active_deadline_seconds,
         volumes=volumes_of(spec, meta.name),
         unmodelled=(*_unmodelled(spec), *unread),
+        hami=hami_notes(meta.annotations) if meta.annotations else {},
         status=pod_status_from(pod.status, pod.metadata.deletion_timestamp),
         problems=tuple(notes.problems),
     )

@@ -15,6 +15,9 @@ _GOOD: Final = frozenset(("Ready", "GPUsHealthy", "GPUConfigApplied"))
 """Conditions that are well when they are True; all others are well when they are False."""
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _HAMI: Final = "hami.io/"
+_CHOOSING: Final = frozenset(
+    f"nvidia.com/{use}-gpu{what}" for use in ("use", "nouse") for what in ("type", "uuid")
+)
 _LONGEST: Final = 1 << 20
 
 
@@ -50,9 +53,9 @@ def with_manager(node: Node, item: Mapping[str, JsonValue]) -> Node:
 
 
 def hami_notes(annotations: Mapping[str, str]) -> dict[str, str]:
-    """HAMi's annotations, which list a node's devices as its scheduler counts them."""
+    """HAMi's annotations: a node's devices, a pod's share of them, and wishes which GPUs to take."""
     return {
         key.removeprefix(_HAMI): text
         for key, text in annotations.items()
-        if key.startswith(_HAMI) and len(text) <= _LONGEST
+        if (key.startswith(_HAMI) or key in _CHOOSING) and len(text) <= _LONGEST
     }

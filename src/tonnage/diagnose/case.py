@@ -21,6 +21,8 @@ class Case:
     view: View
     decision: Decision
     classes: tuple[NodeClass, ...]
+    asked: Pod
+    """The pod with what it asks of another scheduler, which hides that from the default one's rules."""
 
 
 class Rule(Protocol):

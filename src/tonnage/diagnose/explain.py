@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tonnage.decide.cluster.hami import SCHEDULER as HAMI
+from tonnage.decide.cluster.hami import without_parts
 from tonnage.decide.cluster.sampling import candidates as may_be_chosen
 from tonnage.decide.cluster.sampling import sample_size
 from tonnage.diagnose.admission import (
@@ -107,9 +109,12 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
 
 
 def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = False) -> Explanation:
+    asked = pod
+    if pod.scheduler_name == HAMI:
+        pod = replace(pod, containers=without_parts(pod))
     decision, nodes, classes = ground.decide(pod)
     tried = not (decision.gates or decision.held or decision.conflict)
-    case = Case(pod, ground.view, decision, classes() if tried else ())
+    case = Case(pod, ground.view, decision, classes() if tried else (), asked)
     reasons = tuple(reason for rule in RULES for reason in rule.findings(case))
     verdict = _verdict(case, reasons)
     unread = tuple(unread_kinds(case, verdict, new=new))
@@ -130,7 +135,7 @@ def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = 
         verdict=verdict,
         layer=layer,
         phase=pod.status.phase,
-        needs=device_needs(pod),
+        needs=device_needs(asked),
         message=_message(case, placement, verdict, reasons),
         upstream_message=decision.message,
         nodes=nodes if tried else (),
@@ -160,6 +165,9 @@ def _for_template(explanation: Explanation) -> Explanation:
 def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
     decision = case.decision
     codes = {reason.code for reason in reasons}
+    short = next((reason for reason in reasons if reason.code is Code.HAMI_DEVICES), None)
+    if short is not None:
+        return Verdict.NEVER if short.lasting else Verdict.NOT_NOW
     silent = next((reason for reason in reasons if reason.code is Code.SCHEDULER_SILENT), None)
     if silent is not None:
         return Verdict.NEVER if silent.lasting else Verdict.NOT_NOW

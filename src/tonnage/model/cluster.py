@@ -183,6 +183,8 @@ class Pod:
     volumes: tuple[PodVolume, ...] = ()
     """Those that come from PersistentVolumeClaims."""
     unmodelled: tuple[str, ...] = ()
+    hami: Labels = field(default_factory=dict)
+    """What HAMi noted on it (`hami.io/…`, without that), and annotations that choose GPUs for HAMi."""
     status: PodStatus = PodStatus()
     problems: tuple[Problem, ...] = ()
 

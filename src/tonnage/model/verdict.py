@@ -51,6 +51,7 @@ class Code(StrEnum):
     DEVICE_CLASS_MISSING = "device-class-missing"
     GATED = "scheduling-gated"
     GPU_CONFIG_REFUSED = "gpu-config-refused"
+    HAMI_DEVICES = "hami-devices-short"
     HOST_PORT_TAKEN = "host-port-taken"
     INSUFFICIENT = "insufficient-resource"
     KUBELET_REJECTED = "kubelet-rejected"

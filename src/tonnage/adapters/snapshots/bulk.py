@@ -32,6 +32,9 @@ _LINES_A_TRIM: Final = 1024
 _MANAGED: Final = b'"managedFields"'
 _TOLD: Final = (b'"waiting"', b'"terminated"', b'"False"', b'"DisruptionTarget"')
 """What a status holds of which conditions or containers are read."""
+_HAMI: Final = b'"hami.io/'
+_CHOOSING: Final = b"use-gpu"
+"""In annotations of these names HAMi's pods differ."""
 _CLAIMS: Final = b"esourceClaim"
 """In a field of this name two pods of one spec may differ in more than what is read here."""
 
@@ -148,7 +151,7 @@ class Bulk:
         named = _NODE_NAME.match(spec)
         rest = b"{" + spec[named.end() :] if named else spec
         shared = self._shared(rest, bytes(meta.labels), bytes(meta.owner_references))
-        if shared is None or _CLAIMS in status:
+        if shared is None or _CLAIMS in status or _HAMI in line or _CHOOSING in line:
             usual = msgspec.json.decode(line, type=w.Pod)
             return ReadPod(pod_from(usual), usual.spec.priority is None)
         once = self._texts.setdefault

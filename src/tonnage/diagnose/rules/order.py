@@ -11,6 +11,7 @@ from tonnage.diagnose.rules import (
     gates,
     gpu_config,
     halted,
+    hami,
     labels_of_nobody,
     links_undecided,
     not_advertised,
@@ -26,6 +27,7 @@ from tonnage.diagnose.rules import (
 
 MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (quantities,)
 RULES: Final[tuple[Rule, ...]] = (
+    hami,
     schedulers,
     gates,
     halted,

@@ -1,0 +1,111 @@
+"""HAMi: why no node has parts of GPUs for a pod of its scheduler, as HAMi counts them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tonnage.decide.cluster.hami import (
+    HANDSHAKE,
+    SCHEDULER,
+    Part,
+    SharedGpu,
+    devices_of,
+    parts_of,
+    refused_on,
+)
+from tonnage.decide.cluster.view import NodeView
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.wording import listed
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, Reason
+
+_MEANS: Final = {
+    "CardInsufficientMemory": "too little memory is left on them",
+    "CardInsufficientCore": "too few cores are left on them",
+    "CardTypeMismatch": "another type is asked for (nvidia.com/use-gputype, nouse-gputype)",
+    "CardUuidMismatch": "other GPUs are asked for by UUID (nvidia.com/use-gpuuuid)",
+    "CardTimeSlicingExhausted": "as many pods as may share them do",
+    "CardComputeUnitsExhausted": "all their cores are given out",
+    "CardNotHealth": "they are unhealthy",
+    "ExclusiveDeviceAllocateConflict": "all cores are asked for, and somebody is there",
+    "NodeInsufficientDevice": "the node has fewer GPUs than are asked for",
+    "AllocatedCardsInsufficientRequest": "these would do, but they are too few",
+    "NumaNotFit": "they are on different NUMA nodes (nvidia.com/numa-bind)",
+    "ResourceQuotaNotFit": "a quota on HAMi's resources is used up",
+}
+_IN_TIME: Final = frozenset(
+    (
+        "CardInsufficientMemory",
+        "CardInsufficientCore",
+        "CardTimeSlicingExhausted",
+        "CardComputeUnitsExhausted",
+        "ExclusiveDeviceAllocateConflict",
+        "CardNotHealth",
+    )
+)
+_SAID: Final = re.compile(r"(\d{1,4})/(\d{1,4}) ([A-Z][A-Za-z]{3,40})")
+_GONE: Final = "Deleted"
+_LONGEST: Final = 1 << 15
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """One reason with every node's GPUs; where HAMi's notes are not seen, what its words mean."""
+    if case.pod.scheduler_name != SCHEDULER or case.decision.gates or case.decision.held:
+        return
+    parts = tuple(parts_of(case.asked))
+    known = {name: node for name in case.decision.feasible if _lists(node := case.view.nodes[name])}
+    if known and parts:
+        told = {name: _told(case, node, parts) for name, node in known.items()}
+        if all(words for words, _ in told.values()):
+            lasting = not any({*words} & _IN_TIME for words, _ in told.values())
+            nodes = "; ".join(f"{name}: {text}" for name, (_, text) in sorted(told.items())[:8])
+            yield _reason(case, f"no node has GPUs for it as HAMi counts them: {nodes}", lasting=lasting)
+        return
+    said = _SAID.findall(case.pod.status.unschedulable_message[:_LONGEST])
+    words = [f"{n}/{of} {word} ({_MEANS[word]})" for n, of, word in dict.fromkeys(said) if word in _MEANS]
+    if words:
+        yield _reason(case, f"HAMi's scheduler says: {listed(words)}", lasting=False)
+
+
+def _lists(node: NodeView) -> bool:
+    return devices_of(node.node.hami, ()) is not None
+
+
+def _told(case: Case, node: NodeView, parts: tuple[Part, ...]) -> tuple[Mapping[str, int], str]:
+    """Why a node's GPUs will not do by HAMi's words, and all in words; empty: they do."""
+    if node.node.hami.get(HANDSHAKE, "").startswith(_GONE):
+        return {"CardNotHealth": 0}, "HAMi's device plugin has not been heard of there"
+    gpus = devices_of(node.node.hami, node.pods) or ()
+    for part in parts:
+        words = refused_on(gpus, part, case.pod.hami)
+        if words:
+            told = ", ".join(f"{n}/{len(gpus)} {word} ({_MEANS[word]})" for word, n in words.items())
+            return words, f"{told}{_left(gpus, part, words)}"
+    return {}, ""
+
+
+def _left(gpus: tuple[SharedGpu, ...], part: Part, words: Mapping[str, int]) -> str:
+    if "CardInsufficientMemory" in words:
+        most = max(gpu.left_mib for gpu in gpus)
+        return f": asks {part.on(gpus[0])} MiB, the most left on one is {most} MiB"
+    if "CardInsufficientCore" in words:
+        most = max(gpu.cores - gpu.used_cores for gpu in gpus)
+        return f": asks {part.cores} cores, the most left on one is {most}"
+    return ""
+
+
+def _reason(case: Case, told: str, *, lasting: bool) -> Reason:
+    facts: dict[str, JsonValue] = {"scheduler": SCHEDULER}
+    return Reason(
+        Code.HAMI_DEVICES,
+        Layer.SCHEDULER,
+        f"Pod {case.pod.namespace}/{case.pod.name}",
+        told,
+        facts,
+        "ask for less (nvidia.com/gpumem, nvidia.com/gpucores), wait for a pod that shares those GPUs to end, "
+        "or correct the annotations that choose GPUs",
+        "annotations hami.io/node-nvidia-register, hami.io/vgpu-devices-allocated",
+        lasting=lasting,
+    )
