@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,8 @@ from tonnage.model.cluster import Pod
 
 GPU = SharedGpu("GPU-a", 10, 32768, 100, "NVIDIA-Tesla V100-PCIE-32GB")
 COLONS = "GPU-a,10,32768,100,NVIDIA-Tesla V100-PCIE-32GB,0,true:"
-JSON = '[{"id":"GPU-a","count":10,"devmem":32768,"devcore":100,"type":"NVIDIA-Tesla V100-PCIE-32GB","health":true}]'
+_LISTED = {"id": "GPU-a", "count": 10, "devmem": 32768, "devcore": 100, "type": GPU.type, "health": True}
+JSON = json.dumps([_LISTED])
 
 
 @pytest.mark.parametrize("text", [COLONS, COLONS.removesuffix(":") + ",0,hami-core:", JSON])

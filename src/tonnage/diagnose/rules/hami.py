@@ -104,7 +104,7 @@ def _reason(case: Case, told: str, *, lasting: bool) -> Reason:
         f"Pod {case.pod.namespace}/{case.pod.name}",
         told,
         facts,
-        "ask for less (nvidia.com/gpumem, nvidia.com/gpucores), wait for a pod that shares those GPUs to end, "
+        "ask for less (nvidia.com/gpumem, nvidia.com/gpucores), wait for a pod on those GPUs to end, "
         "or correct the annotations that choose GPUs",
         "annotations hami.io/node-nvidia-register, hami.io/vgpu-devices-allocated",
         lasting=lasting,
