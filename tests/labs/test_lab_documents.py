@@ -56,6 +56,7 @@ def test_labs_cover_their_cases() -> None:
     assert covered["pending-pod"] >= {"SCH-1", "SCH-2", "SCH-4"}
     assert covered["admission"] >= {"ADM-1", "ADM-2", "ADM-3"}
     assert covered["slow-placement"] >= {"TOP-1", "TOP-2", "TOP-3"}
+    assert covered["numa"] >= {"KUB-3"}
     assert covered["which-gpu"] >= {"SCH-5", "SCH-6"}
     assert covered["priority"] >= {"SCH-10"}
     assert covered["repartitioned-pool"] >= {"SCH-7", "SCH-8"}
