@@ -48,6 +48,41 @@ def test_the_manifests_of_a_lab_are_objects_with_names_of_their_own(name: str) -
         assert all(count == 1 for count in names.values()), path
 
 
+def test_the_figures_of_the_contention_lab_follow_from_its_manifests_and_its_fleet() -> None:
+    """SCH-11: what is wanted, what is there, what it costs and how much of it works."""
+    found = load_lab("contention")
+    told = " ".join(found.lab.description.split())
+    fleet = sum(g.nodes * g.gpu.count for g in load_scenario(found.lab.scenario).groups if g.gpu)
+    wanted = {
+        name: _gpus_of(found.folder / f"{name}.yaml") for name in ("training", "inference", "notebooks")
+    }
+    asked = sum(wanted.values())
+    assert (asked, fleet) == (36, 32)
+
+    cost = re.search(r"([0-9]+) GPUs x ([0-9.]+) USD x ([0-9]+) hours = ([0-9,]+) USD a month", told)
+    busy = re.search(
+        r"\(([0-9]+) x ([0-9]+) \+ ([0-9]+) x ([0-9]+) \+ ([0-9]+) x ([0-9]+)\) / ([0-9]+) = ([0-9]+) %", told
+    )
+    idle = re.search(r"about ([0-9]+),000 USD", told)
+    assert cost is not None
+    assert busy is not None
+    assert idle is not None
+    monthly = int(cost[1]) * float(cost[2]) * int(cost[3])
+    parts = [int(busy[n]) for n in range(1, 7)]
+    share = sum(parts[n] * parts[n + 1] for n in (0, 2, 4)) / int(busy[7])
+    assert int(cost[1]) == fleet
+    assert f"{monthly:,.0f}" == cost[4]
+    assert (parts[0::2], int(busy[7])) == ([*wanted.values()], asked)
+    assert round(share) == int(busy[8])
+    assert round(monthly * (100 - share) / 100 / 1000) == int(idle[1])
+
+
+def _gpus_of(path: Path) -> int:
+    spec = yaml.safe_load(path.read_text())["spec"]
+    limits = spec["template"]["spec"]["containers"][0]["resources"]["limits"]
+    return int(spec["replicas"]) * int(limits["nvidia.com/gpu"])
+
+
 def test_labs_cover_their_cases() -> None:
     covered = {name: set(load_lab(name).lab.covers) for name in lab_names()}
     assert covered["inference-sharing"] >= {"SHR-2", "SCH-9"}
@@ -56,6 +91,7 @@ def test_labs_cover_their_cases() -> None:
     assert covered["pending-pod"] >= {"SCH-1", "SCH-2", "SCH-4"}
     assert covered["admission"] >= {"ADM-1", "ADM-2", "ADM-3"}
     assert covered["slow-placement"] >= {"TOP-1", "TOP-2", "TOP-3"}
+    assert covered["contention"] >= {"SCH-8", "SCH-11"}
     assert covered["numa"] >= {"KUB-3"}
     assert covered["which-gpu"] >= {"SCH-5", "SCH-6"}
     assert covered["priority"] >= {"SCH-10"}
