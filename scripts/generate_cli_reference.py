@@ -79,11 +79,17 @@ def sections() -> Iterator[str]:
 
 def _section(command: click.Command, context: click.Context) -> Iterator[str]:
     if isinstance(command, click.Group):
+        if command.invoke_without_command:
+            yield _own(command, context)
         for name, child in command.commands.items():
             yield from _section(child, click.Context(child, context, info_name=name, terminal_width=100))
         return
+    yield _own(command, context)
+
+
+def _own(command: click.Command, context: click.Context) -> str:
     help_text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
-    yield f"## {context.command_path}\n\n```text\n{help_text}\n```\n"
+    return f"## {context.command_path}\n\n```text\n{help_text}\n```\n"
 
 
 def main() -> int:

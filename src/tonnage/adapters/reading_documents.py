@@ -176,7 +176,17 @@ def _manifest(item: dict[str, JsonValue], namespace: str) -> Manifest | None:
     inner.metadata.name = outer.metadata.name
     inner.metadata.namespace = outer.metadata.namespace or namespace
     pod = replace(pod_from(inner), owner=Owner(kind, outer.metadata.name))
-    return Manifest(_TEMPLATES[kind], outer.metadata.name, pod, _amounts(inner, "spec.template.spec"))
+    amounts = _amounts(inner, "spec.template.spec")
+    return Manifest(_TEMPLATES[kind], outer.metadata.name, pod, amounts, _replicas(kind, spec))
+
+
+def _replicas(kind: str, spec: JsonValue) -> int:
+    """How many pods a workload has at a time; one where it does not say. A DaemonSet's hang on the nodes."""
+    told = spec if isinstance(spec, dict) else {}
+    wanted = told.get("parallelism" if kind == "Job" else "replicas")
+    completions = told.get("completions") if kind == "Job" else None
+    count = wanted if isinstance(wanted, int) and wanted >= 0 else 1
+    return min(count, completions) if isinstance(completions, int) and completions >= 0 else count
 
 
 def _amounts(pod: w.Pod, where: str) -> tuple[WrittenAmounts, ...]:

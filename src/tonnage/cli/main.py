@@ -30,7 +30,10 @@ COMMANDS: Final = {
         "tonnage.cli.snapshot",
         "Capture the cluster, redacted, for --snapshot and for bug reports.",
     ),
-    "simulate": ("tonnage.cli.simulate", "Try out what would be: policies on a trace of jobs."),
+    "simulate": (
+        "tonnage.cli.simulate",
+        "Try out what would be: other nodes or workloads, or a trace of jobs.",
+    ),
     "doctor": ("tonnage.cli.doctor", "Say what is wrong with a node: the first failing layer first."),
     "hardware": ("tonnage.cli.hardware", "Show, break, mend or divide GPUs of the embedded cluster."),
     "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),

@@ -1,189 +1,110 @@
-"""`tonnage simulate`: what a policy would make of a trace of jobs."""
+"""`tonnage simulate`: what would be with other nodes or other workloads; and traces, in `simulate_trace`."""
 
 from __future__ import annotations
 
-import statistics
-import sys
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tonnage.cli.changes import Flags, alternatives_of, with_manifests
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, table
+from tonnage.cli.output import emit, printable, table
+from tonnage.cli.simulate_trace import command as trace
+from tonnage.cli.simulate_trace import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from tonnage.diagnose.simulate.outcomes import WhatIf
+    from tonnage.model.cluster import Snapshot
 
-    from tonnage.decide.cluster.packing.experiment import Outcome, Trace
-    from tonnage.model.json import JsonValue
-
-    Runs = Mapping[str, list[tuple[Outcome, float]]]
-
-_FIRST_SEED: Final = 42
-_MARKS: Final = (90, 95, 100, 130)
-_MAX_BYTES: Final = 256 << 20
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_FLAGS: Final = (
+    ("--add-nodes", "N=LIKE", "So many nodes more, like one that there is, or PRODUCTxGPUS,cpu=N,memory=N."),
+    ("--set-mig", "NODES=LAYOUT", "MIG layout of nodes: all-1g.10gb, all-balanced, 3g.40gb:1,1g.10gb:3 …"),
+    ("--set-sharing", "NODES=N[,rename]", "Offer each GPU of nodes N times; 1 is exclusive."),
+    ("--uncordon", "NODES", "Let nodes take pods again."),
+    ("--cordon", "NODES", "Let nodes take no more pods."),
+    ("--drain", "NODES", "Cordon nodes and evict what runs there."),
+    ("--remove-nodes", "NODES", "Take nodes away."),
+    ("--add-workload", "FILE[=N]", "The pods of a manifest, N times or as often as it says."),
+    ("--scale", "[[NS/]KIND/]NAME=N", "A workload with N pods; 0 removes it."),
+)
 
 
-@click.group(help="Try out what would be: policies on a trace of jobs.")
-def command() -> None:
-    pass
+def _what_if_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for flag, form, told in reversed(_FLAGS):
+        function = click.option(flag, multiple=True, metavar=form, help=f"{told} Repeatable.")(function)
+    return function
 
 
-@command.command(
-    "trace",
-    help="Let the jobs of a trace arrive on its machines until more is asked for than there is, by several "
-    "policies, and say how much of the GPUs each gives out. NODES and JOBS are CSV files in the columns of "
-    "the trace openb, packed with gzip if they end in .gz.",
+@click.group(
+    invoke_without_command=True,
+    help="Try out what would be: other nodes or workloads, or a trace of jobs.\n\n"
+    "The cluster after changes stands beside the one there is; nothing is changed in it. NODES is a pattern "
+    "of names (a100-*) or labels (pool=a100). Changes are made in the order in which their flags stand; "
+    "with -f they come before those of each alternative.",
     epilog=examples(
-        "tonnage simulate trace openb_node_list_gpu_node.csv.gz openb_pod_list_default.csv.gz",
-        "tonnage simulate trace nodes.csv jobs.csv --policy FGD --policy BestFit --seeds 3 -o json",
+        "tonnage simulate --set-mig 'a100-*=all-1g.10gb'",
+        "tonnage simulate --drain a100-3 --add-nodes 1=a100-0 --snapshot cluster.jsonl.gz",
+        "tonnage simulate -f layouts.yaml -o json         # several alternatives side by side",
     ),
 )
-@click.argument("nodes", type=_FILE)
-@click.argument("jobs", type=_FILE)
 @click.option(
-    "--policy", "policies", multiple=True, metavar="NAME", help="Only this one; repeatable [default: all]."
+    "-f", "--filename", type=_FILE, metavar="FILE", help="Alternatives to compare (YAML, - for stdin)."
 )
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 1000),
-    default=10,
-    show_default=True,
-    help=f"Orders of arrival to try; the first has the number {_FIRST_SEED}.",
-)
-@click.option(
-    "--arrivals",
-    type=click.IntRange(1, 1000),
-    default=130,
-    show_default=True,
-    metavar="PERCENT",
-    help="End when jobs have asked for so much of all GPUs.",
-)
-@common_options(output=("text", "json", "yaml"))
-def trace(
-    common: Common, nodes: Path, jobs: Path, policies: tuple[str, ...], seeds: int, arrivals: int
-) -> int:
-    from tonnage.model.catalog.openb import published
-
-    read = _trace(nodes, jobs, arrivals)
-    runs = _runs(read, _known(policies), sorted({*(m for m in _MARKS if m < arrivals), arrivals}), seeds)
-    workload = jobs.name.removeprefix("openb_pod_list_").split(".")[0]
-    told = published(workload) if jobs.name.startswith("openb_pod_list_") else {}
-    if common.output == "text":
-        _show(runs, told, read, seeds)
-    else:
-        emit(_answer(runs, told, seeds), common.output)
-    return 0
+@_what_if_options
+@click.option("--replay", is_flag=True, help="Place every pod anew, in order of creation.")
+@common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
+@click.pass_context
+def command(context: click.Context, /, common: Common, filename: Path | None, **flags: Any) -> int | None:
+    """Exit status 1 when, in any alternative, a pod that ran or was added has no place."""
+    if context.invoked_subcommand is not None:
+        if any(flags.values()) or filename is not None:
+            raise click.UsageError(f"{context.invoked_subcommand} takes its options after its name")
+        return None
+    if filename is None and not any(flags.values()):
+        raise click.UsageError("nothing is to be changed: give a change (--set-mig, --drain …) or -f FILE")
+    answer = _answer(common, Flags(**flags), filename)
+    _show(answer, common.output)
+    return 1 if answer.worse else 0
 
 
-def _trace(nodes: Path, jobs: Path, arrivals: int) -> Trace:
-    from tonnage.decide.cluster.packing.experiment import Trace
-    from tonnage.documents.trace import jobs_from, machines_from
-
-    return Trace(machines_from(_text(nodes), str(nodes)), jobs_from(_text(jobs), str(jobs)), arrivals)
+command.add_command(trace)
 
 
-def _text(path: Path) -> str:
-    """The file's text. Raises ConfigError: it is too large, damaged or no text."""
-    import gzip
-    import zlib
+def _answer(common: Common, flags: Flags, filename: Path | None) -> WhatIf:
+    from tonnage.diagnose.simulate.trying import what_if
 
-    from tonnage.model.errors import ConfigError, Problem
-
+    namespace = common.namespace or "default"
+    alternatives = alternatives_of(flags, filename, namespace)
+    folder = filename.parent if filename is not None else Path()
+    snapshot = _snapshot(common)
+    alternatives, snapshot = with_manifests(alternatives, snapshot, namespace, folder)
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise ConfigError(Problem(f"more than {_MAX_BYTES >> 20} MiB", str(path)))
-        return content.decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ConfigError(Problem("not readable", str(path), str(error))) from None
+        return what_if(snapshot, alternatives, version=common.server_version or "", tell=_tell)
+    finally:
+        progress("")
 
 
-def _known(policies: tuple[str, ...]) -> tuple[str, ...]:
-    from tonnage.decide.cluster.packing.experiment import POLICIES
+def _snapshot(common: Common) -> Snapshot:
+    from tonnage.cli.cluster import snapshot_of
 
-    by_name = {name.casefold(): name for name in POLICIES}
-    for name in policies:
-        if name.casefold() not in by_name:
-            raise click.BadParameter(f"{name[:40]}: there are {', '.join(POLICIES)}", param_hint="--policy")
-    return tuple(dict.fromkeys(by_name[name.casefold()] for name in policies)) or POLICIES
+    return asyncio.run(snapshot_of(common))
 
 
-def _runs(trace: Trace, policies: tuple[str, ...], marks: list[int], seeds: int) -> Runs:
-    """Outcome and seconds of CPU of each policy and order. Raises ConfigError: there is nothing to place."""
-    import random
-    import time
-
-    from tonnage.decide.cluster.packing.experiment import carry_out
-    from tonnage.model.errors import ConfigError, Problem
-
-    found: dict[str, list[tuple[Outcome, float]]] = {policy: [] for policy in policies}
-    for done, (policy, seed) in enumerate(_turns(policies, seeds)):
-        _progress(f"{policy}, order {seed}: {done} of {len(policies) * seeds} done")
-        dice = random.Random(seed)  # noqa: S311 an order of arrival that can be had again
-        start = time.process_time()
-        try:
-            outcome = carry_out(trace, policy, marks, dice)
-        except ValueError as error:
-            raise ConfigError(Problem(str(error))) from None
-        found[policy].append((outcome, time.process_time() - start))
-    _progress("")
-    return found
+def _tell(alternative: str, done: int, of: int) -> None:
+    progress(f"{alternative}: {done} of {of} pods tried")
 
 
-def _turns(policies: tuple[str, ...], seeds: int) -> Iterator[tuple[str, int]]:
-    for policy in policies:
-        for seed in range(_FIRST_SEED, _FIRST_SEED + seeds):
-            yield policy, seed
+def _show(answer: WhatIf, output: str) -> None:
+    from tonnage.diagnose.simulate.text import paragraphs_of, rows_of
 
-
-def _progress(text: str) -> None:
-    """One line that replaces itself, for somebody who watches."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
-
-
-def _show(runs: Runs, told: Mapping[str, Mapping[int, float]], trace: Trace, seeds: int) -> None:
-    gpus = sum(machine.gpus for machine in trace.machines)
-    marks = list(next(iter(runs.values()))[0][0].allocated)
-    click.echo(
-        f"{len(trace.machines)} machines with {gpus} GPUs, {len(trace.jobs)} jobs; mean of {seeds} orders of "
-        "arrival.\nPercent of the GPUs given out when so much of them was asked for"
-        + ("; in brackets what was published.\n" if told else ".\n")
-    )
-    rows = []
-    for policy, outcomes in runs.items():
-        cells = []
-        for mark in marks:
-            mean = statistics.mean(outcome.allocated[mark] for outcome, _ in outcomes)
-            known = told.get(policy, {}).get(mark)
-            cells.append(f"{mean:.2f}" + (f" ({known:.2f})" if known is not None else ""))
-        spread = statistics.pstdev(outcome.allocated[marks[-1]] for outcome, _ in outcomes)
-        seconds = statistics.median(seconds for _, seconds in outcomes)
-        rows.append([policy, *cells, f"{spread:.2f}", f"{seconds:.1f}"])
-    click.echo(table(["POLICY", *(f"{mark} %" for mark in marks), "DEVIATION", "SECONDS"], rows))
-
-
-def _answer(runs: Runs, told: Mapping[str, Mapping[int, float]], seeds: int) -> JsonValue:
-    return {
-        "seeds": [*range(_FIRST_SEED, _FIRST_SEED + seeds)],
-        "policies": [
-            {
-                "policy": policy,
-                "published": {str(mark): value for mark, value in told.get(policy, {}).items()},
-                "runs": [
-                    {
-                        "allocatedPercent": {str(mark): value for mark, value in outcome.allocated.items()},
-                        "arrivedJobs": outcome.arrived,
-                        "refusedJobs": outcome.refused,
-                        "seconds": seconds,
-                    }
-                    for outcome, seconds in outcomes
-                ],
-            }
-            for policy, outcomes in runs.items()
-        ],
-    }
+    if output != "text":
+        emit(answer.to_json(), output)
+        return
+    head, *rows = rows_of(answer)
+    click.echo(printable(table(head, rows)))
+    for line in paragraphs_of(answer):
+        click.echo(printable(line))

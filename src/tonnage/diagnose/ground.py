@@ -66,10 +66,10 @@ def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> G
         from tonnage.decide.cluster.fleet.engine import engine_of
     except ModuleNotFoundError:  # the agent's image leaves it out
         return Ground(view)
-    return Ground(view, engine_of(view, _marks(view)))
+    return Ground(view, engine_of(view, marks_of(view)))
 
 
-def _marks(view: View) -> tuple[int, ...]:
+def marks_of(view: View) -> tuple[int, ...]:
     """A number for what a node offers and what its labels and agent say of its GPUs; unread nodes alone."""
     known: dict[object, int] = {}
     found: list[int] = []

@@ -8,7 +8,7 @@ from tonnage.diagnose.case import Case, device_needs
 from tonnage.model.cluster import Pod
 from tonnage.model.verdict import Code, Layer, Reason, Verdict
 
-_OF_CLAIMS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+OF_CLAIMS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 _OPEN = (Verdict.FITS, Verdict.NOT_NOW)
 
 
@@ -31,7 +31,7 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
             case "NodeGPUStatus" if verdict in _OPEN and any(n > 1 for n in device_needs(case.pod).values()):
                 told = "a node's device plugin may give out one of a shared resource at most"
                 yield _reason(case, kind, told, Layer.PLUGIN), True
-            case kind if kind in _OF_CLAIMS and case.pod.claims:
+            case kind if kind in OF_CLAIMS and case.pod.claims:
                 yield _reason(case, kind, "its resource claims cannot be decided without them"), True
             case "PersistentVolumeClaim" | "StorageClass" if case.pod.volumes:
                 yield _reason(case, kind, "it has volumes"), True

@@ -213,13 +213,15 @@ class WrittenAmounts:
 class Manifest:
     """A document that makes pods: the pod it makes, and its containers' amounts as they stand in it.
 
-    `kind` is as the API server names it in refusals (`Pod`, `Deployment.apps`).
+    `kind` is as the API server names it in refusals (`Pod`, `Deployment.apps`). `replicas`: how many such
+    pods it has at a time.
     """
 
     kind: str
     name: str
     pod: Pod
     amounts: tuple[WrittenAmounts, ...] = ()
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)

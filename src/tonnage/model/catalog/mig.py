@@ -2,49 +2,67 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """What a profile takes of a GPU, in slices, and how many of it a GPU holds at most."""
+    """What a profile takes of a GPU, in slices, and how many of it a GPU holds at most.
+
+    `starts` are the memory slices at which one may begin; none: not decided here.
+    """
 
     name: str
     compute: int
     memory: int
     most: int
+    starts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MigBoard:
-    """GPUs that have the same profiles. `devices` are PCI device ids."""
+    """GPUs that have the same profiles. `devices` are PCI device ids, `balanced` NVIDIA's mixed layout.
+
+    Products whose name has all the words of one of `words` are on it.
+    """
 
     name: str
     compute: int
     memory: int
     profiles: Mapping[str, MigProfile]
     devices: tuple[str, ...]
+    balanced: Mapping[str, int] = field(default_factory=dict)
+    words: tuple[frozenset[str], ...] = ()
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    text = resources.files(__package__).joinpath("mig.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 @cache
 def mig_boards() -> tuple[MigBoard, ...]:
     """Every known board; read once."""
-    text = resources.files(__package__).joinpath("mig.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
+    table = _table()
     found: list[MigBoard] = []
     for name, row in table["boards"].items():
         family = table["families"][row["family"]]
         profiles = {
-            profile: MigProfile(profile, **kind)
+            profile: MigProfile(profile, **{**kind, "starts": tuple(kind.get("starts", ()))})
             for profile, kind in zip(row["names"], family["kinds"], strict=True)
         }
-        devices = tuple(row["devices"])
-        found.append(MigBoard(name, family["compute"], family["memory"], MappingProxyType(profiles), devices))
+        balanced = {row["names"][place]: count for place, count in family.get("balanced", ())}
+        words = tuple(frozenset(some) for some in row.get("words", ()))
+        sizes, devices = (family["compute"], family["memory"]), tuple(row["devices"])
+        found.append(MigBoard(name, *sizes, MappingProxyType(profiles), devices, balanced, words))
     return tuple(found)
 
 
@@ -56,3 +74,26 @@ def mig_profiles() -> tuple[str, ...]:
     (True, False)
     """
     return tuple(sorted({name for board in mig_boards() for name in board.profiles}))
+
+
+def mig_board(product: str) -> MigBoard | None:
+    """The board of a product by the driver's name or its label's spelling; None: not known here.
+
+    >>> mig_board("NVIDIA-A100-SXM4-40GB").name, mig_board("Tesla T4")
+    ('A100 40GB', None)
+    """
+    told = _words(product)
+    return next((board for board in mig_boards() if any(some <= told for some in board.words)), None)
+
+
+def is_undivided(product: str) -> bool:
+    """Whether it is known that a product cannot be divided.
+
+    >>> is_undivided("Tesla V100-SXM2-16GB"), is_undivided("NVIDIA A100-SXM4-40GB"), is_undivided("RTX 9")
+    (True, False, False)
+    """
+    return mig_board(product) is None and not _words(product).isdisjoint(_table()["undivided"]["words"])
+
+
+def _words(product: str) -> frozenset[str]:
+    return frozenset(re.split(r"[^A-Z0-9]+", product.upper()))

@@ -101,6 +101,15 @@ class Fleet:
         self.holdings.add(row, pod, standing.need)
         return self.columns.names[row]
 
+    def put(self, pod: Pod, name: str) -> None:
+        """A pod comes to a node that somebody else chose."""
+        self.holdings.add(self.columns.row_of[name], pod, need_of(pod))
+
+    def forget(self, most: int) -> None:
+        """Of shapes of pods, keep the latest so many: each weighs several columns."""
+        while len(self._standings) > most:
+            del self._standings[next(iter(self._standings))]
+
     def refused(self, pod: Pod) -> Refused:
         """Which nodes refuse the pod, each with the refusal that counts first."""
         refused = self._judged(pod, self._standing(pod))

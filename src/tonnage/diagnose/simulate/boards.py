@@ -1,0 +1,251 @@
+"""The GPUs of a node as its agent or its labels tell, and what it offers once they are set otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonnage.decide.node.labels import OWN, gpu_labels
+from tonnage.decide.node.mig_layouts import Layout, NoLayout, layout_of
+from tonnage.decide.node.share import share
+from tonnage.diagnose.rules.product_undecided import PRODUCT
+from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.mig import is_undivided, mig_board, mig_boards
+from tonnage.model.cluster import Node
+from tonnage.model.devices import Device, Inventory, MigDevice
+from tonnage.model.errors import Problem
+from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.machine import Machine
+from tonnage.model.names import GPU, MIG_PREFIX, NVIDIA, SHARED_SUFFIX, ResourceName, parse_resource_name
+from tonnage.model.plugin_settings import MigStrategy
+from tonnage.model.sharing import PluginConfig, SharedResource
+
+MOST_GPUS: Final = 64
+_COUNT: Final = f"{NVIDIA}/gpu.count"
+_MEMORY: Final = f"{NVIDIA}/gpu.memory"
+_STRATEGY: Final = f"{NVIDIA}/mig.strategy"
+_TOLD: Final = (f"{NVIDIA}/gpu.", MIG_PREFIX, f"{NVIDIA}/mig.", "tonnage.dev/gpu.")
+"""Before the labels that follow from GPUs and how they are offered."""
+
+
+_UNSURE: Final = Problem(
+    "its GPUs are divided, and into what each of them is not known",
+    remedy="set the MIG layout of all of them before (--set-mig)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """GPUs of a node and how they are offered. `unsure`: they are divided, and which how is not known."""
+
+    devices: tuple[Device, ...]
+    config: PluginConfig
+    unsure: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        """What equals it offers the same."""
+        return self.devices, self.config.shared, self.config.mig_strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a node offers: (healthy, all) by resource, and the labels that say so."""
+
+    amounts: dict[ResourceName, tuple[int, int]]
+    labels: dict[str, str]
+
+
+def board_of_node(node: Node, status: GpuStatus | None) -> Board | Problem:
+    """The GPUs of a node, or what is missing to know them."""
+    found = _from_status(status) if status is not None and status.devices else _from_labels(node)
+    if isinstance(found, Problem):
+        return found
+    divided = any(name.startswith(MIG_PREFIX) for name, amount in node.capacity.items() if amount)
+    divided = divided or "-MIG-" in node.labels.get(PRODUCT, "")
+    told = node.labels.get(_STRATEGY, "")
+    strategy = MigStrategy(told) if told in set(MigStrategy) else MigStrategy.NONE
+    if divided and strategy is MigStrategy.NONE:
+        strategy = MigStrategy.MIXED
+    sharing = () if divided else _sharing(node, status, len(found))
+    return Board(found, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
+
+
+def devices_of_product(product: str, count: int) -> tuple[Device, ...] | Problem:
+    """Whole GPUs of a product of the catalogue."""
+    models = gpu_models()
+    key = next((key for key in models if key.casefold() == product.casefold()), None)
+    if key is None:
+        return Problem(f"{product[:60]} is not in the catalogue", remedy=f"known: {', '.join(models)}")
+    model = models[key]
+    return tuple(_device(n, model.product, model.memory_mib) for n in range(count))
+
+
+def divided(board: Board, layout: str, devices: Sequence[int] | None, strategy: str) -> Board | Problem:
+    """The board with GPUs (by index; None: all that can be) in another MIG layout."""
+    chosen = [d for d in board.devices if devices is None or d.index in devices]
+    if board.unsure and devices is not None:
+        return _UNSURE
+    missing = sorted(set(devices or ()) - {d.index for d in board.devices})
+    if missing:
+        there = ", ".join(str(d.index) for d in board.devices)
+        return Problem(f"no GPU {missing[0]} there", remedy=f"it has {there}")
+    capable = [d for d in chosen if mig_board(d.product) is not None]
+    if not capable or (devices is not None and len(capable) < len(chosen)):
+        return _indivisible(next(d for d in chosen if d not in capable) if chosen else None)
+    changed: dict[int, Device] = {}
+    for device in capable:
+        geometry = mig_board(device.product)
+        found = layout_of(geometry, layout) if geometry else NoLayout("")
+        if isinstance(found, NoLayout):
+            instead = f"one of {'; '.join(found.instead)}" if found.instead else ""
+            return Problem(found.why, why=f"{device.product}", remedy=instead)
+        changed[device.index] = _with(device, found)
+    config = board.config
+    wanted = MigStrategy(strategy) if strategy else config.mig_strategy
+    if wanted is MigStrategy.NONE and any(d.mig_enabled for d in changed.values()):
+        wanted = MigStrategy.MIXED
+    return Board(tuple(changed.get(d.index, d) for d in board.devices), replace(config, mig_strategy=wanted))
+
+
+def shared(board: Board, resource: str, replicas: int, *, rename: bool) -> Board | Problem:
+    """The board with devices of a resource (empty: whole GPUs) offered so many times."""
+    try:
+        name = parse_resource_name(resource or GPU)
+        offered = ResourceName(name + SHARED_SUFFIX) if rename else name
+        parse_resource_name(offered)
+    except ValueError as error:
+        return Problem(str(error))
+    if board.unsure:
+        return _UNSURE
+    others = tuple(one for one in board.config.shared if one.name != name)
+    entry = (SharedResource(name, offered, replicas),) if replicas > 1 else ()
+    return replace(board, config=replace(board.config, shared=(*others, *entry)))
+
+
+def offer_of(board: Board) -> Offer:
+    """What the board's node offers, as its agent would."""
+    inventory = Inventory(board.devices)
+    plan = share(inventory, board.config)
+    amounts = {
+        resource.name: (sum(slot.healthy for slot in resource.slots), len(resource.slots))
+        for resource in plan.resources
+    }
+    labels = gpu_labels(inventory, board.config, plan, Machine())
+    labels.pop(f"{NVIDIA}/gpu.machine", None)
+    labels.pop(f"{NVIDIA}/gpu.mode", None)
+    return Offer(amounts, labels)
+
+
+def with_offer(node: Node, before: Offer, after: Offer) -> Node:
+    """The node with what it offers after the change. A resource that it no longer offers stands at zero."""
+    allocatable, capacity = dict(node.allocatable), dict(node.capacity)
+    gone = {name for name in (*capacity, *allocatable) if name.startswith((GPU, MIG_PREFIX))}
+    for name in gone | set(before.amounts):
+        allocatable[name] = capacity[name] = 0
+    for name, (healthy, every) in after.amounts.items():
+        allocatable[name], capacity[name] = healthy, every
+    labels = node.labels
+    if PRODUCT in labels:
+        kept = {key: value for key, value in labels.items() if key not in before.labels}
+        kept = {key: value for key, value in kept.items() if not key.startswith(MIG_PREFIX)}
+        labels = kept | after.labels
+    return replace(node, allocatable=allocatable, capacity=capacity, labels=labels)
+
+
+def _indivisible(device: Device | None) -> Problem:
+    if device is None:
+        return Problem("the node has no GPU")
+    able = f"boards that can be divided: {'; '.join(board.name for board in mig_boards() if board.words)}"
+    if is_undivided(device.product):
+        return Problem(
+            f"{device.product} cannot be divided by MIG",
+            remedy=f"share it by time-slicing (--set-sharing) or MPS instead, or use other GPUs; {able}",
+        )
+    return Problem(
+        f"whether {device.product} can be divided by MIG is not known here",
+        remedy=f"ask its driver: nvidia-smi mig -lgip; {able}",
+    )
+
+
+def _with(device: Device, layout: Layout) -> Device:
+    """The device in a layout; one that cannot work cannot work in parts either."""
+    if layout.whole:
+        return replace(device, mig_enabled=False, migs=())
+    ordered = sorted(layout.placed, key=lambda one: one[1])
+    migs = tuple(
+        MigDevice(
+            f"MIG-{device.uuid}-{place}",
+            place,
+            profile.name,
+            place + 1,
+            0,
+            0,
+            placement=(start, profile.memory),
+            gpu_slices=profile.compute,
+            compute_slices=profile.compute,
+        )
+        for place, (profile, start) in enumerate(ordered)
+    )
+    return replace(device, mig_enabled=True, migs=migs)
+
+
+def _from_status(status: GpuStatus) -> tuple[Device, ...] | Problem:
+    found = sorted(status.devices[:MOST_GPUS], key=lambda d: (d.index is None, d.index, d.uuid))
+    if any(not d.product for d in found):
+        return Problem("its agent does not say of which product its GPUs are")
+    return tuple(
+        replace(_device(n if d.index is None else d.index, d.product, d.memory_mib), healthy=d.healthy)
+        for n, d in enumerate(found)
+    )
+
+
+def _from_labels(node: Node) -> tuple[Device, ...] | Problem:
+    product = node.labels.get(PRODUCT, "")
+    for ending in ("-SHARED", "-MIG-"):
+        product = product.partition(ending)[0]
+    count = node.labels.get(_COUNT) or str(node.capacity.get(GPU, 0))
+    if "-MIG-" in node.labels.get(PRODUCT, ""):  # then that counts MIG devices
+        count = node.labels.get(f"{OWN}{product}.count", "")
+    if not product:
+        return Problem(
+            "which GPUs it has is not known",
+            "",
+            "no agent reports them, and the node has no label of a product",
+            f"label it: kubectl label node {node.name} {PRODUCT}=… {_COUNT}=…",
+        )
+    if not (count.isascii() and count.isdigit() and 0 < int(count[:9]) <= MOST_GPUS):
+        why = f"the label {_COUNT} is missing, and {GPU} is {node.capacity.get(GPU, 0)}"
+        return Problem("how many GPUs it has is not known", "", why, f"label it: {_COUNT}=N")
+    memory = node.labels.get(_MEMORY, "")
+    size = int(memory) if memory.isascii() and memory.isdigit() and len(memory) < 10 else 0
+    lost = max(0, node.capacity.get(GPU, 0) - node.allocatable.get(GPU, 0))
+    devices = [_device(n, _product_named(product), size) for n in range(int(count))]
+    whole = node.capacity.get(GPU, 0) == len(devices)
+    return tuple(
+        replace(device, healthy=not (whole and device.index >= len(devices) - lost)) for device in devices
+    )
+
+
+def _product_named(label: str) -> str:
+    """The driver's name of a product that a label spells with dashes, where the catalogue has it."""
+    return next((m.product for m in gpu_models().values() if m.product.replace(" ", "-") == label), label)
+
+
+def _device(index: int, product: str, memory_mib: int) -> Device:
+    divisible = mig_board(product) is not None
+    capability = next((m.compute_capability for m in gpu_models().values() if m.product == product), "")
+    return Device(f"GPU-{index}", index, product, memory_mib, capability,
+                  mig_enabled=False if divisible else None)  # fmt: skip
+
+
+def _sharing(node: Node, status: GpuStatus | None, gpus: int) -> tuple[SharedResource, ...]:
+    """How whole GPUs are shared now: as the agent says, else as many as there are of each."""
+    for name in (ResourceName(GPU + SHARED_SUFFIX), GPU):
+        told = status.replicas.get(name, 1) if status is not None else 1
+        counted = node.capacity.get(name, 0) // gpus if gpus else 0
+        replicas = told if told > 1 else counted
+        if replicas > 1:
+            return (SharedResource(GPU, name, replicas),)
+    return ()

@@ -1,0 +1,113 @@
+"""Claims and slices of a changed cluster: what goes with nodes and pods, and what new pods are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from tonnage.decide.cluster.claims.allocating import Allocator
+from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of, tainted
+from tonnage.decide.cluster.claims.waiting import claims_of
+from tonnage.decide.cluster.view import View
+from tonnage.diagnose.made_claims import with_made_claims
+from tonnage.diagnose.simulate.forks import Candidate, Fork
+from tonnage.model.cluster import Node, Pod, Snapshot
+from tonnage.model.errors import Problem
+from tonnage.model.resource_claims import (
+    AllocatedDevice,
+    Allocation,
+    NodeScope,
+    ResourceClaim,
+    ResourceSlice,
+)
+from tonnage.model.selectors import NodeSelectorTerm, Requirement
+
+_NVIDIA: Final = "gpu.nvidia.com"
+_NOT_DERIVED: Final = "its GPUs are set otherwise; what its DRA driver then publishes is not derived here"
+
+
+def snapshot_after(fork: Fork) -> Snapshot:
+    """The cluster's slices and claims after the changes; claims of pods that wait are made from templates."""
+    snapshot = fork.base.snapshot
+    templates = Snapshot(claim_templates=snapshot.claim_templates)
+    made: list[ResourceClaim] = []
+    queue: list[Candidate] = []
+    for one in fork.queue:
+        pod = one.pod
+        if one.node and pod.claims:
+            entries = tuple(replace(e, made="") if e.template else e for e in pod.claims)
+            pod = replace(pod, claims=entries)
+        pod, with_claims = with_made_claims(pod, templates)
+        made += with_claims.claims
+        queue.append(replace(one, pod=pod))
+    fork.queue = queue
+    claims = tuple(_claims_left(fork))
+    return replace(snapshot, slices=tuple(_slices(fork)), claims=(*claims, *made))
+
+
+def supply_for(snapshot: Snapshot, base: View) -> Supply:
+    """What the slices offer, as the view's release counts it."""
+    gates = gates_of(base.profile.minor)
+    slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
+    return supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
+
+
+def with_allocated(pod: Pod, node: Node, allocator: Allocator) -> Allocator | str:
+    """The allocator once the pod's claims have their devices on the node; or what is not known of them."""
+    supply = allocator.supply
+    waiting = claims_of(pod, supply.claims).waiting
+    if not waiting:
+        return allocator
+    outcome = allocator.on(node, waiting)
+    if outcome.devices is None:
+        return outcome.unknown or outcome.error or "the devices of its claims"
+    shareable = {
+        one.id_of(d) for s in supply.by_pool.values() for one in s for d in one.devices if d.shareable
+    }
+    claims, held = dict(supply.claims), dict(supply.held)
+    here = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (node.name,)),))
+    for claim, picked in zip(waiting, outcome.devices, strict=True):
+        if any(one.id in shareable for one in picked):
+            return f"which parts of devices ResourceClaim {claim} takes"
+        own = any(s.scope is not None and s.scope.name for one in picked
+                  for s in supply.by_pool.get((one.id.driver, one.id.pool), ()))  # fmt: skip
+        devices = tuple(AllocatedDevice(one.request, one.id, one.admin) for one in picked)
+        given = replace(claim, allocation=Allocation(devices, (here,) if own else None))
+        claims[claim.key] = given
+        held.update({one.id: given for one in picked if not one.admin})
+    return Allocator(replace(supply, claims=claims, held=held))
+
+
+def _claims_left(fork: Fork) -> Iterator[ResourceClaim]:
+    """Claims without those made for pods that are gone; who has no user any more gives its devices back."""
+    gone = [one.pod for one in (*fork.queue, *fork.lost) if one.node] + fork.left
+    uids = {pod.uid for pod in gone if pod.uid}
+    if not uids:
+        yield from fork.base.snapshot.claims
+        return
+    for claim in fork.base.snapshot.claims:
+        if claim.owner in uids:
+            continue
+        users = tuple(user for user in claim.reserved_for if user.uid not in uids)
+        if users == claim.reserved_for:
+            yield claim
+        else:
+            yield replace(claim, reserved_for=users, allocation=claim.allocation if users else None)
+
+
+def _slices(fork: Fork) -> Iterator[ResourceSlice]:
+    """Slices without those of nodes that are gone, and with those of nodes that are like others."""
+    twins: dict[str, list[str]] = {}
+    for name, like in fork.copied.items():
+        if fork.is_new(name):
+            twins.setdefault(like, []).append(name)
+    for one in fork.base.snapshot.slices:
+        scope = one.scope or NodeScope()
+        if scope.name in fork.nodes and fork.nodes[scope.name] is None:
+            continue
+        reset = scope.name in fork.boards and scope.name in fork.nodes and one.driver == _NVIDIA
+        yield replace(one, problems=(*one.problems, Problem(_NOT_DERIVED, one.name))) if reset else one
+        for name in twins.get(scope.name, ()):
+            pool = name if one.pool == scope.name else f"{one.pool}-{name}"
+            yield replace(one, name=f"{one.name}-{name}", pool=pool, scope=replace(scope, name=name))

@@ -1,0 +1,157 @@
+"""A cluster that is being changed: its nodes, what they hold, and the pods that have to find a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from tonnage.decide.cluster.view import View
+from tonnage.diagnose.simulate.boards import Board, Offer
+from tonnage.model.cluster import Node, Pod, PodStatus
+from tonnage.model.errors import Problem
+
+_STAYS_WITH_NODE: Final = ("DaemonSet", "Node")
+"""Owners whose pods come and go with their node: no drain evicts them."""
+
+
+class Origin(StrEnum):
+    """Why a pod looks for a place."""
+
+    PENDING = "pending"
+    REPLAYED = "replayed"
+    DISPLACED = "displaced"
+    ADDED = "added"
+
+
+class Cause(StrEnum):
+    """What displaced a pod."""
+
+    DRAINED = "drained"
+    REMOVED = "removed"
+    REPARTITIONED = "repartitioned"
+    RESHARED = "reshared"
+    PREEMPTED = "preempted"
+
+
+_ORDER: Final = list(Origin)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod that looks for a place. `node` and `cause` are where it ran before, and why no longer."""
+
+    pod: Pod
+    origin: Origin
+    node: str = ""
+    cause: Cause | None = None
+
+    @property
+    def turn(self) -> tuple[int, int, float, str, str]:
+        """The scheduler's order: by priority, then by age; what is made anew comes after what waits."""
+        pod = self.pod
+        age = pod.created.timestamp() if pod.created is not None else 0.0
+        place = 0 if self.origin is Origin.REPLAYED else _ORDER.index(self.origin)
+        return -pod.priority, place, age, pod.namespace, pod.name
+
+
+@dataclass(slots=True)
+class Memory:
+    """Offers that were worked out before, shared by all alternatives."""
+
+    offers: dict[object, Offer] = field(default_factory=dict)
+    boards: dict[object, Board | Problem] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Fork:
+    """The cluster of `base` under change. Only nodes that differ are in `nodes` and `held`.
+
+    `queue` has pods without a place, `lost` those that nobody makes anew, `left` those that ended with what
+    they belonged to. `in_order`: pods are placed in order of creation, whatever their priority.
+    """
+
+    base: View
+    memory: Memory
+    nodes: dict[str, Node | None] = field(default_factory=dict)
+    held: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
+    boards: dict[str, Board] = field(default_factory=dict)
+    queue: list[Candidate] = field(default_factory=list)
+    lost: list[Candidate] = field(default_factory=list)
+    left: list[Pod] = field(default_factory=list)
+    copied: dict[str, str] = field(default_factory=dict)
+    """By added node, the one it is like."""
+    in_order: bool = False
+    problems: list[Problem] = field(default_factory=list)
+
+    def names(self) -> list[str]:
+        """Names of the nodes that there are."""
+        gone = {name for name, node in self.nodes.items() if node is None}
+        return [*(n for n in self.base.nodes if n not in gone), *(n for n in self.nodes if self.is_new(n))]
+
+    def is_new(self, name: str) -> bool:
+        """Whether a node was added, and is still there."""
+        return name not in self.base.nodes and self.nodes.get(name) is not None
+
+    def node(self, name: str) -> Node:
+        """A node as it now is."""
+        node = self.nodes.get(name)
+        return node if node is not None else self.base.nodes[name].node
+
+    def pods_on(self, name: str) -> tuple[Pod, ...]:
+        """What a node now holds."""
+        if name in self.held:
+            return self.held[name]
+        view = self.base.nodes.get(name)
+        return view.pods if view is not None else ()
+
+    def displace(self, name: str, pods: Iterable[Pod], cause: Cause) -> None:
+        """Take pods off a node; who has a controller is made anew, the others are lost."""
+        leaving = {pod.key: pod for pod in pods}
+        if not leaving:
+            return
+        self.held[name] = tuple(pod for pod in self.pods_on(name) if pod.key not in leaving)
+        for pod in leaving.values():
+            candidate = Candidate(pod if pod.owner is None else fresh(pod), Origin.DISPLACED, name, cause)
+            (self.lost if pod.owner is None else self.queue).append(candidate)
+
+    def end(self, pods: Iterable[Pod]) -> None:
+        """Pods end for good, wherever they are."""
+        by_node: dict[str, set[tuple[str, str]]] = {}
+        ended = list(pods)
+        for pod in ended:
+            by_node.setdefault(pod.node_name, set()).add(pod.key)
+        for name, keys in by_node.items():
+            if name in self.base.nodes or name in self.nodes:
+                self.held[name] = tuple(pod for pod in self.pods_on(name) if pod.key not in keys)
+        keys = {pod.key for pod in ended}
+        self.queue = [one for one in self.queue if one.pod.key not in keys]
+        self.left += ended
+
+    def ordered(self) -> list[Candidate]:
+        """The queue in the order in which pods are tried."""
+        if self.in_order:
+            return sorted(self.queue, key=lambda one: one.turn[1:])
+        return sorted(self.queue, key=lambda one: one.turn)
+
+
+def stays_with_node(pod: Pod) -> bool:
+    """Whether a pod comes and goes with its node: of a DaemonSet, or kubelet's own."""
+    return pod.owner is not None and pod.owner.kind in _STAYS_WITH_NODE
+
+
+def fresh(pod: Pod) -> Pod:
+    """The pod as its controller makes it anew."""
+    return replace(pod, node_name="", status=PodStatus())
+
+
+def fork_of(base: View, memory: Memory) -> Fork:
+    """The cluster as it is, with the pods that wait."""
+    fork = Fork(base, memory)
+    fork.queue = [
+        Candidate(replace(pod, status=replace(pod.status, nominated_node="")), Origin.PENDING)
+        for pod in base.snapshot.pods
+        if not pod.node_name and not pod.finished and not pod.status.terminating
+    ]
+    return fork

@@ -1,0 +1,244 @@
+"""Changes of nodes, one after the other. What cannot be done is a problem, and the rest is gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from tonnage.decide.cluster.requests import pod_requests
+from tonnage.decide.node.units import fits
+from tonnage.diagnose.simulate import boards
+from tonnage.diagnose.simulate.boards import Board, Offer, board_of_node, offer_of, with_offer
+from tonnage.diagnose.simulate.forks import Cause, Fork, stays_with_node
+from tonnage.diagnose.wording import listed
+from tonnage.model.changes import (
+    AddNodes,
+    Chosen,
+    Cordon,
+    Drain,
+    NodeChange,
+    RemoveNodes,
+    SetMig,
+    SetSharing,
+)
+from tonnage.model.cluster import Node, Pod
+from tonnage.model.errors import Problem
+from tonnage.model.names import GPU, MIG_PREFIX
+from tonnage.model.selectors import Taint
+from tonnage.model.sharing import PluginConfig
+
+MOST_NODES: Final = 50_000
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+def change_nodes(fork: Fork, change: NodeChange) -> None:
+    """Carry out one change."""
+    if isinstance(change, AddNodes):
+        _add(fork, change)
+        return
+    names = _chosen(fork, change.nodes)
+    if not names:
+        fork.problems.append(_nobody(fork, change.nodes, change.where))
+        return
+    told: dict[Problem, list[str]] = {}
+    for name in names:
+        match change:
+            case SetMig() | SetSharing():
+                problem = _set(fork, name, change)
+                if problem is not None:
+                    told.setdefault(problem, []).append(name)
+            case Drain():
+                fork.nodes[name] = replace(fork.node(name), unschedulable=True)
+                fork.displace(name, _evicted(fork, name), Cause.DRAINED)
+            case Cordon():
+                fork.nodes[name] = replace(fork.node(name), unschedulable=not change.undo)
+            case RemoveNodes():
+                _remove(fork, name)
+    for problem, where in told.items():
+        what = f"{problem.what} (node{'' if len(where) == 1 else 's'} {listed(where, 3)})"
+        fork.problems.append(Problem(what, change.where, problem.why, problem.remedy))
+
+
+def _chosen(fork: Fork, chosen: Chosen) -> list[str]:
+    """Names of the nodes that are meant, in the order of names."""
+    names = (name for name in fork.names() if fits(chosen.name, name))
+    if not chosen.labels:
+        return sorted(names)
+    wanted = chosen.labels.items()
+    return sorted(name for name in names if wanted <= dict(fork.node(name).labels).items())
+
+
+def _nobody(fork: Fork, chosen: Chosen, where: str) -> Problem:
+    there = listed(sorted(fork.names()), 5) or "none"
+    return Problem(f"no node is {chosen}", where, remedy=f"nodes: {there} (* stands for any text)")
+
+
+def _set(fork: Fork, name: str, change: SetMig | SetSharing) -> Problem | None:
+    """Divide or share the GPUs of a node; why not, where it cannot be done."""
+    before = _board(fork, name)
+    if isinstance(before, Problem):
+        return before
+    after = _changed(fork, before, change)
+    if isinstance(after, Problem):
+        return after
+    now, then = _offer(fork, before), _offer(fork, after)
+    node = fork.node(name)
+    fork.boards[name] = after
+    if (not before.unsure and before.key == after.key) or _same(node, then):
+        return None
+    if isinstance(change, SetMig):
+        holders = _holders(fork, name, change, before)
+        if isinstance(holders, Problem):
+            return holders
+        fork.nodes[name] = with_offer(node, now, then)
+        fork.displace(name, holders, Cause.REPARTITIONED)
+    else:
+        fork.nodes[name] = with_offer(node, now, then)
+    fork.displace(name, _too_many(fork, name), Cause.RESHARED)
+    return None
+
+
+def _changed(fork: Fork, board: Board, change: SetMig | SetSharing) -> Board | Problem:
+    if isinstance(change, SetMig):
+        how: tuple[object, ...] = change.layout, change.devices, change.strategy
+    else:
+        how = change.resource, change.replicas, change.rename
+    key = board.key, board.unsure, how
+    known = fork.memory.boards.get(key)
+    if known is None:
+        if isinstance(change, SetMig):
+            known = boards.divided(board, change.layout, change.devices, change.strategy)
+        else:
+            known = boards.shared(board, change.resource, change.replicas, rename=change.rename)
+        fork.memory.boards[key] = known
+    return known
+
+
+def _board(fork: Fork, name: str) -> Board | Problem:
+    known = fork.boards.get(name)
+    return known or board_of_node(fork.node(name), fork.base.snapshot.gpu.get(fork.copied.get(name, name)))
+
+
+def _offer(fork: Fork, board: Board) -> Offer:
+    offer = fork.memory.offers.get(board.key)
+    if offer is None:
+        offer = fork.memory.offers[board.key] = offer_of(board)
+    return offer
+
+
+def _same(node: Node, offer: Offer) -> bool:
+    """Whether a node offers just that already."""
+    now = {n: a for n, a in node.capacity.items() if a and n.startswith((GPU, MIG_PREFIX))}
+    return now == {name: every for name, (_, every) in offer.amounts.items()}
+
+
+def _holders(fork: Fork, name: str, change: SetMig, before: Board) -> list[Pod] | Problem:
+    """Pods with a GPU that is to be divided anew: nothing may run on it then."""
+    pods = fork.pods_on(name)
+    if change.devices is None:
+        return [pod for pod in pods if _gpu_requests(pod)]
+    status = fork.base.snapshot.gpu.get(name)
+    if status is None and any(_gpu_requests(pod) for pod in pods):
+        return Problem(
+            "who holds which GPU is not known",
+            why="no agent reports it",
+            remedy="divide all GPUs of the node, or give a snapshot that has NodeGPUStatus objects",
+        )
+    devices = status.devices if status is not None else ()
+    keys = {(h.namespace, h.pod) for d in devices if d.index in change.devices for h in d.holders}
+    return [pod for pod in pods if pod.key in keys]
+
+
+def _gpu_requests(pod: Pod) -> bool:
+    return any(n > 0 and r.startswith((GPU, MIG_PREFIX)) for r, n in pod_requests(pod).items())
+
+
+def _too_many(fork: Fork, name: str) -> list[Pod]:
+    """Pods that ask for more of a device than the node offers now; the youngest have to go."""
+    node = fork.node(name)
+    left = {r: n for r, n in node.allocatable.items() if r.startswith((GPU, MIG_PREFIX))}
+    found: list[Pod] = []
+    for pod in sorted(fork.pods_on(name), key=lambda pod: (pod.created or _LATEST, pod.key)):
+        wanted = {r: n for r, n in pod_requests(pod).items() if n > 0 and r in left}
+        if any(n > left[r] for r, n in wanted.items()):
+            found.append(pod)
+            continue
+        for resource, amount in wanted.items():
+            left[resource] -= amount
+    return found
+
+
+def _evicted(fork: Fork, name: str) -> list[Pod]:
+    return [pod for pod in fork.pods_on(name) if not stays_with_node(pod)]
+
+
+def _remove(fork: Fork, name: str) -> None:
+    fork.displace(name, _evicted(fork, name), Cause.REMOVED)
+    fork.left += fork.pods_on(name)
+    fork.held[name] = ()
+    fork.boards.pop(name, None)
+    if name in fork.base.nodes:
+        fork.nodes[name] = None
+    else:
+        del fork.nodes[name]
+
+
+def _add(fork: Fork, change: AddNodes) -> None:
+    if change.count > MOST_NODES:
+        fork.problems.append(Problem(f"more than {MOST_NODES} nodes", change.where))
+        return
+    node = _template(fork, change)
+    if isinstance(node, Problem):
+        fork.problems.append(replace(node, where=change.where))
+        return
+    pods = [pod for pod in fork.pods_on(change.like) if stays_with_node(pod)] if change.like else []
+    for name in _new_names(fork, change):
+        labels = {**node.labels, **change.labels, _HOSTNAME: name}
+        fork.nodes[name] = replace(node, name=name, labels=labels)
+        fork.held[name] = tuple(replace(p, name=f"{p.name}-{name}", node_name=name) for p in pods)
+        if change.like:
+            fork.copied[name] = fork.copied.get(change.like, change.like)
+            if change.like in fork.boards:
+                fork.boards[name] = fork.boards[change.like]
+
+
+def _new_names(fork: Fork, change: AddNodes) -> Iterator[str]:
+    stem, number, found = f"{change.like or change.product.lower()}-new", 0, 0
+    taken = set(fork.names())
+    while found < change.count:
+        name = f"{stem}-{number}"
+        number += 1
+        if name not in taken:
+            found += 1
+            yield name
+
+
+def _template(fork: Fork, change: AddNodes) -> Node | Problem:
+    """What the new nodes are like, but for their names."""
+    if change.like:
+        if change.like not in fork.names():
+            return _nobody(fork, Chosen(change.like), change.where)
+        node = fork.node(change.like)
+        amounts = {**node.allocatable, **change.amounts}
+        capacity = {**node.capacity, **change.amounts}
+        return replace(node, unschedulable=False, allocatable=amounts, capacity=capacity,
+                       taints=_lasting(node) + change.taints)  # fmt: skip
+    missing = [name for name in ("cpu", "memory") if name not in change.amounts]
+    if missing:
+        what = f"how much {' and '.join(missing)} a node with {change.product} has is not known"
+        return Problem(what, remedy="say it (cpu: 96, memory: 1Ti), or add nodes like one that there is")
+    devices = boards.devices_of_product(change.product, change.gpus)
+    if isinstance(devices, Problem):
+        return devices
+    offer = _offer(fork, Board(devices, PluginConfig()))
+    amounts = {"pods": 110, **change.amounts, **{name: n for name, (n, _) in offer.amounts.items()}}
+    return Node("", {**offer.labels, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
+                taints=change.taints, allocatable=amounts, capacity=amounts, ready=True)  # fmt: skip
+
+
+def _lasting(node: Node) -> tuple[Taint, ...]:
+    """Taints that another node of its kind has, too; not those that say how this one fares."""
+    return tuple(t for t in node.taints if not t.key.startswith("node.kubernetes.io/"))

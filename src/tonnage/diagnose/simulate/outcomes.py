@@ -1,0 +1,208 @@
+"""What a what-if answers: figures of a cluster before and after, and what became of each pod."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tonnage.diagnose.simulate.forks import Candidate
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.verdict import Verdict
+
+MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a pod that looked for a place: a node, or why none. `lost`: nobody makes it anew."""
+
+    candidate: Candidate
+    node: str | None = None
+    code: str = ""
+    lost: bool = False
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """`namespace/name`."""
+        return f"{self.candidate.pod.namespace}/{self.candidate.pod.name}"
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` has it."""
+        cause = self.candidate.cause
+        return {
+            "pod": self.name,
+            "from": self.candidate.node or None,
+            "cause": cause.value if cause is not None else None,
+            "node": self.node,
+            "code": self.code or None,
+            "lost": self.lost,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Pods that wait for one reason; `code` and `layer` are those of `explain`."""
+
+    code: str
+    layer: str
+    verdict: Verdict
+    message: str
+    remedy: str
+    pods: tuple[str, ...]
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` has it."""
+        return {
+            "code": self.code,
+            "layer": self.layer,
+            "verdict": self.verdict.value,
+            "message": self.message,
+            "remedy": self.remedy,
+            "pods": len(self.pods),
+            "names": [*self.pods],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """Free units of a resource that no reference pod can use, by cause, and the nodes that have them."""
+
+    cause: str
+    amount: int
+    nodes: tuple[str, ...]
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` has it."""
+        return {"cause": self.cause, "amount": self.amount, "nodes": [*self.nodes]}
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFigures:
+    """A resource over all nodes. `stranded` and `fragmented_percent` are None where no pod asks for it.
+
+    `free` counts what nodes that take pods have left; `split` are free units in groups too small for any.
+    """
+
+    name: str
+    capacity: int
+    allocatable: int
+    allocated: int
+    free: int
+    cordoned: int = 0
+    """Free on nodes that take no pods."""
+    stranded: tuple[Stranded, ...] | None = None
+    split: Stranded | None = None
+    fragmented_percent: float | None = None
+
+    @property
+    def stranded_amount(self) -> int | None:
+        """Stranded units for all causes."""
+        return None if self.stranded is None else sum(one.amount for one in self.stranded)
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` has it."""
+        told: JsonValue = None if self.stranded is None else [one.to_json() for one in self.stranded]
+        percent = None if self.fragmented_percent is None else round(self.fragmented_percent, 2)
+        return {
+            "name": self.name,
+            "capacity": self.capacity,
+            "allocatable": self.allocatable,
+            "allocated": self.allocated,
+            "free": self.free,
+            "freeOnCordonedNodes": self.cordoned,
+            "stranded": self.stranded_amount,
+            "strandedBy": told,
+            "tooFewTogether": None if self.split is None else self.split.to_json(),
+            "fragmentedPercent": percent,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A cluster once every pod has been tried. `placed` counts all pods that have a node."""
+
+    name: str
+    changes: tuple[str, ...]
+    nodes: int
+    placed: int
+    fates: tuple[Fate, ...]
+    waiting: tuple[Waiting, ...]
+    resources: tuple[ResourceFigures, ...]
+    notes: tuple[str, ...] = ()
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What keeps the fate of pods from being known, and which pods."""
+
+    def of(self, *, displaced: bool) -> tuple[Fate, ...]:
+        """Fates of pods that were displaced, or of the others that looked for a place."""
+        return tuple(fate for fate in self.fates if (fate.candidate.cause is not None) is displaced)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many pods: pending, unknown, displaced, placed-again, waiting (of those), lost."""
+        found: Counter[str] = Counter()
+        for fate in self.fates:
+            moved = fate.candidate.cause is not None
+            found["displaced"] += moved
+            found["lost"] += fate.lost
+            found["unknown"] += bool(fate.unknown)
+            waits = fate.node is None and not fate.lost and not fate.unknown
+            found["pending"] += waits
+            found["displaced-waiting"] += moved and waits
+            found["displaced-placed"] += moved and fate.node is not None
+        return found
+
+    def resource(self, name: str) -> ResourceFigures | None:
+        """The figures of a resource, if any node has it."""
+        return next((one for one in self.resources if one.name == name), None)
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` has it."""
+        counts = self.counts
+        return {
+            "name": self.name,
+            "changes": [*self.changes],
+            "nodes": self.nodes,
+            "pods": {
+                "placed": self.placed,
+                "pending": counts["pending"],
+                "unknown": counts["unknown"],
+                "displaced": counts["displaced"],
+                "lost": counts["lost"],
+            },
+            "pending": [one.to_json() for one in self.waiting],
+            "unknown": [{"what": what, "pods": [*names]} for what, names in self.unknown.items()],
+            "displaced": [fate.to_json() for fate in self.of(displaced=True)],
+            "resources": [one.to_json() for one in self.resources],
+            "notes": [*self.notes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The cluster before, and each alternative after its changes."""
+
+    before: Outcome
+    alternatives: tuple[Outcome, ...]
+
+    @property
+    def worse(self) -> bool:
+        """Whether, in any alternative, a pod that ran or was added has no sure place, or is lost."""
+        return any(
+            fate.node is None and (fate.candidate.origin.value != "pending" or fate.name in self._ran)
+            for outcome in self.alternatives
+            for fate in outcome.fates
+        )
+
+    @property
+    def _ran(self) -> frozenset[str]:
+        """Pending pods that find a place without any change."""
+        return frozenset(fate.name for fate in self.before.fates if fate.node is not None)
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` has it."""
+        return {
+            "before": self.before.to_json(),
+            "alternatives": [one.to_json() for one in self.alternatives],
+        }

@@ -1,0 +1,67 @@
+"""Why pods wait on a changed cluster: asked once for pods that ask alike, in the codes of `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from tonnage.diagnose.explain import explain_on
+from tonnage.diagnose.ground import Ground
+from tonnage.diagnose.simulate.forks import Candidate
+from tonnage.diagnose.simulate.outcomes import Waiting
+from tonnage.diagnose.simulate.shapes import group_of
+from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+
+MOST_ASKED: Final = 32
+"""Groups of pods whose reason is worked out, those of most pods first."""
+_ASIDES: Final = (Code.PRODUCT_UNDECIDED, Code.LINKS_UNDECIDED, Code.GPU_CONFIG_REFUSED)
+
+
+def reasons_of(candidates: Iterable[Candidate], ground: Ground) -> tuple[tuple[Waiting, ...], dict[str, str]]:
+    """Pods that wait by their reason, most first; and the code by pod (`namespace/name`)."""
+    groups: dict[Hashable, list[Candidate]] = {}
+    for one in candidates:
+        groups.setdefault(group_of(one.pod), []).append(one)
+    told: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    for members in ordered[:MOST_ASKED]:
+        told.setdefault(_reason(members[0], ground), []).extend(map(_name, members))
+    rest = [_name(one) for members in ordered[MOST_ASKED:] for one in members]
+    if rest:
+        remedy = "ask for one of them: tonnage explain"
+        key = ("", "", Verdict.UNKNOWN, f"why is worked out for the {MOST_ASKED} largest groups", remedy)
+        told[key] = rest
+    waiting = tuple(
+        Waiting(*key, tuple(sorted(pods))) for key, pods in sorted(told.items(), key=lambda one: -len(one[1]))
+    )
+    return waiting, {name: one.code for one in waiting for name in one.pods}
+
+
+def _reason(one: Candidate, ground: Ground) -> tuple[str, str, Verdict, str, str]:
+    """Code, layer, verdict, message and remedy. That nothing could be preempted was found out before."""
+    explanation = explain_on(ground, replace(one.pod, may_preempt=False))
+    code, layer = _code(explanation)
+    remedy = explanation.remedies[0].action if explanation.remedies else ""
+    return code, layer, explanation.verdict, explanation.message, remedy
+
+
+def _code(explanation: Explanation) -> tuple[str, str]:
+    """The reason of the pod as a whole, else the one that most nodes give."""
+    whole = next((r for r in explanation.reasons if r.code not in _ASIDES), None)
+    if whole is not None:
+        return whole.code.value, whole.layer.value
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    hopes = list(Verdict)
+    for one in explanation.classes:
+        reason = next((r for r in one.told.reasons if not r.hidden), None)
+        if reason is not None:
+            key = reason.code.value, reason.layer.value
+            hope, count = counts.get(key, (len(hopes), 0))
+            counts[key] = min(hope, hopes.index(one.told.verdict)), count + len(one.members)
+    best = min(counts, key=lambda key: (counts[key][0], -counts[key][1]), default=None)
+    return best or (Code.NO_NODES.value, Layer.SCHEDULER.value)
+
+
+def _name(one: Candidate) -> str:
+    return f"{one.pod.namespace}/{one.pod.name}"

@@ -1,0 +1,162 @@
+"""A changed cluster on which pods are placed, one after the other, as the scheduler places them.
+
+On columns where pods allow it (`decide.cluster.fleet`), else node by node, as often as a bound permits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from tonnage.decide.cluster.claims.allocating import Allocator
+from tonnage.decide.cluster.fleet.engine import FleetEngine
+from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
+from tonnage.decide.cluster.fleet.occupants import occupants_of
+from tonnage.decide.cluster.scheduling import Decision, schedule_on
+from tonnage.decide.cluster.view import NodeView, View
+from tonnage.diagnose.simulate.claims import snapshot_after, supply_for, with_allocated
+from tonnage.diagnose.simulate.forks import Fork
+from tonnage.model.cluster import Pod
+
+MOST_JUDGED: Final = 2_000_000
+"""Pairs of a pod and a node that are judged one by one; what is left then is not known."""
+_TOO_MANY: Final = f"too many pods have to be tried node by node (more than {MOST_JUDGED} pairs of the two)"
+_MOST_SHAPES: Final = 48
+"""Shapes of pods that the columns remember; each takes about half a MB on 10,000 nodes."""
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a pod went; `victims` had to go for it. `unknown` says what keeps the answer from being known."""
+
+    node: str | None = None
+    victims: tuple[Pod, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Scene:
+    """Nodes with what they hold, as view and as columns; `come` are placed pods that the view lacks yet."""
+
+    view: View
+    nodes: dict[str, NodeView]
+    fleet: Fleet
+    least_priority: int | None
+    come: dict[str, list[Pod]] = field(default_factory=dict)
+    left: int = MOST_JUDGED
+
+    def place(self, pod: Pod) -> Placed:
+        """Put a pod where the scheduler would, if anywhere."""
+        if pod.scheduler_name != DEFAULT_SCHEDULER:
+            return Placed(unknown=(f"it is placed by {pod.scheduler_name}",))
+        if pod.gates:
+            return Placed()
+        if not self._on_columns(pod):
+            return self._one_by_one(pod)
+        self.fleet.forget(_MOST_SHAPES)
+        node = self.fleet.place(pod)
+        if node is not None:
+            self._holds(node, pod)
+            return Placed(node)
+        lower = self.least_priority is not None and self.least_priority < pod.priority
+        return self._one_by_one(pod, on_columns=True) if lower and pod.may_preempt else Placed()
+
+    def engine(self, marks: Sequence[int] = ()) -> FleetEngine:
+        """The columns as an engine, once the scene is settled; `marks` as `FleetEngine.marks`."""
+        occupants = occupants_of(self.fleet.columns, self.nodes)
+        return FleetEngine(self.fleet, occupants, np.array(marks or [0] * len(self.nodes), np.int64))
+
+    def settled(self) -> View:
+        """The view with every pod that was placed."""
+        for name, pods in self.come.items():
+            self.nodes[name] = self.nodes[name].plus(pods)
+        self.come.clear()
+        shy = any(node.shy for node in self.nodes.values())
+        self.view = replace(self.view, nodes=self.nodes, shy=shy)
+        return self.view
+
+    def _on_columns(self, pod: Pod) -> bool:
+        """Whether the columns know everything that bears on the pod."""
+        if pod.claims or pod.volumes or pod.unmodelled or conflicts(pod):
+            return False
+        if self.view.profile.minor >= 36 and any(
+            c.extended_resource for c in self.view.supply.classes.values()
+        ):
+            return False
+        if self.view.snapshot.namespaces:
+            return True
+        terms = (*pod.affinity.pods, *pod.affinity.anti)
+        return not self.view.shy and all(term.namespace_selector is None for term in terms)
+
+    def _one_by_one(self, pod: Pod, *, on_columns: bool = False) -> Placed:
+        if self.left < len(self.nodes):
+            return Placed(unknown=(_TOO_MANY,))
+        self.left -= len(self.nodes)
+        view = self.settled()
+        decision = schedule_on(pod, view, engine=self.engine() if on_columns else None)
+        if decision.unmodelled:
+            return Placed(unknown=decision.unmodelled)
+        if decision.chosen is not None:
+            return self._allocated(pod, decision.chosen)
+        return self._preempted(pod, decision) if decision.nominated and decision.victims else Placed()
+
+    def _allocated(self, pod: Pod, node: str) -> Placed:
+        """The pod with the devices of its claims."""
+        if pod.claims:
+            allocator = with_allocated(pod, self.nodes[node].node, self.view.allocator)
+            if isinstance(allocator, str):
+                return Placed(unknown=(allocator,))
+            self.view = replace(self.view, allocator=allocator)
+        self._holds(node, pod)
+        self.fleet.put(pod, node)
+        return Placed(node)
+
+    def _preempted(self, pod: Pod, decision: Decision) -> Placed:
+        name = decision.nominated or ""
+        for one in (pod, *decision.victims):
+            if one.claims:
+                told = f"it would preempt pods, and {one.namespace}/{one.name} has resource claims"
+                return Placed(unknown=(told,))
+        self.nodes[name] = self.nodes[name].without(decision.victims)
+        self._holds(name, pod)
+        self.fleet = fleet_of(self.settled())
+        return Placed(name, decision.victims)
+
+    def _holds(self, node: str, pod: Pod) -> None:
+        bound = replace(pod, node_name=node)
+        self.come.setdefault(node, []).append(bound)
+        least = self.least_priority
+        self.least_priority = pod.priority if least is None else min(least, pod.priority)
+
+
+def scene_of(fork: Fork) -> Scene:
+    """The scene of a fork. Waiting pods hold nothing, and no node is being cleared for any of them."""
+    base = fork.base
+    nodes: dict[str, NodeView] = {}
+    for name in sorted(fork.names()):
+        if name not in fork.nodes and name not in fork.held:
+            nodes[name] = base.nodes[name]
+        elif name in fork.held:
+            nodes[name] = NodeView(fork.node(name)).plus(fork.held[name])
+        else:
+            nodes[name] = replace(base.nodes[name], node=fork.node(name))
+    snapshot = base.snapshot
+    allocator = base.allocator
+    if snapshot.slices or snapshot.claims or snapshot.claim_templates:
+        snapshot = snapshot_after(fork)
+        allocator = Allocator(supply_for(snapshot, base))
+    gpu = snapshot.gpu
+    if fork.nodes:
+        gpu = {name: status for name, status in gpu.items() if name not in fork.nodes}
+    snapshot = replace(snapshot, nodes=tuple(n.node for n in nodes.values()), gpu=gpu)
+    view = View(nodes, {}, snapshot, base.profile, any(n.shy for n in nodes.values()), allocator)
+    return Scene(view, nodes, fleet_of(view), _least(nodes.values()))
+
+
+def _least(nodes: Iterable[NodeView]) -> int | None:
+    found = [node.least_priority for node in nodes if node.least_priority is not None]
+    return min(found, default=None)

@@ -1,0 +1,164 @@
+"""A what-if: the cluster as it is, then each alternative, its pods placed and its figures taken."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from tonnage.decide.cluster.view import View, view_of
+from tonnage.diagnose.ground import LARGE, Ground, marks_of
+from tonnage.diagnose.simulate.forks import Candidate, Cause, Fork, Memory, Origin, fork_of, fresh
+from tonnage.diagnose.simulate.measures import figures_of
+from tonnage.diagnose.simulate.node_changes import change_nodes
+from tonnage.diagnose.simulate.outcomes import Fate, Outcome, WhatIf
+from tonnage.diagnose.simulate.reasons import reasons_of
+from tonnage.diagnose.simulate.scenes import Scene, scene_of
+from tonnage.diagnose.simulate.shapes import Reference, references_of
+from tonnage.diagnose.simulate.workload_changes import change_workloads
+from tonnage.diagnose.unread import OF_CLAIMS
+from tonnage.diagnose.wording import listed
+from tonnage.model.changes import AddWorkload, Alternative, Replay, Scale
+from tonnage.model.cluster import Snapshot
+from tonnage.model.errors import ConfigError, Problem
+
+Tell = Callable[[str, int, int], None]
+"""Is told the alternative, how many pods were tried, and how many there are."""
+
+MOST_ALTERNATIVES: Final = 16
+_STEP: Final = 500
+_BEFORE: Final = "before"
+
+
+def what_if(
+    snapshot: Snapshot, alternatives: Sequence[Alternative], *, version: str = "", tell: Tell | None = None
+) -> WhatIf:
+    """The answer. Pods that wait now are tried before and after, so that both are told as they settle.
+
+    Raises:
+        ConfigError: changes that cannot be made, all of them.
+        ValueError: `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    base, memory = view_of(snapshot, version=version), Memory()
+    forks = [forked(base, memory, one) for one in alternatives]
+    problems = [problem for fork in forks for problem in fork.problems]
+    if problems:
+        raise ConfigError(*dict.fromkeys(problems))
+    added = [one.pod for fork in forks for one in fork.queue if one.origin is Origin.ADDED]
+    references = references_of((*(p for p in snapshot.pods if not p.finished), *added))
+    before = _outcome(Alternative(_BEFORE), fork_of(base, memory), references, tell)
+    outcomes = [_outcome(a, fork, references, tell) for a, fork in zip(alternatives, forks, strict=True)]
+    return WhatIf(before, tuple(outcomes))
+
+
+def forked(base: View, memory: Memory, alternative: Alternative) -> Fork:
+    """The cluster under the changes of an alternative, in their order; no pod is placed yet."""
+    fork = fork_of(base, memory)
+    for change in alternative.changes:
+        if isinstance(change, AddWorkload | Scale | Replay):
+            change_workloads(fork, change)
+        else:
+            change_nodes(fork, change)
+    return fork
+
+
+def _outcome(
+    alternative: Alternative, fork: Fork, references: Mapping[str, tuple[Reference, ...]], tell: Tell | None
+) -> Outcome:
+    scene = scene_of(fork)
+    fates = list(_fates(scene, fork, lambda done, of: tell(alternative.name, done, of) if tell else None))
+    view = scene.settled()
+    engine = scene.engine(marks_of(view)) if len(view.nodes) >= LARGE else None
+    ground = Ground(view, engine)
+    waits = [f.candidate for f in fates if f.node is None and not f.unknown]
+    waiting, codes = reasons_of(waits, ground)
+    lost = [Fate(one, lost=True) for one in fork.lost]
+    unknown: dict[str, list[str]] = {}
+    for fate in fates:
+        for what in fate.unknown:
+            unknown.setdefault(what, []).append(fate.name)
+    return Outcome(
+        alternative.name,
+        tuple(map(str, alternative.changes)),
+        len(view.nodes),
+        sum(len(node.pods) for node in view.nodes.values()),
+        (*(_coded(fate, codes) for fate in fates), *lost),
+        waiting,
+        figures_of(scene.fleet, references),
+        tuple(_notes(fork, view)),
+        {what: tuple(names) for what, names in unknown.items()},
+    )
+
+
+def _coded(fate: Fate, codes: Mapping[str, str]) -> Fate:
+    if fate.node is not None or fate.unknown:
+        return fate
+    return Fate(fate.candidate, code=codes.get(fate.name, ""))
+
+
+def _fates(scene: Scene, fork: Fork, tell: Callable[[int, int], None]) -> Iterable[Fate]:
+    """What becomes of each pod of the queue; of those, too, that are preempted on the way."""
+    queue = [(one.turn[1:] if fork.in_order else one.turn, n, one) for n, one in enumerate(fork.queue)]
+    heapq.heapify(queue)
+    found: dict[tuple[str, str], Fate] = {}
+    count = len(queue)
+    while queue:
+        _, _, one = heapq.heappop(queue)
+        if len(found) % _STEP == 0:
+            tell(len(found), count)
+        placed = scene.place(one.pod)
+        found[one.pod.key] = Fate(one, placed.node, unknown=placed.unknown)
+        for victim in placed.victims:
+            again = Candidate(fresh(victim), Origin.DISPLACED, victim.node_name, Cause.PREEMPTED)
+            found.pop(victim.key, None)
+            if victim.owner is None:
+                fork.lost.append(again)
+            else:
+                count += 1
+                turn = again.turn[1:] if fork.in_order else again.turn
+                heapq.heappush(queue, (turn, count, again))
+    tell(count, count)
+    return found.values()
+
+
+def _notes(fork: Fork, view: View) -> Iterable[str]:
+    """What the answer leaves open."""
+    snapshot = fork.base.snapshot
+    unread = [node.name for node in view.nodes.values() if node.node.problems]
+    if unread:
+        yield f"amounts that cannot be read count as none: on nodes {listed(unread, 5)}"
+    missing = sorted(snapshot.missing - {"NodeGPUStatus", *(() if snapshot.claims else OF_CLAIMS)})
+    if missing:
+        yield f"not read, and so not minded: {', '.join(missing)}"
+    elsewhere = sum(
+        1
+        for pod in snapshot.pods
+        if pod.node_name and not pod.finished and pod.node_name not in fork.base.nodes
+    )
+    if elsewhere:
+        yield f"{elsewhere} pods are on nodes that are not there; they are left out"
+    yield from _budgets(fork)
+
+
+def _budgets(fork: Fork) -> Iterable[str]:
+    """Disruption budgets that make an eviction wait."""
+    from tonnage.decide.cluster.matching import selector_matches
+
+    evicted = [one.pod for one in (*fork.queue, *fork.lost) if one.cause is not None]
+    for budget in fork.base.snapshot.budgets if evicted else ():
+        selector = budget.selector
+        if selector is None:
+            continue
+        hit = [p for p in evicted if p.namespace == budget.namespace and selector_matches(selector, p.labels)]
+        if len(hit) > budget.allowed:
+            yield (
+                f"the budget {budget.namespace}/{budget.name} lets {budget.allowed} of {len(hit)} pods go at "
+                "once: the others follow as their successors come up"
+            )
+
+
+def too_many(alternatives: Sequence[Alternative], where: str) -> Problem | None:
+    """More alternatives than are compared."""
+    if len(alternatives) <= MOST_ALTERNATIVES:
+        return None
+    return Problem(f"{len(alternatives)} alternatives", where, f"at most {MOST_ALTERNATIVES} are compared")

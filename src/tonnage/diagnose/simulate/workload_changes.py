@@ -1,0 +1,137 @@
+"""Changes of workloads: more pods, fewer, others; or all of them placed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Final
+
+from tonnage.diagnose.rules.order import MANIFEST_RULES
+from tonnage.diagnose.simulate.forks import Candidate, Fork, Origin, fresh
+from tonnage.model.changes import AddWorkload, Replay, Scale, WorkloadChange
+from tonnage.model.cluster import Manifest, Pod
+from tonnage.model.errors import Problem
+
+MOST_PODS: Final = 1_000_000
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+_HASH: Final = "pod-template-hash"
+_KINDS: Final = {"deploy": "deployment", "rs": "replicaset", "sts": "statefulset", "ds": "daemonset"}
+
+
+def change_workloads(fork: Fork, change: WorkloadChange) -> None:
+    """Carry out one change."""
+    match change:
+        case AddWorkload():
+            _add(fork, change)
+        case Scale():
+            _scale(fork, change)
+        case Replay():
+            _replay(fork)
+
+
+def _add(fork: Fork, change: AddWorkload) -> None:
+    for manifest in change.manifests:
+        wanted = manifest.replicas if change.replicas is None else change.replicas
+        if len(fork.queue) + wanted > MOST_PODS:
+            fork.problems.append(Problem(f"more than {MOST_PODS} pods", change.where))
+            return
+        problems = _unusable(manifest, fork)
+        fork.problems += [replace(one, where=f"{change.where} {one.where}".strip()) for one in problems]
+        pods = _numbered(manifest.pod, manifest.name or "pod", wanted, fork, alone=manifest.kind == "Pod")
+        fork.queue += [Candidate(pod, Origin.ADDED) for pod in pods]
+
+
+def _unusable(manifest: Manifest, fork: Fork) -> list[Problem]:
+    pod = manifest.pod
+    if manifest.kind.startswith("DaemonSet"):
+        told = "how many pods a DaemonSet has hangs on the nodes"
+        return [Problem(told, manifest.name, remedy="give a Deployment or a Pod that asks the same")]
+    errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
+    if errors:
+        return [Problem(e.reason.message, e.path, e.text, e.reason.remedy) for e in errors]
+    known = {cls.name for cls in fork.base.snapshot.priority_classes}
+    found = [problem for problem in pod.problems if problem.remedy]
+    system = pod.priority_class.startswith("system-")
+    unread = "PriorityClass" in fork.base.snapshot.missing
+    if pod.priority_class and not (pod.priority_class in known or system or unread):
+        near = get_close_matches(pod.priority_class, known, n=1)
+        remedy = f"did you mean {near[0]}?" if near else "create it, or leave it out"
+        found.append(Problem(f"no priority class {pod.priority_class[:63]}", pod.name, remedy=remedy))
+    return found
+
+
+def _numbered(pod: Pod, name: str, count: int, fork: Fork, *, alone: bool) -> list[Pod]:
+    """Copies of a pod under names that are not taken."""
+    taken = {one.pod.key for one in fork.queue} | {p.key for p in fork.base.snapshot.pods}
+    if alone and count == 1 and (pod.namespace, name) not in taken:
+        return [replace(fresh(pod), name=name, uid="", created=None)]
+    found: list[Pod] = []
+    number = 0
+    while len(found) < count:
+        called = f"{name}-new-{number}"
+        number += 1
+        if (pod.namespace, called) not in taken:
+            found.append(replace(fresh(pod), name=called, uid="", created=None))
+    return found
+
+
+def _scale(fork: Fork, change: Scale) -> None:
+    kind = _KINDS.get(change.kind.lower(), change.kind.lower().removesuffix("s"))
+    pods = [pod for pod in _everyone(fork) if pod.namespace == change.namespace
+            and _belongs(pod, kind, change.name)]  # fmt: skip
+    if not pods:
+        names = sorted({_owner(pod) for pod in _everyone(fork) if pod.namespace == change.namespace} - {""})
+        near = get_close_matches(change.name, names, n=1)
+        remedy = f"did you mean {near[0]}?" if near else "add it from its manifest (--add-workload FILE)"
+        what = f"no pod of {change.kind or 'a workload'} {change.name} in namespace {change.namespace}"
+        fork.problems.append(Problem(what, change.where, "what its pods ask is not known", remedy))
+        return
+    waiting = {one.pod.key for one in fork.queue}
+    order = sorted(pods, key=lambda pod: (pod.key in waiting, pod.created or _LATEST, pod.name))
+    fork.end(order[change.replicas :])
+    more = change.replicas - len(order)
+    if more > MOST_PODS:
+        fork.problems.append(Problem(f"more than {MOST_PODS} pods", change.where))
+    elif more > 0:
+        pods = _numbered(order[0], change.name, more, fork, alone=False)
+        fork.queue += [Candidate(pod, Origin.ADDED) for pod in pods]
+
+
+def _everyone(fork: Fork) -> Iterable[Pod]:
+    """Pods that hold something or wait."""
+    for name in fork.names():
+        yield from fork.pods_on(name)
+    for one in fork.queue:
+        yield one.pod
+
+
+def _belongs(pod: Pod, kind: str, name: str) -> bool:
+    owner = pod.owner
+    if owner is None:
+        return kind in ("pod", "") and pod.name == name
+    if owner.name == name and kind in (owner.kind.lower(), ""):
+        return True
+    return kind in ("deployment", "") and owner.kind == "ReplicaSet" and _owner(pod) == name
+
+
+def _owner(pod: Pod) -> str:
+    """The workload's name: the Deployment's, where its ReplicaSet's ends with the hash of the template."""
+    if pod.owner is None:
+        return ""
+    ending = f"-{pod.labels.get(_HASH, '')}"
+    return pod.owner.name.removesuffix(ending) if len(ending) > 1 else pod.owner.name
+
+
+def _replay(fork: Fork) -> None:
+    """Everything but kubelet's own pods and those that are ending looks for a place again."""
+    fork.in_order = True
+    for name in fork.names():
+        stay = tuple(p for p in fork.pods_on(name) if p.owner is not None and p.owner.kind == "Node")
+        moved = [p for p in fork.pods_on(name) if p not in stay and not p.status.terminating]
+        fork.queue += [Candidate(fresh(pod), Origin.REPLAYED, name) for pod in moved]
+        fork.held[name] = stay
+    fork.queue = [
+        replace(one, origin=Origin.REPLAYED) if one.origin is not Origin.ADDED else one for one in fork.queue
+    ]
