@@ -22,6 +22,7 @@ from tonnage.adapters.reading_documents import (
 )
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.explain import explain, explain_manifest, find_pod
+from tonnage.diagnose.messages import heard_in, heard_lines
 from tonnage.diagnose.render import explanation_lines
 from tonnage.model.verdict import Explanation
 
@@ -207,6 +208,8 @@ def _key(one: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _explained(body: Body, objects: list[Body]) -> Answer:
     ask = body["ask"]
+    if ask.get("kind") == "Message":
+        return _heard(ask["text"])
     now = datetime.fromisoformat(body["now"]) if "now" in body else None
     snapshot = snapshot_from_documents(objects, server_version=str(body.get("version", "1.35")), now=now)
     if "spec" in ask:
@@ -219,6 +222,13 @@ def _explained(body: Body, objects: list[Body]) -> Answer:
     pod = find_pod(snapshot, ask["namespace"], ask["name"])
     assert pod is not None, f"objects have no Pod {ask['namespace']}/{ask['name']}"
     return _of(explain(pod, snapshot))
+
+
+def _heard(text: str) -> Answer:
+    heard = heard_in(text)
+    layers = {one.message.code.value: one.message.layer.value for one in heard}
+    words = [line for one in heard for line in heard_lines(one)]
+    return Answer(frozenset(layers), "\n".join(words), layer_of=layers)
 
 
 def _of(explanation: Explanation) -> Answer:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from tonnage.cli.cluster import connected, in_file, snapshot_of
+from tonnage.cli.explain_message import WORD, explain_message
 from tonnage.cli.failure import colour_wanted
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable
@@ -37,6 +38,7 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
         "tonnage explain pod train -n ml",
         "tonnage explain -f job.yaml               # before it is applied; any kind that makes pods",
         "tonnage explain pod train -n ml --snapshot cluster.json -o json",
+        "tonnage explain message 'CUDA error: out of memory'   # - for a log on stdin",
     ),
 )
 @click.argument("words", nargs=-1, metavar="[pod NAME]", shell_complete=_complete)
@@ -50,6 +52,8 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
 @common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
 def command(common: Common, words: tuple[str, ...], filename: Path | None) -> int:
     """Exit status 1 when a verdict is anything but FITS."""
+    if words[:1] == (WORD,) and filename is None:
+        return explain_message(words[1:], common.output)
     name = _pod_name(words, filename)
     snapshot, namespace = asyncio.run(_ask(common))
     version = common.server_version or ""

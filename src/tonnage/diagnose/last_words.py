@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from tonnage.diagnose.messages import Heard, heard_by_reason, heard_in
 from tonnage.model.catalog.messages import Message, messages
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Reason
+
+_CRASHING: Final = "CrashLoopBackOff"
+_LONGEST_LINE: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +46,19 @@ def words_of(pod: Pod) -> Iterator[Said]:
 
 
 def known_trouble(pod: Pod) -> tuple[Reason, Message] | None:
-    """The most telling known message of a pod's status; a bare word of kubelet's only where no text tells."""
+    """The most telling known message of a pod's status, by its texts and by kubelet's words for them."""
     order = {id(message): number for number, message in enumerate(messages())}
-    said = tuple(words_of(pod))
-    heard = [
-        (order[id(one.message)], place, each, one)
-        for place, each in enumerate(said)
-        for one in heard_in(each.text)
-    ]
-    if heard:
-        _, _, each, one = min(heard, key=lambda found: found[:2])
-        return _reason(pod, each, one), one.message
-    for each in said:
-        message = heard_by_reason(each.reason)
-        if message is not None:
-            return _reason(pod, each, Heard(message, each.text, {})), message
-    return None
+    found: list[tuple[int, int, Said, Heard]] = []
+    for place, said in enumerate(words_of(pod)):
+        heard = list(heard_in(said.text))
+        by_reason = heard_by_reason(said.reason)
+        if by_reason is not None and by_reason not in (one.message for one in heard):
+            heard.append(Heard(by_reason, said.text, {}))
+        found += [(order[id(one.message)], place, said, one) for one in heard]
+    if not found:
+        return None
+    _, _, said, one = min(found, key=lambda each: each[:2])
+    return _reason(pod, said, one), one.message
 
 
 def _reason(pod: Pod, said: Said, heard: Heard) -> Reason:
@@ -71,6 +72,7 @@ def _reason(pod: Pod, said: Said, heard: Heard) -> Reason:
     if said.container:
         facts["container"] = said.container
     quoted = f": {heard.words}" if heard.words else ""
+    quoted += _before(pod, said) if said.reason == _CRASHING else ""
     return Reason(
         message.code,
         message.layer,
@@ -81,6 +83,16 @@ def _reason(pod: Pod, said: Said, heard: Heard) -> Reason:
         message.source,
         lasting=pod.status.phase == "Failed",
     )
+
+
+def _before(pod: Pod, said: Said) -> str:
+    """How a container that crashes again and again ended last, with the last line that it left."""
+    end = next((end for end in pod.status.ended if end.container == said.container), None)
+    if end is None:
+        return ""
+    lines = end.message.strip().splitlines()
+    last = f": {lines[-1][:_LONGEST_LINE]}" if lines else ""
+    return f"; before, it ended with exit code {end.exit_code}{last}"
 
 
 def in_words(text: str, pod: Pod) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.catalog.messages import Message, messages
+from tonnage.model.catalog.xids import xids
+from tonnage.model.json import JsonObject
 
 LONGEST_TEXT: Final = 1 << 20
 """Of a longer text the end is looked at: a log says last what ended it."""
@@ -24,6 +26,20 @@ class Heard:
     message: Message
     words: str
     facts: Mapping[str, str]
+
+    def to_json(self) -> JsonObject:
+        """As `explain message -o json` prints it."""
+        return {
+            "code": self.message.code.value,
+            "layer": self.message.layer.value,
+            "rows": [*self.message.rows],
+            "words": self.words,
+            "facts": dict(self.facts),
+            "meaning": self.message.meaning,
+            "check": self.message.check,
+            "remedy": self.message.remedy,
+            "source": self.message.source,
+        }
 
 
 def heard_in(text: str) -> tuple[Heard, ...]:
@@ -47,6 +63,20 @@ def heard_in(text: str) -> tuple[Heard, ...]:
             named = {name: value for name, value in match.groupdict().items() if value and name != "number"}
             found.append(Heard(message, _line(text, match), named))
     return tuple(found)
+
+
+def heard_lines(heard: Heard) -> list[str]:
+    """A known message for a person: what it is, what it means, what to look at, what to do."""
+    message = heard.message
+    xid = xids().get(int(heard.facts["xid"])) if heard.facts.get("xid", "").isdigit() else None
+    told = f"Xid {xid.code}: {xid.name}, which asks for {xid.fault_class.value}" if xid is not None else ""
+    return [
+        f"{message.code} (layer: {message.layer})",
+        f"  said: {heard.words}",
+        f"  means: {message.meaning}{f' ({told})' if told else ''}",
+        f"  look at: {message.check}",
+        f"  do: {message.remedy}",
+    ]
 
 
 def heard_by_reason(reason: str) -> Message | None:

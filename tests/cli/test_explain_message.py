@@ -1,0 +1,53 @@
+"""`tonnage explain message`: words from a log or a status, and what they mean."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from tonnage.cli.main import run
+
+XID = "NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus."
+
+
+def test_a_message_is_explained_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    """APP-2."""
+    assert (
+        run(
+            ["explain", "message", "CUDA error: no kernel image is available for execution on the device"],
+            "tonnage",
+        )
+        == 1
+    )
+    shown = capsys.readouterr().out
+    assert shown.startswith("cuda-no-kernel-image (layer: application)")
+    assert "compute capability" in shown
+
+
+def test_an_xid_is_looked_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "message", *XID.split()], "tonnage") == 1
+    assert "Xid 79: " in (shown := capsys.readouterr().out)
+    assert "which asks for reboot" in shown
+
+
+def test_a_log_comes_on_stdin_and_its_end_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = b"CUDA out of memory\n" + b"step \xff\n" * 400_000 + XID.encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
+    assert run(["explain", "message", "-", "-o", "json"], "tonnage") == 1
+    [found] = json.loads(capsys.readouterr().out)["messages"]
+    assert (found["code"], found["facts"]["xid"], found["rows"]) == ("gpu-xid", "79", [76])
+
+
+def test_what_nobody_knows_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "message", "all", "is", "well"], "tonnage") == 0
+    assert capsys.readouterr().out == "nothing in it is known here\n"
+
+
+def test_a_message_without_words_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "message"], "tonnage") == 2
+    assert "which message?" in capsys.readouterr().err
