@@ -14,7 +14,8 @@ from tonnage.decide.cluster.fleet.engine import engine_of
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.refusing import FEASIBLE
 from tonnage.decide.cluster.preemption import preempt
-from tonnage.decide.cluster.scheduling import TOTAL, rated, schedule_on
+from tonnage.decide.cluster.scheduling import rated, schedule_on
+from tonnage.decide.cluster.scored import TOTAL
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.model.cluster import Pod
 

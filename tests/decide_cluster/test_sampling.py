@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from tonnage.decide.cluster.sampling import asking_order, candidates, may_choose, sample_size
-from tonnage.decide.cluster.view import view_of
+from tonnage.decide.cluster.sampling import candidates, may_choose, sample_size
+from tonnage.decide.cluster.scored import Scores
+from tonnage.decide.cluster.view import asking_order, view_of
 from tonnage.diagnose.explain import explain
 from tonnage.model.cluster import Container, Node, Pod, Snapshot
 from tonnage.model.verdict import Verdict
@@ -66,7 +67,7 @@ def test_explain_says_that_only_a_part_is_looked_at() -> None:
 
 def test_scores_that_compare_nodes_make_every_fitting_node_possible() -> None:
     view = view_of(Snapshot(tuple(node(n) for n in range(200))))
-    scores = {name: {"NodeAffinity": n % 2, "total": n % 2} for n, name in enumerate(view.nodes)}
-    assert len(candidates(view, scores)) == 200
-    few = dict(list(scores.items())[:90])
+    rates = [n % 2 for n in range(200)]
+    assert len(candidates(view, Scores(tuple(view.nodes), {"NodeAffinity": rates, "total": rates}))) == 200
+    few = Scores(tuple(view.nodes)[:90], {"NodeAffinity": rates[:90], "total": rates[:90]})
     assert set(candidates(view, few)) == {name for name, row in few.items() if row["total"]}

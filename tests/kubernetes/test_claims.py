@@ -25,7 +25,8 @@ from tonnage.adapters.reading_documents import snapshot_from_documents
 from tonnage.cli.binaries import CONTROL_PLANE, chosen_minor, find_binaries
 from tonnage.cli.genuine import write_credentials
 from tonnage.cli.kubectl import nearest_kubectl
-from tonnage.decide.cluster.scheduling import TOTAL, Decision, schedule
+from tonnage.decide.cluster.scheduling import Decision, schedule
+from tonnage.decide.cluster.scored import TOTAL
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 from tonnage.twin.pki import Authority

@@ -23,6 +23,8 @@ class Case:
     classes: tuple[NodeClass, ...]
     asked: Pod
     """The pod with what it asks of another scheduler, which hides that from the default one's rules."""
+    candidates: tuple[str, ...] = ()
+    """The nodes of which the scheduler may take any, where scores decide."""
 
 
 class Rule(Protocol):
@@ -59,6 +61,6 @@ def device_needs(pod: Pod) -> dict[str, int]:
     return {name: n for name, n in sorted(pod_requests(pod).items()) if is_extended(name) and n > 0}
 
 
-def offered(view: View, resource: str) -> tuple[str, ...]:
-    """Names of the nodes with any of a resource allocatable."""
-    return tuple(name for name, node in view.nodes.items() if node.node.allocatable.get(resource, 0) > 0)
+def is_offered(view: View, resource: str) -> bool:
+    """Whether any node has some of a resource allocatable."""
+    return any(node.node.allocatable.get(resource, 0) > 0 for node in view.nodes.values())

@@ -114,7 +114,8 @@ def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = 
         pod = replace(pod, containers=without_parts(pod))
     decision, nodes, classes = ground.decide(pod)
     tried = not (decision.gates or decision.held or decision.conflict)
-    case = Case(pod, ground.view, decision, classes() if tried else (), asked)
+    candidates = may_be_chosen(ground.view, decision.scores) if decision.scores else ()
+    case = Case(pod, ground.view, decision, classes() if tried else (), asked, candidates)
     reasons = tuple(reason for rule in RULES for reason in rule.findings(case))
     verdict = _verdict(case, reasons)
     unread = tuple(unread_kinds(case, verdict, new=new))
@@ -213,13 +214,12 @@ def _placement(case: Case) -> Placement:
     pod, decision, view = case.pod, case.decision, case.view
     victims = tuple(own(f"{v.namespace}/{v.name}", pod.namespace) for v in decision.victims)
     nominated = decision.nominated or (pod.status.nominated_node if decision.keeps_nomination else "")
-    candidates = may_be_chosen(view, decision.scores) if decision.scores else ()
     return Placement(
         decision.chosen,
         decision.scores,
         nominated or None,
         victims,
-        candidates if len(candidates) > 1 else (),
+        case.candidates if len(case.candidates) > 1 else (),
         devices_for(pod, view.nodes[decision.chosen], view) if decision.chosen else {},
     )
 

@@ -14,12 +14,11 @@ from tonnage.decide.cluster.filters import claims as claims_filter
 from tonnage.decide.cluster.preemption import Preemption, preempt
 from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.requests import is_extended, pod_requests
+from tonnage.decide.cluster.scored import TOTAL, Scores
 from tonnage.decide.cluster.scores.order import SCORES
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.decide.cluster.volumes import undecided_volumes, volumes_stop
 from tonnage.model.cluster import Pod, Snapshot
-
-TOTAL = "total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Decision:
 
     chosen: str | None = None
     feasible: tuple[str, ...] = ()
-    scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    scores: Scores = field(default_factory=Scores)
     message: str = ""
     gates: tuple[str, ...] = ()
     held: str = ""
@@ -64,7 +63,7 @@ class Engine(Protocol):
         """As `filter_nodes` has it. Reasons may be left out."""
         ...
 
-    def rate(self, pod: Pod, feasible: tuple[str, ...], /) -> dict[str, dict[str, int]]:
+    def rate(self, pod: Pod, feasible: tuple[str, ...], /) -> Scores:
         """As `rated` has it."""
         ...
 
@@ -154,22 +153,21 @@ def _placed(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) -> 
     if len(feasible) == 1:
         return Decision(feasible[0], feasible, refusals=filtered.refusals)
     scores = engine.rate(pod, feasible) if engine else rated(pod, view, feasible)
-    chosen = min(feasible, key=lambda name: (-scores[name][TOTAL], name))
+    totals = scores.totals
+    chosen = min(feasible, key=lambda name: (-totals[name], name))
     return Decision(chosen, feasible, scores, refusals=filtered.refusals)
 
 
-def rated(pod: Pod, view: View, feasible: tuple[str, ...]) -> dict[str, dict[str, int]]:
+def rated(pod: Pod, view: View, feasible: tuple[str, ...]) -> Scores:
     """Weighted scores by node and plugin, with their `total`."""
     nodes = {name: view.nodes[name] for name in feasible}
-    table: dict[str, dict[str, int]] = {name: {} for name in feasible}
+    columns: dict[str, list[int]] = {}
     for score in SCORES:
         column = score.rate(pod, nodes, view)
         if column is not None:
-            for name in feasible:
-                table[name][score.NAME] = column[name] * score.WEIGHT
-    for row in table.values():
-        row[TOTAL] = sum(row.values())
-    return table
+            columns[score.NAME] = [column[name] * score.WEIGHT for name in feasible]
+    columns[TOTAL] = [sum(row) for row in zip(*columns.values(), strict=True)]
+    return Scores(feasible, columns)
 
 
 def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) -> Decision:

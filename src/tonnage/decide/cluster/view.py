@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from itertools import zip_longest
+from typing import Final, TypeAlias
 
 from tonnage.decide.cluster.claims.allocating import Allocator
 from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of, tainted
@@ -12,6 +13,9 @@ from tonnage.decide.cluster.requests import pod_requests, scored_requests
 from tonnage.decide.cluster.versions import Profile, profile_for
 from tonnage.model.cluster import Node, Pod, Requests, Snapshot
 from tonnage.model.selectors import Labels
+
+_REGION: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+_ZONE: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 
 Asked: TypeAlias = tuple[Requests, int, int]
 """What a pod asks, and CPU (milli) and memory (bytes) as scores count what already runs."""
@@ -91,6 +95,8 @@ class View:
     """Whether some pod may want to be away from others."""
     allocator: Allocator = field(default_factory=lambda: Allocator(supply_of((), (), (), gates_of(35))))
     """Devices for resource claims."""
+    asking_order: tuple[str, ...] = ()
+    """Names in the order in which the scheduler asks nodes."""
 
     @property
     def supply(self) -> Supply:
@@ -129,7 +135,24 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
     views = {node.name: NodeView(node).plus(by_node[node.name], ask) for node in nodes}
     shy = any(node.shy for node in views.values())
     waiting = {name: tuple(pods) for name, pods in nominated.items()}
-    return View(views, waiting, snapshot, profile, shy, Allocator(supply))
+    return View(views, waiting, snapshot, profile, shy, Allocator(supply), asking_order(nodes))
+
+
+def asking_order(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Node names in turns over their zones; zones and nodes in the order given.
+
+    Source: kube-scheduler 1.35 backend/cache/node_tree.go.
+    """
+    zones: dict[tuple[str, str], list[str]] = {}
+    for node in nodes:
+        zone = _first(node.labels, _REGION), _first(node.labels, _ZONE)
+        zones.setdefault(zone, []).append(node.name)
+    turns = zip_longest(*zones.values())
+    return tuple(name for turn in turns for name in turn if name is not None)
+
+
+def _first(labels: Labels, keys: tuple[str, str]) -> str:
+    return labels.get(keys[0], labels.get(keys[1], ""))
 
 
 def _asked_once() -> Ask:

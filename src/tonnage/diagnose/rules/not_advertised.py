@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.cluster.view import View
-from tonnage.diagnose.case import Case, device_needs, offered
+from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.rules.renamed_resource import related_names
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node
@@ -25,7 +25,7 @@ def findings(case: Case) -> Iterator[Reason]:
     if not case.view.nodes:
         return
     for name in device_needs(case.pod):
-        if not offered(case.view, name) and not related_names(name, case.view):
+        if not is_offered(case.view, name) and not related_names(name, case.view):
             yield _reason(name, case.view)
 
 

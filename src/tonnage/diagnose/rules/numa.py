@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.cluster.sampling import candidates
 from tonnage.diagnose.alignment import kubelet_reasons, takers, untold, who_takes
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.wording import listed
@@ -20,8 +19,7 @@ def candidates_of(case: Case) -> tuple[str, ...]:
     decision = case.decision
     if decision.chosen is None:
         return ()
-    found = candidates(case.view, decision.scores) if decision.scores else ()
-    return tuple(found[:_MOST_CANDIDATES]) or (decision.chosen,)
+    return case.candidates[:_MOST_CANDIDATES] or (decision.chosen,)
 
 
 def kubelet_takes(case: Case, name: str) -> bool:

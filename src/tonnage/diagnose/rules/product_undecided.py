@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.cluster.scheduling import TOTAL
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.wording import listed
 from tonnage.model.verdict import Code, Layer, Reason
@@ -25,7 +24,7 @@ def findings(case: Case) -> Iterator[Reason]:
     if len(products) < 2:
         return
     told = ", ".join(f"{product} ({listed(nodes)})" for product, nodes in sorted(products.items()))
-    totals = {name: row[TOTAL] for name, row in case.decision.scores.items()}
+    totals = case.decision.scores.totals
     ranking = ", ".join(f"{n} {totals[n]}" for n in sorted(totals, key=lambda n: (-totals[n], n))[:5])
     yield Reason(
         Code.PRODUCT_UNDECIDED,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.decide.cluster.view import View
-from tonnage.diagnose.case import Case, device_needs, offered
+from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node
 from tonnage.model.names import SHARED_SUFFIX
@@ -18,7 +18,7 @@ _MIG_CONFIG: Final = "nvidia.com/mig.config"
 def findings(case: Case) -> Iterator[Reason]:
     """A reason for every needed resource that nodes offer under a related name only."""
     for name in device_needs(case.pod):
-        related = {} if offered(case.view, name) else related_names(name, case.view)
+        related = {} if is_offered(case.view, name) else related_names(name, case.view)
         if related:
             told = "; ".join(f"{other} on {listed(nodes)}" for other, nodes in related.items())
             yield Reason(

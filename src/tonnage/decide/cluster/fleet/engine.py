@@ -21,7 +21,7 @@ from tonnage.decide.cluster.fleet.refusing import FEASIBLE, Refused, Rows, count
 from tonnage.decide.cluster.preemption import Preemption, not_eligible
 from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.requests import PODS
-from tonnage.decide.cluster.scheduling import TOTAL
+from tonnage.decide.cluster.scored import TOTAL, Scores
 from tonnage.decide.cluster.view import View
 from tonnage.model.cluster import Pod
 
@@ -62,15 +62,14 @@ class FleetEngine:
             return Preemption(message=messages.fit_error(nodes, {messages.NOT_HELPFUL: nodes}))
         return preempt_on(self.fleet, self.occupants, pod, self.fleet.refused(pod))
 
-    def rate(self, pod: Pod, feasible: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    def rate(self, pod: Pod, feasible: tuple[str, ...]) -> Scores:
         """Weighted scores by node and plugin, with their total."""
         rows = [self.fleet.columns.row_of[name] for name in feasible]
         mask = np.zeros(len(self.fleet.columns), bool)
         mask[rows] = True
         ratings = {plugin: part[rows] for plugin, part in self.fleet.ratings(pod, mask).items()}
         ratings[TOTAL] = np.sum([*ratings.values()], axis=0)
-        plugins, table = tuple(ratings), np.array([*ratings.values()]).T.tolist()
-        return {name: dict(zip(plugins, row, strict=True)) for name, row in zip(feasible, table, strict=True)}
+        return Scores(feasible, {plugin: column.tolist() for plugin, column in ratings.items()})
 
     def asking(self, resource: str) -> NDArray[np.int64]:
         """By row: how many pods ask for some of a resource."""
