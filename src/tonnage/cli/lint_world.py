@@ -57,9 +57,15 @@ async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
         known = dict.fromkeys(_wanted(texts, common.namespace or "default"), False)
         there = {one for item in objects for one in _names(item)}
         known = {one: one in there for one in {*known, *there} if one[0] in kinds}
+        snapshot = _with_claims(snapshot, texts, common.namespace or "default")
         return _given(common, snapshot, known, kinds, common.namespace or "default")
     if common.kubeconfig is None and common.context is None:
-        return Given(shapes(), read_pod, None, _MINOR, common.namespace or "default")
+        minor = _MINOR
+        if common.server_version is not None:
+            from tonnage.decide.cluster.versions import profile_for
+
+            minor = profile_for(common.server_version).minor
+        return Given(shapes(), read_pod, None, minor, common.namespace or "default")
     from tonnage.cli.cluster import capture, connected
 
     async with connected(common) as api:
@@ -68,7 +74,8 @@ async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
         limit = asyncio.Semaphore(_AT_ONCE)
         answers = await asyncio.gather(*(_is_there(api, one, limit) for one in wanted))
         known = {one: there for one, there in zip(wanted, answers, strict=True) if there is not None}
-        return _given(common, await capture(api), known, None, namespace)
+        snapshot = _with_claims(await capture(api), texts, namespace)
+        return _given(common, snapshot, known, None, namespace)
 
 
 def _given(
@@ -79,6 +86,19 @@ def _given(
     ground = ground_of(snapshot, version=common.server_version or "")
     cluster = Cluster(ground, known, kinds)
     return Given(shapes(), read_pod, cluster, ground.view.profile.minor, namespace)
+
+
+def _with_claims(snapshot: Snapshot, texts: Sequence[tuple[str, str]], namespace: str) -> Snapshot:
+    """The cluster as if the claims, templates and classes of the texts were there, as far as they are any."""
+    from tonnage.adapters.reading_documents import with_claims_in
+
+    for file, text in texts:
+        sheet = Sheet(file, text)
+        if not sheet.problems():
+            for item in items_of(sheet, namespace):
+                with suppress(ConfigError):
+                    snapshot = with_claims_in([item.value], snapshot, namespace=item.namespace)
+    return snapshot
 
 
 def shapes() -> Shapes:

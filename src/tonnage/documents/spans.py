@@ -12,6 +12,7 @@ from tonnage.documents.source import Path
 
 _BOM: Final = "\ufeff"
 _MERGE: Final = "tag:yaml.org,2002:merge"
+_BOOL: Final = "tag:yaml.org,2002:bool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Parts:
         if found is None or not isinstance(found[1], yaml.MappingNode):
             return []
         return [
-            (str(key.value), Part(self._span(key), self._span(value), _style(value), found[2]))
+            (_name(key), Part(self._span(key), self._span(value), _style(value), found[2]))
             for key, value in found[1].value
             if isinstance(key, yaml.ScalarNode)
         ]
@@ -102,7 +103,7 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, y
     if not isinstance(node, yaml.MappingNode):
         return None
     for key, value in node.value:
-        if key.tag != _MERGE and str(key.value) == step:
+        if key.tag != _MERGE and _name(key) == step:
             return key, value, False
     for key, value in node.value:
         if key.tag == _MERGE:
@@ -111,6 +112,13 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, y
                 if found is not None:
                     return found[0], found[1], True
     return None
+
+
+def _name(key: yaml.Node) -> str:
+    """A key as it is read: `on` is true."""
+    if key.tag == _BOOL:
+        return "true" if str(key.value).lower() in ("yes", "true", "on") else "false"
+    return str(key.value)
 
 
 def _children(node: yaml.Node) -> Iterator[yaml.Node]:

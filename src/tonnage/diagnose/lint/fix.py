@@ -172,7 +172,7 @@ def _wrapped_block(change: WrapEntries, item: Item, entries: list[tuple[str, Par
     bounds = [_line_start(text, _key(one).start) for _, one in entries[1:]]
     end = _line_end(text, entries[-1][1].value)
     edges = [begin, *bounds, end]
-    blocks = {key: text[edges[n] : edges[n + 1]].rstrip("\n") for n, (key, _) in enumerate(entries)}
+    blocks = {key: text[edges[n] : edges[n + 1]].removesuffix("\n") for n, (key, _) in enumerate(entries)}
     blanks = " " * indent
     lines: list[str] = []
     done = False
@@ -190,7 +190,7 @@ def _wrapped_block(change: WrapEntries, item: Item, entries: list[tuple[str, Par
                         "\n".join(" " * _STEP + line if line.strip() else line for line in whole.split("\n"))
                     )
     new = "\n".join(lines).removeprefix(blanks)
-    return [Edit(begin, begin + len(text[begin:end].rstrip("\n")), new)]
+    return [Edit(begin, begin + len(text[begin:end].removesuffix("\n")), new)]
 
 
 def _line_start(text: str, offset: int) -> int:

@@ -60,7 +60,8 @@ class Item:
         """What a person calls it."""
         if not self.kind:
             return ""
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        namespace = mapping(self.value.get("metadata")).get("namespace")
+        return f"{self.kind} {namespace}/{self.name}" if namespace else f"{self.kind} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,10 +157,11 @@ def _located(draft: Draft, item: Item) -> Located:
 
 
 def _bounded(found: list[Located]) -> tuple[Located, ...]:
-    """In order; of one file no more than a person would ever read."""
+    """In order, each once; of one file no more than a person would ever read."""
     counts: dict[str, int] = {}
     kept: list[Located] = []
-    for one in sorted(found, key=lambda each: each.finding.order):
+    once = {one.finding.order: one for one in reversed(found)}  # an alias stands where its anchor does
+    for _, one in sorted(once.items()):
         counts[one.finding.file] = counts.get(one.finding.file, 0) + 1
         if counts[one.finding.file] <= MOST_FINDINGS:
             kept.append(one)

@@ -61,13 +61,15 @@ class World:
     read_pod: Callable[[JsonObject], Manifest | None]
     cluster: Cluster | None = None
     minor: int = 35
+    _own: dict[tuple[str, str], list[Item]] = field(default_factory=dict)
 
     def own(self, kind: str, namespace: str, name: str) -> Item | None:
         """The object of the files by that name; `namespace` empty for kinds without."""
-        for item in self.items:
-            if item.kind == kind and item.name == name and (not namespace or item.namespace == namespace):
-                return item
-        return None
+        if not self._own:
+            for item in self.items:
+                self._own.setdefault((item.kind, item.name), []).append(item)
+        found = self._own.get((kind, name), ())
+        return next((item for item in found if not namespace or item.namespace == namespace), None)
 
 
 class ItemRule(Protocol):

@@ -151,12 +151,17 @@ def _not_wrapped(flat: tuple[str, ...], at: Path) -> Draft:
     return Draft(
         LintCode.NOT_WRAPPED,
         (*at, flat[0]),
-        f"{' and '.join(flat)} must stand under exactly",
+        f"{_listed(flat)} must stand under exactly",
         "write exactly: above, and indent below it (--fix does)",
         "the API server asks for exactly one of `exactly` or `firstAvailable`; v1beta1 alone has them here",
         WrapEntries(at, flat, "exactly"),
         on_key=True,
     )
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _exact(request: JsonObject, at: Path, world: World) -> Iterator[Draft]:

@@ -16,8 +16,9 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue
 
 _SECTIONS: Final = frozenset({"flags", "resources", "sharing", "imex", "health"})
-_MEANT: Final = re.compile(
-    r"^version:.*$(?:.*\n)*?^(flags|resources|sharing|imex|mig-configs):", re.MULTILINE | re.IGNORECASE
+_MEANT: Final = (
+    re.compile(r"^version:", re.MULTILINE),
+    re.compile(r"^(flags|resources|sharing|imex|mig-configs):", re.MULTILINE),
 )
 _PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")
 
@@ -49,7 +50,7 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
 def _unreadable(item: Item) -> Iterator[Draft]:
     """A key of a ConfigMap that is meant to be such a configuration, and no YAML."""
     for key, text in mapping(item.value.get("data")).items():
-        if not isinstance(text, str) or not _MEANT.search(text):
+        if not isinstance(text, str) or not all(word.search(text) for word in _MEANT):
             continue
         path: Path = (*item.path, "data", key)
         sheet = item.sheet.inner(item.document, path, text)

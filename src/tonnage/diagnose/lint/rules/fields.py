@@ -21,15 +21,16 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     group, _, version = item.api_version.rpartition("/")
     type_name = world.shapes.kinds.get((group, version, item.kind), "")
     if type_name:
-        found = _Walk(world.shapes.types).of(type_name, item.value, item.path)
+        found = _Walk(world.shapes.types, item).of(type_name, item.value, item.path)
         yield from (draft for draft, _ in zip(found, range(_MOST), strict=False))
 
 
 class _Walk:
     """Looks at an object along the fields of its type."""
 
-    def __init__(self, types: Mapping[str, Mapping[str, FieldShape]]) -> None:
+    def __init__(self, types: Mapping[str, Mapping[str, FieldShape]], item: Item) -> None:
         self._types = types
+        self._item = item
 
     def of(self, type_name: str, value: JsonObject, path: Path) -> Iterator[Draft]:
         fields = self._types.get(type_name)
@@ -67,7 +68,7 @@ class _Walk:
                 yield _wrong(value, "a mapping", path)
         elif kind in _TEXTS:
             if isinstance(value, bool | int | float):
-                yield _number_for_text(value, path)
+                yield _number_for_text(self._written(value, path), path)
             elif not isinstance(value, str) and value is not None:
                 yield _wrong(value, "a text", path)
         elif kind == "bool":
@@ -75,6 +76,13 @@ class _Walk:
                 yield _wrong(value, "true or false", path)
         elif kind in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int)):
             yield _wrong(value, "a whole number", path)
+
+    def _written(self, value: bool | int | float, path: Path) -> str:
+        """The value as it stands in the text: 010 is read as 8, yes as true."""
+        sheet = self._item.sheet
+        span = sheet.span(self._item.document, path)
+        written = sheet.text[span.start : span.end] if span is not None else ""
+        return str(value) if not written or written[0] in "&!" else written
 
 
 def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draft:
@@ -96,8 +104,7 @@ def _wrong(value: JsonValue, wanted: str, path: Path) -> Draft:
     return Draft(LintCode.VALUE_TYPE, path, f"{wanted} is expected, not {words.get(shown, shown)}")
 
 
-def _number_for_text(value: bool | int | float, path: Path) -> Draft:
-    shown = str(value).lower() if isinstance(value, bool) else str(value)
+def _number_for_text(shown: str, path: Path) -> Draft:
     return Draft(
         LintCode.VALUE_TYPE,
         path,

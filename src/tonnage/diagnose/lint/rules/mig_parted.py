@@ -173,14 +173,14 @@ def _room(counts: dict[str, int], at: Path, boards: tuple[MigBoard, ...]) -> Ite
             on_key=True,
         )
         return
-    refusals = [_refusal(counts, board) for board in able]
+    refusals = [refusal(counts, board) for board in able]
     if all(refusals):
         names = "; ".join(board.name for board in able)
         why = f"on {names}"
         yield Draft(LintCode.MIG_LAYOUT, at, refusals[0], "ask for fewer, or smaller ones", why, on_key=True)
 
 
-def _refusal(counts: dict[str, int], board: MigBoard) -> str:
+def refusal(counts: dict[str, int], board: MigBoard) -> str:
     """Why a GPU cannot hold them; empty when it can."""
     for name, count in counts.items():
         if count > board.profiles[name].most:

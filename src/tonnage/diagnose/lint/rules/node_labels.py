@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.node.label_syntax import sanitised
+from tonnage.decide.node.label_syntax import LONGEST, sanitised
 from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
 from tonnage.diagnose.lint.items import PodSite, mapping, mappings, sequence
 from tonnage.diagnose.lint.world import World
@@ -80,7 +80,7 @@ def _as_number(text: str) -> str:
 
 
 def _product(value: JsonValue, path: Path, world: World) -> Iterator[Draft]:
-    if not isinstance(value, str) or _is_on_a_node(value, world):
+    if not isinstance(value, str) or len(value) > LONGEST or _is_on_a_node(value, world):
         return
     bare = _SUFFIX.sub("", value)
     ending = value[len(bare) :]

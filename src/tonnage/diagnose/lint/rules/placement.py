@@ -10,11 +10,13 @@ from typing import Final
 
 from tonnage.decide.cluster.matching import node_is_selected, requirement_holds, tolerates, untolerated
 from tonnage.decide.cluster.requests import is_extended, pod_requests
-from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.explain import explain_on
+from tonnage.diagnose.ground import ground_of
 from tonnage.diagnose.lint.finding import Draft, LintCode, Severity
 from tonnage.diagnose.lint.items import PodSite, mapping
 from tonnage.diagnose.lint.rules import node_labels
 from tonnage.diagnose.lint.world import Cluster, World
+from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.rules.renamed_resource import related_names
 from tonnage.diagnose.wording import listed
 from tonnage.documents.source import Path, nearest
@@ -175,10 +177,13 @@ def _idle_tolerations(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Dr
 
 def _engine(site: PodSite, manifest: Manifest, world: World, cluster: Cluster) -> Iterator[Draft]:
     """What only the engine knows: amounts, spreading, other pods, claims."""
-    try:
-        explanation = explain_manifest(manifest, cluster.ground.view.snapshot, version=f"1.{world.minor}")
-    except ValueError:
-        return
+    ground = cluster.ground
+    if manifest.pod.claims:
+        made, snapshot = with_made_claims(manifest.pod, ground.view.snapshot)
+        ground = ground_of(snapshot, version=f"1.{world.minor}")
+        explanation = explain_on(ground, made)
+    else:
+        explanation = explain_on(ground, manifest.pod)
     if explanation.verdict is Verdict.NEVER and explanation.layer in _BELOW:
         remedy = explanation.remedies[0].action if explanation.remedies else ""
         yield Draft(

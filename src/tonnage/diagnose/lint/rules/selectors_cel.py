@@ -47,8 +47,10 @@ def drafts(selectors: JsonValue, at: Path, world: World, *, of_class: bool = Fal
 
 def _error(expression: str, minor: int) -> str:
     """The API server's refusal; empty when it takes the expression, or when that cannot be known here."""
-    from tonnage.decide.cluster.claims.expressions import Selector
+    from tonnage.decide.cluster.claims.expressions import LONGEST, Selector
 
+    if len(expression) > LONGEST:
+        return f"Too long: may not be more than {LONGEST} bytes"
     try:
         return Selector(expression, minor).error
     except UnsupportedError:
