@@ -75,6 +75,8 @@ def test_the_figures_of_the_contention_lab_follow_from_its_manifests_and_its_fle
     assert (parts[0::2], int(busy[7])) == ([*wanted.values()], asked)
     assert round(share) == int(busy[8])
     assert round(monthly * (100 - share) / 100 / 1000) == int(idle[1])
+    more = (asked - fleet) * float(cost[2]) * int(cost[3])
+    assert any(f"for {more:,.0f} USD a month" in step.title for step in found.lab.steps)
 
 
 def _gpus_of(path: Path) -> int:
