@@ -92,13 +92,13 @@ def test_a_quantity_that_is_none_cannot_be_decoded() -> None:
     assert [reason.code for reason in explanation.reasons] == [Code.UNREADABLE]
 
 
-@pytest.mark.parametrize("kind", ["Pod", "Deployment"])
-def test_a_priority_class_that_does_not_exist_is_refused(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "shown"), [("Pod", "p"), ("Deployment", "p-…"), ("Job", "p-")])
+def test_a_priority_class_that_does_not_exist_is_refused(kind: str, shown: str) -> None:
     found = body(kind, containers=containers({"limits": {GPU: 1}}), priorityClassName="gpu-high")
     explanation = explained(found, *CLASSES)
     assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
     assert explanation.upstream_message == (
-        'pods "p" is forbidden: no PriorityClass with name gpu-high was found'
+        f'pods "{shown}" is forbidden: no PriorityClass with name gpu-high was found'
     )
     assert "gpu-low" in explanation.message
 
@@ -119,6 +119,6 @@ def test_a_priority_class_that_may_exist_is_no_cause(name: str, classes: list[Bo
 def test_fields_that_are_null_are_as_if_absent() -> None:
     nulls: Body = {"tolerations": None, "nodeSelector": None, "affinity": {"nodeAffinity": None}}
     named = [{"name": "c", "image": None, "env": None, "resources": {"limits": {GPU: 1}, "requests": None}}]
-    assert manifest(body(containers=named, **nulls)) == manifest(
-        body(containers=[{"name": "c", "resources": {"limits": {GPU: 1}}}], affinity={})
-    )
+    with_nulls = manifest(body(containers=named, **nulls))
+    without = manifest(body(containers=[{"name": "c", "resources": {"limits": {GPU: 1}}}], affinity={}))
+    assert (with_nulls.pod, with_nulls.amounts) == (without.pod, without.amounts)

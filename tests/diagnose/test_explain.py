@@ -224,11 +224,12 @@ def test_a_quota_on_cpu_makes_every_container_declare_it() -> None:
     assert explanation.layer is Layer.QUOTA
 
 
-def test_a_scoped_quota_is_not_guessed_at() -> None:
-    scoped = quota({"pods": "1"}, {"pods": "1"}, scopes=["BestEffort"])
-    explanation = explained_manifest(pod("p"), node("a", A100, devices={GPU: "8"}), scoped)
-    assert explanation.verdict is Verdict.UNKNOWN
-    assert "the scoped quota gpu-quota" in explanation.message
+def test_a_scoped_quota_counts_the_pods_that_match() -> None:
+    room = node("a", A100, devices={GPU: "8"})
+    best_effort = quota({"pods": "1"}, {"pods": "1"}, scopes=["BestEffort"])
+    assert explained_manifest(pod("p"), room, best_effort).layer is Layer.QUOTA
+    measured = pod("p", {GPU: "1", "cpu": "1"})
+    assert explained_manifest(measured, room, best_effort).verdict is Verdict.FITS
 
 
 # ---- scheduler ----

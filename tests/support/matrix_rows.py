@@ -16,6 +16,7 @@ import yaml
 
 from support.sick_node import SickNode
 from tonnage.adapters.reading_documents import (
+    manifest_of,
     manifests_from_documents,
     snapshot_from_documents,
     with_claims_in,
@@ -24,7 +25,9 @@ from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.messages import heard_in, heard_lines
 from tonnage.diagnose.render import explanation_lines
+from tonnage.diagnose.workloads import explain_workload, find_workload
 from tonnage.model.verdict import Explanation
+from tonnage.model.workloads import WorkloadKey
 
 FOLDER: Final = Path(__file__).parents[1] / "diagnose" / "matrix"
 ROWS: Final = range(1, 95)
@@ -212,13 +215,16 @@ def _explained(body: Body, objects: list[Body]) -> Answer:
         return _heard(ask["text"])
     now = datetime.fromisoformat(body["now"]) if "now" in body else None
     snapshot = snapshot_from_documents(objects, server_version=str(body.get("version", "1.35")), now=now)
-    if "spec" in ask:
-        space = ask["metadata"].get("namespace", "default")
+    if "spec" in ask or "items" in ask:
+        space = str(ask.get("metadata", {}).get("namespace", "default"))
         snapshot = with_claims_in([ask], snapshot, namespace=space)
         [made] = manifests_from_documents([ask], namespace=space, classes=snapshot.priority_classes)
         return _of(explain_manifest(made, snapshot))
     if ask["kind"] != "Pod":
-        raise AssertionError(f"nobody explains a {ask['kind']}")
+        key = WorkloadKey(ask["kind"], ask["namespace"], ask["name"])
+        workload = find_workload(snapshot, key)
+        assert workload is not None, f"objects have no {key}"
+        return _of(explain_workload(workload, manifest_of(workload, snapshot.priority_classes), snapshot))
     pod = find_pod(snapshot, ask["namespace"], ask["name"])
     assert pod is not None, f"objects have no Pod {ask['namespace']}/{ask['name']}"
     return _of(explain(pod, snapshot))

@@ -24,13 +24,22 @@ from tonnage.adapters.reading_parts import (
     Notes,
     affinity_of,
     amounts,
-    label_selector,
     moment,
-    selector_of,
     spread_of,
+)
+from tonnage.adapters.reading_policies import (
+    budget_from,
+    limit_range_from,
+    priority_class_from,
+    quota_from,
+    runtime_class_from,
+    service_from,
+    webhooks_from,
+    workload_from,
 )
 from tonnage.adapters.reading_status import pod_status_from
 from tonnage.adapters.reading_volumes import volume_claim_from, volumes_of
+from tonnage.adapters.reading_workloads import KIND_OF, happening_from, maker_from
 from tonnage.model.cluster import (
     Container,
     DisruptionBudget,
@@ -44,11 +53,14 @@ from tonnage.model.cluster import (
     WorkloadSelector,
 )
 from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.policies import LimitRange, RuntimeClass, Webhook
 from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice, TaintRule
-from tonnage.model.selectors import Labels, LabelSelector, Requirement, Taint, Toleration
+from tonnage.model.selectors import Labels, Taint, Toleration
 from tonnage.model.volumes import StorageClass, VolumeClaim
+from tonnage.model.workloads import Happening, Workload
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
+from tonnage.wire import policies as policy_objects
 
 _BOUND_VOLUMES: Final = (
     "gcePersistentDisk",
@@ -68,6 +80,7 @@ def pod_from(pod: w.Pod) -> Pod:
     containers = _containers(spec.containers, "spec.containers", notes)
     init = _containers(spec.init_containers, "spec.initContainers", notes)
     pod_requests = amounts(_pod_level_requests(spec), "spec.resources.requests", notes)
+    pod_limits = spec.resources.limits if spec.resources is not None else {}
     overhead = amounts(spec.overhead, "spec.overhead", notes)
     unread = tuple(f"unreadable {problem.where}" for problem in notes.problems)
     return Pod(
@@ -86,6 +99,7 @@ def pod_from(pod: w.Pod) -> Pod:
         init_containers=init,
         overhead=overhead,
         pod_requests=pod_requests,
+        pod_limits=amounts(pod_limits, "spec.resources.limits", notes) if pod_limits else {},
         node_selector=spec.node_selector,
         affinity=affinity_of(spec.affinity, meta.labels),
         tolerations=tuple(
@@ -97,6 +111,9 @@ def pod_from(pod: w.Pod) -> Pod:
         claims=pod_claims_of(spec.resource_claims, pod.status.resource_claim_statuses),
         deadline_s=spec.active_deadline_seconds,
         volumes=volumes_of(spec, meta.name),
+        service_account=spec.service_account_name or spec.service_account,
+        runtime_class=spec.runtime_class_name,
+        deadline=spec.active_deadline_seconds is not None,
         unmodelled=(*_unmodelled(spec), *unread),
         hami=hami_notes(meta.annotations) if meta.annotations else {},
         status=pod_status_from(pod.status, pod.metadata.deletion_timestamp),
@@ -156,6 +173,12 @@ class _Parts:
     taint_rules: list[TaintRule] = field(default_factory=list)
     volume_claims: list[VolumeClaim] = field(default_factory=list)
     storage_classes: list[StorageClass] = field(default_factory=list)
+    limit_ranges: list[LimitRange] = field(default_factory=list)
+    runtime_classes: list[RuntimeClass] = field(default_factory=list)
+    accounts: set[tuple[str, str]] = field(default_factory=set)
+    webhooks: list[Webhook] = field(default_factory=list)
+    workloads: list[Workload] = field(default_factory=list)
+    happenings: list[Happening] = field(default_factory=list)
 
     def take(self, obj: Readable) -> None:
         """Sort one object in; kinds that bear on nothing here are passed over."""
@@ -210,6 +233,26 @@ class _Parts:
                 waits = obj.volume_binding_mode == "WaitForFirstConsumer"
                 self.storage_classes.append(StorageClass(obj.metadata.name, waits, obj.provisioner))
             case _:
+                self._take_policy(obj)
+
+    def _take_policy(self, obj: w.Object) -> None:
+        match obj:
+            case policy_objects.PodMaker():
+                kind = KIND_OF[type(obj)]
+                self.workloads.append(maker_from(obj, kind))
+                if kind == "ReplicaSet":
+                    self.selectors.append(workload_from(obj, kind))
+            case policy_objects.LimitRange():
+                self.limit_ranges.append(limit_range_from(obj))
+            case policy_objects.RuntimeClass():
+                self.runtime_classes.append(runtime_class_from(obj))
+            case policy_objects.ServiceAccount():
+                self.accounts.add((obj.metadata.namespace or "default", obj.metadata.name))
+            case policy_objects.WebhookConfiguration():
+                self.webhooks += webhooks_from(obj)
+            case w.Event():
+                self.happenings.append(happening_from(obj))
+            case _:
                 pass
 
 
@@ -236,6 +279,12 @@ def snapshot_from(
         taint_rules=tuple(parts.taint_rules),
         volume_claims=tuple(parts.volume_claims),
         storage_classes=tuple(parts.storage_classes),
+        limit_ranges=tuple(parts.limit_ranges),
+        runtime_classes=tuple(parts.runtime_classes),
+        service_accounts=frozenset(parts.accounts),
+        webhooks=tuple(parts.webhooks),
+        workloads=tuple(parts.workloads),
+        happenings=tuple(parts.happenings),
         server_version=server_version,
         now=now,
     )
@@ -249,57 +298,6 @@ def with_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
         if cls.name == pod.priority_class or (cls.default and not pod.priority_class):
             return replace(pod, priority=cls.value, may_preempt=pod.may_preempt and cls.may_preempt)
     return pod
-
-
-def priority_class_from(cls: w.PriorityClass) -> PriorityClass:
-    """A priority class."""
-    return PriorityClass(cls.metadata.name, cls.value, cls.global_default, cls.preemption_policy != "Never")
-
-
-def budget_from(budget: w.PodDisruptionBudget) -> DisruptionBudget:
-    """A disruption budget with what it allows at the moment."""
-    allowed, disrupted = budget.status.get("disruptionsAllowed"), budget.status.get("disruptedPods")
-    return DisruptionBudget(
-        budget.metadata.namespace or "default",
-        budget.metadata.name,
-        selector_of(budget.spec.get("selector")),
-        allowed if isinstance(allowed, int) else 0,
-        frozenset(disrupted if isinstance(disrupted, dict) else ()),
-    )
-
-
-def workload_from(workload: w.Workload, kind: str) -> WorkloadSelector:
-    """Which pods a workload selects."""
-    selector = label_selector(workload.spec.selector) or LabelSelector()
-    return WorkloadSelector(kind, workload.metadata.namespace or "default", workload.metadata.name, selector)
-
-
-def service_from(service: w.Service) -> WorkloadSelector:
-    """Which pods a Service selects; its selector is a plain map, and an empty one selects none."""
-    labels = _texts(service.spec.get("selector"))
-    selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(labels.items()))
-    return WorkloadSelector(
-        "Service",
-        service.metadata.namespace or "default",
-        service.metadata.name,
-        LabelSelector(selector or (Requirement("", "Exists"),)),
-    )
-
-
-def quota_from(quota: w.ResourceQuota) -> Quota:
-    """A quota's hard limits and use, as written."""
-    hard = quota.status.get("hard") or quota.spec.get("hard")
-    return Quota(
-        quota.metadata.namespace or "default",
-        quota.metadata.name,
-        _texts(hard),
-        _texts(quota.status.get("used")),
-        bool(quota.spec.get("scopes") or quota.spec.get("scopeSelector")),
-    )
-
-
-def _texts(value: object) -> dict[str, str]:
-    return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
 
 
 def _owner(meta: w.ObjectMeta) -> Owner | None:

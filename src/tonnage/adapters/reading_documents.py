@@ -16,6 +16,7 @@ from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot, Writ
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue
 from tonnage.model.quantity import canonical_quantity
+from tonnage.model.workloads import Workload
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.kinds import Kind
@@ -27,7 +28,6 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.NAMESPACE,
     kinds.PRIORITY_CLASS,
     kinds.DISRUPTION_BUDGET,
-    kinds.REPLICA_SET,
     kinds.SERVICE,
     kinds.RESOURCE_QUOTA,
     kinds.NODE_GPU_STATUS,
@@ -38,10 +38,17 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.DEVICE_TAINT_RULE,
     kinds.VOLUME_CLAIM,
     kinds.STORAGE_CLASS,
+    kinds.LIMIT_RANGE,
+    kinds.RUNTIME_CLASS,
+    kinds.SERVICE_ACCOUNT,
+    kinds.MUTATING_WEBHOOKS,
+    kinds.VALIDATING_WEBHOOKS,
+    *kinds.POD_MAKERS,
 )
 """Kinds that bear on an answer: what is read of a live cluster, and out of a file."""
 _OLDER_VERSIONS: Final = ("v1beta2", "v1beta1")
 READ: Final[dict[tuple[str, str], Kind[Any]]] = {
+    (kinds.EVENT.api_version, kinds.EVENT.kind): kinds.EVENT,
     **{(kind.api_version, kind.kind): kind for kind in READ_KINDS},
     **{
         (f"{kind.group}/{version}", kind.kind): kind
@@ -57,9 +64,15 @@ _TEMPLATES: Final = {
     "StatefulSet": "StatefulSet.apps",
     "DaemonSet": "DaemonSet.apps",
     "Job": "Job.batch",
+    "CronJob": "CronJob.batch",
 }
-"""Kinds whose `spec.template` is a pod, with the name that the API server gives them in refusals."""
+"""Kinds with the template of a pod, with the name that the API server gives them in refusals."""
+_OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 _DEEPEST_LIST: Final = 4
+
+
+def _versions(item: dict[str, JsonValue]) -> tuple[str, str]:
+    return str(item.get("apiVersion", "")), str(item.get("kind", ""))
 
 
 def snapshot_from_documents(
@@ -103,15 +116,17 @@ def manifests_from_documents(
     """
     found: list[Manifest] = []
     problems: list[Problem] = []
-    known = tuple(classes)
-    for where, item in _items(documents, "", 0):
+    known, items = tuple(classes), list(_items(documents, "", 0))
+    beside = tuple(_versions(item) for _, item in items if item.get("kind") in _OF_CLAIMS)
+    for where, item in items:
         try:
             manifest = _manifest(item, namespace)
         except msgspec.ValidationError as error:
             problems.append(_problem(where, str(error)))
             continue
         if manifest is not None:
-            found.append(replace(manifest, pod=with_priority(manifest.pod, known)))
+            pod = with_priority(manifest.pod, known)
+            found.append(replace(manifest, pod=pod, beside=beside))
     if not found and not problems:
         kinds_read = ", ".join(["Pod", *_TEMPLATES])
         problems.append(Problem("nothing in it makes a pod", remedy=f"kinds that do: {kinds_read}"))
@@ -126,8 +141,7 @@ def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namesp
     Raises:
         ConfigError: one of them cannot be read.
     """
-    wanted = {"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"}
-    items = [dict(item) for _, item in _items(documents, "", 0) if item.get("kind") in wanted]
+    items = [dict(item) for _, item in _items(documents, "", 0) if item.get("kind") in _OF_CLAIMS]
     if not items:
         return snapshot
     for item in items:
@@ -166,18 +180,45 @@ def _manifest(item: dict[str, JsonValue], namespace: str) -> Manifest | None:
     if kind == "Pod":
         written = _in_namespace(converted(item, w.Pod), namespace)
         pod = pod_from(written)
-        return Manifest("Pod", pod.name, pod, _amounts(written, "spec"))
+        return Manifest("Pod", pod.name, pod, _amounts(written, "spec"), written=item)
     if not isinstance(kind, str) or kind not in _TEMPLATES:
         return None
     spec = item.get("spec")
+    where = "spec"
+    if kind == "CronJob":
+        job = spec.get("jobTemplate") if isinstance(spec, dict) else None
+        spec, where = (job.get("spec") if isinstance(job, dict) else None), "spec.jobTemplate.spec"
     template = spec.get("template") if isinstance(spec, dict) else None
     outer = converted({"metadata": item.get("metadata") or {}}, w.Object)
-    inner = converted(template if isinstance(template, dict) else {}, w.Pod)
-    inner.metadata.name = outer.metadata.name
-    inner.metadata.namespace = outer.metadata.namespace or namespace
-    pod = replace(pod_from(inner), owner=Owner(kind, outer.metadata.name))
-    amounts = _amounts(inner, "spec.template.spec")
-    return Manifest(_TEMPLATES[kind], outer.metadata.name, pod, amounts, _replicas(kind, spec))
+    space = outer.metadata.namespace or namespace
+    made = _of_template(kind, space, outer.metadata.name, template, f"{where}.template.spec")
+    return replace(made, replicas=_replicas(kind, spec))
+
+
+def _of_template(kind: str, namespace: str, name: str, template: JsonValue, where: str) -> Manifest:
+    """The manifest of a workload with a pod template; it stands at `where` without its metadata."""
+    written = template if isinstance(template, dict) else {}
+    inner = converted(written, w.Pod)
+    inner.metadata.name, inner.metadata.namespace = name, namespace
+    pod = replace(pod_from(inner), owner=Owner(kind, name))
+    return Manifest(_TEMPLATES[kind], name, pod, _amounts(inner, where), written=written)
+
+
+def manifest_of(workload: Workload, classes: Iterable[PriorityClass] = ()) -> Manifest:
+    """The pods that a workload of the cluster makes. `classes` resolve priorities.
+
+    Raises:
+        ConfigError: its template cannot be read.
+    """
+    kind, namespace, name = workload.key
+    where = "spec.jobTemplate.spec" if kind == "CronJob" else "spec"
+    try:
+        template: JsonValue = msgspec.json.decode(workload.template or b"{}")
+        found = _of_template(kind, namespace, name, template, f"{where}.template.spec")
+    except msgspec.DecodeError as error:
+        raise ConfigError(_problem(str(workload.key), str(error))) from None
+    wanted = workload.wanted if workload.wanted is not None else 1
+    return replace(found, pod=with_priority(found.pod, tuple(classes)), replicas=wanted)
 
 
 def _replicas(kind: str, spec: JsonValue) -> int:

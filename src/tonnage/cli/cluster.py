@@ -35,6 +35,7 @@ _LARGE: Final = 4 << 20
 """A file that no person wrote by hand."""
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
 _NO_SUCH_KIND: Final = 404
+_MOST_EVENTS: Final = 1000
 _NOT_SERVED: Final = (403, _NO_SUCH_KIND)
 
 
@@ -91,7 +92,21 @@ async def capture(api: HttpKubernetes) -> Snapshot:
     objects = [obj for answer in answers for obj in answer or ()]
     missing = frozenset(kind.kind for kind, answer in zip(READ_KINDS, answers, strict=True) if answer is None)
     snapshot = snapshot_from(objects, server_version=version, now=datetime.now(UTC))
-    return replace(snapshot, missing=missing)
+    complete = frozenset(kind.kind for kind in READ_KINDS) - missing
+    return replace(snapshot, missing=missing, complete=complete)
+
+
+async def refusals(api: HttpKubernetes, snapshot: Snapshot, namespace: str) -> Snapshot:
+    """The cluster with what Events say of pods that could not be made in a namespace, if they may be read."""
+    from tonnage.adapters.reading_workloads import happening_from
+    from tonnage.wire.kinds import EVENT
+
+    try:
+        found = await api.list(EVENT, namespace=namespace, field_selector="reason=FailedCreate")
+    except ApiError:
+        return snapshot
+    happenings = tuple(happening_from(event) for event in found.items[:_MOST_EVENTS])
+    return replace(snapshot, happenings=happenings)
 
 
 async def _items(api: HttpKubernetes, kind: Kind[Any], reader: ObjectReader) -> Sequence[Readable] | None:

@@ -19,6 +19,17 @@ from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.verdict import Explanation, Verdict
 
+_TYPES = {
+    "Pod": ("pod", "pods", "po"),
+    "Deployment": ("deployment", "deployments", "deploy", "deployment.apps", "deployments.apps"),
+    "ReplicaSet": ("replicaset", "replicasets", "rs", "replicaset.apps", "replicasets.apps"),
+    "StatefulSet": ("statefulset", "statefulsets", "sts", "statefulset.apps", "statefulsets.apps"),
+    "DaemonSet": ("daemonset", "daemonsets", "ds", "daemonset.apps", "daemonsets.apps"),
+    "Job": ("job", "jobs", "job.batch", "jobs.batch"),
+    "CronJob": ("cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"),
+}
+"""What each kind may be called; the names are kubectl's."""
+_KINDS = tuple(names[0] for kind, names in _TYPES.items() if kind != "Pod")
 _COLOURS = {
     Verdict.FITS: "green",
     Verdict.NOT_NOW: "yellow",
@@ -28,20 +39,22 @@ _COLOURS = {
 
 
 def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The word `pod`, for the shell."""
-    return [] if context.params.get("words") else [word for word in ("pod",) if word.startswith(incomplete)]
+    """The kinds, for the shell."""
+    words = ("pod", *_KINDS)
+    return [] if context.params.get("words") else [word for word in words if word.startswith(incomplete)]
 
 
 @click.command(
-    help="Say why a pod is where it is, or would be.",
+    help="Say why a pod is where it is, or would be, or why a workload has not the pods it should have.",
     epilog=examples(
         "tonnage explain pod train -n ml",
+        "tonnage explain deployment web -n ml      # or job, replicaset, statefulset, daemonset, cronjob",
         "tonnage explain -f job.yaml               # before it is applied; any kind that makes pods",
         "tonnage explain pod train -n ml --snapshot cluster.json -o json",
         "tonnage explain message 'CUDA error: out of memory'   # - for a log on stdin",
     ),
 )
-@click.argument("words", nargs=-1, metavar="[pod NAME]", shell_complete=_complete)
+@click.argument("words", nargs=-1, metavar="[TYPE NAME]", shell_complete=_complete)
 @click.option(
     "-f",
     "--filename",
@@ -54,43 +67,48 @@ def command(common: Common, words: tuple[str, ...], filename: Path | None) -> in
     """Exit status 1 when a verdict is anything but FITS."""
     if words[:1] == (WORD,) and filename is None:
         return explain_message(words[1:], common.output)
-    name = _pod_name(words, filename)
-    snapshot, namespace = asyncio.run(_ask(common))
+    asked = _asked(words, filename)
+    snapshot, namespace = asyncio.run(_ask(common, with_events=asked is not None and asked[0] != "Pod"))
     version = common.server_version or ""
     if filename is not None:
         found = _manifests(filename, snapshot, namespace, version)
+    elif asked is not None and asked[0] != "Pod":
+        found = (_workload(asked, snapshot, namespace, version),)
     else:
-        found = (_pod(name, snapshot, namespace, version),)
+        found = (_pod(asked[1] if asked else "", snapshot, namespace, version),)
     _show(found, common.output)
     return 0 if all(one.verdict is Verdict.FITS for one in found) else 1
 
 
-def _pod_name(words: tuple[str, ...], filename: Path | None) -> str:
-    """The pod that `pod NAME` or `pod/NAME` names; empty with a file."""
+def _asked(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | None:
+    """Kind and name of what `TYPE NAME` or `TYPE/NAME` names, types as kubectl has them; None with a file."""
     if (filename is None) == (not words):
-        raise click.UsageError("give either pod NAME or -f FILE")
+        raise click.UsageError("give either pod NAME or -f FILE, or the NAME of another TYPE")
     if not words:
-        return ""
+        return None
     kind, _, name = words[0].partition("/")
     parts = [kind, *([name] if name else []), *words[1:]]
-    if parts[0] not in ("pod", "pods", "po"):
+    found = next((k for k, names in _TYPES.items() if parts[0].lower() in names), None)
+    if found is None:
         raise click.UsageError(
-            f"pod NAME is expected, not {' '.join(words)[:100]}: "
-            "name one of the pods (kubectl get pods), or the manifest with -f FILE"
+            f"pod NAME is expected, not {' '.join(words)[:100]}: name one of the pods (kubectl get pods), "
+            f"another of {', '.join(_KINDS)}, or the manifest with -f FILE"
         )
     if len(parts) != 2:
-        raise click.UsageError("which pod? Give one name: pod NAME")
-    return parts[1]
+        raise click.UsageError(f"which {found.lower()}? Give one name: {found.lower()} NAME")
+    return found, parts[1]
 
 
-async def _ask(common: Common) -> tuple[Snapshot, str]:
-    """The cluster, and the namespace that is meant."""
+async def _ask(common: Common, *, with_events: bool) -> tuple[Snapshot, str]:
+    """The cluster, and the namespace that is meant; of a live one refusals in its Events, where wanted."""
     if common.snapshot is not None:
         return await snapshot_of(common), common.namespace or "default"
-    from tonnage.cli.cluster import capture
+    from tonnage.cli.cluster import capture, refusals
 
     async with connected(common) as api:
-        return await capture(api), common.namespace or api.namespace or "default"
+        namespace = common.namespace or api.namespace or "default"
+        snapshot = await capture(api)
+        return (await refusals(api, snapshot, namespace)) if with_events else snapshot, namespace
 
 
 def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
@@ -106,6 +124,32 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
     raise ConfigError(
         Problem(
             f'pod "{name}" not found',
+            f"namespace {namespace}",
+            remedy=f"it is in {elsewhere[0]}: -n {elsewhere[0]}" if elsewhere else remedy,
+        )
+    )
+
+
+def _workload(asked: tuple[str, str], snapshot: Snapshot, namespace: str, version: str) -> Explanation:
+    from tonnage.adapters.reading_documents import manifest_of
+    from tonnage.diagnose.workloads import explain_workload, find_workload
+    from tonnage.model.workloads import WorkloadKey
+
+    kind, name = asked
+    key = WorkloadKey(kind, namespace, name)
+    workload = find_workload(snapshot, key)
+    if workload is not None:
+        manifest = manifest_of(workload, snapshot.priority_classes)
+        return explain_workload(workload, manifest, snapshot, version=version)
+    same = [one.key for one in snapshot.workloads if one.key.kind == kind]
+    near = get_close_matches(name, [one.name for one in same if one.namespace == namespace], n=1)
+    elsewhere = [one.namespace for one in same if one.name == name]
+    remedy = f"did you mean {near[0]}?" if near else f"kubectl get {kind.lower()}s -A"
+    if kind in snapshot.missing:
+        remedy = f"{kind} objects may not be listed: ask with the right to do so"
+    raise ConfigError(
+        Problem(
+            f'{kind.lower()} "{name}" not found',
             f"namespace {namespace}",
             remedy=f"it is in {elsewhere[0]}: -n {elsewhere[0]}" if elsewhere else remedy,
         )

@@ -20,6 +20,7 @@ _MAKES_PODS: Final = {
     "StatefulSet": "apps/v1",
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
+    "CronJob": "batch/v1",
 }
 
 

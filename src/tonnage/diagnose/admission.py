@@ -62,57 +62,6 @@ def explain_unreadable(manifest: Manifest, subject: Subject) -> Explanation:
     )
 
 
-def explain_without_class(manifest: Manifest, subject: Subject, view: View) -> Explanation | None:
-    """A pod whose priority class does not exist is forbidden; None when it names none, or a known one.
-
-    A snapshot without any class was taken without looking at them: a cluster always has some.
-    """
-    name = manifest.pod.priority_class
-    classes = sorted(cls.name for cls in view.snapshot.priority_classes)
-    if not name or not classes or name in classes or name.startswith("system-"):
-        return None
-    own = [known for known in classes if not known.startswith("system-")]
-    there = f"; there are {', '.join(own)}" if own else ""
-    reason = Reason(
-        Code.PRIORITY_CLASS_UNKNOWN,
-        Layer.ADMISSION,
-        str(subject),
-        f"the priority class {name} does not exist{there}",
-        {"class": name, "classes": [*classes]},
-        "create the class, or name one that exists",
-        "API server, Priority admission",
-    )
-    return Explanation(
-        subject=subject,
-        verdict=Verdict.NEVER,
-        layer=Layer.ADMISSION,
-        phase="",
-        needs=device_needs(manifest.pod),
-        message=f"the API server refuses the pod: {reason.message}",
-        upstream_message=f'pods "{manifest.pod.name}" is forbidden: '
-        f"no PriorityClass with name {name} was found",
-        reasons=(reason,),
-        remedies=(Remedy(reason.remedy, "the API server lets the pod exist"),),
-    )
-
-
-def explain_over_quota(manifest: Manifest, subject: Subject, quotas: list[tuple[Reason, str]]) -> Explanation:
-    """A pod that a quota refuses. A workload is accepted; it is its pods that never come to exist."""
-    reasons = tuple(reason for reason, _ in quotas)
-    lasting = any(reason.lasting for reason in reasons)
-    return Explanation(
-        subject=subject,
-        verdict=Verdict.NEVER if lasting else Verdict.NOT_NOW,
-        layer=Layer.QUOTA,
-        phase="",
-        needs=device_needs(manifest.pod),
-        message="; ".join(reason.message for reason in reasons),
-        upstream_message=f'pods "{manifest.pod.name}" is forbidden: {quotas[0][1]}',
-        reasons=reasons,
-        remedies=tuple(Remedy(reason.remedy, "the API server lets the pod exist") for reason in reasons),
-    )
-
-
 def _remedies(reasons: Iterable[Reason], view: View) -> tuple[Remedy, ...]:
     """One remedy for each thing to do, however many fields it is for."""
     effects: dict[str, list[str]] = {}

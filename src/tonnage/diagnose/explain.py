@@ -12,25 +12,29 @@ from tonnage.decide.cluster.hami import SCHEDULER as HAMI
 from tonnage.decide.cluster.hami import without_parts
 from tonnage.decide.cluster.sampling import candidates as may_be_chosen
 from tonnage.decide.cluster.sampling import sample_size
-from tonnage.diagnose.admission import (
-    explain_over_quota,
-    explain_refused,
-    explain_unreadable,
-    explain_without_class,
+from tonnage.diagnose.admission import explain_refused, explain_unreadable
+from tonnage.diagnose.admitted import (
+    Attempt,
+    explain_forbidden,
+    explain_no_namespace,
+    explain_unserved,
+    webhook_asides,
+    with_claim_limits,
 )
 from tonnage.diagnose.alignment import aligned_remedies
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.claims import devices_for
+from tonnage.diagnose.forbidden import claim_over_quota
 from tonnage.diagnose.ground import Ground, ground_of
 from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.placed import explain_placed
-from tonnage.diagnose.quota import quota_reasons, scoped_quotas
 from tonnage.diagnose.remedies import easings, remedies_for
 from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.unread import unread_kinds
 from tonnage.diagnose.wording import own, summary
 from tonnage.model.cluster import Manifest, Pod, Snapshot
+from tonnage.model.json import JsonObject
 from tonnage.model.verdict import (
     Code,
     Explanation,
@@ -51,6 +55,7 @@ _ASIDES = (
     Code.NUMA_UNDECIDED,
     Code.PREEMPTION_HELPLESS,
     Code.PREEMPTION_NEVER,
+    Code.WEBHOOK_MAY_REFUSE,
 )
 """Told beside the answer, of which they are not the gist."""
 _MOST_TIES = 4
@@ -80,27 +85,36 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
     made, snapshot = with_made_claims(manifest.pod, snapshot)
-    manifest = replace(manifest, pod=made)
+    found = explain_new(replace(manifest, pod=made), subject, snapshot, version)
+    return found if kind == "Pod" else for_template(found, kind)
+
+
+def explain_new(manifest: Manifest, subject: Subject, snapshot: Snapshot, version: str) -> Explanation:
+    """What becomes of a manifest, step by step as the API server has them; patches are of the pod."""
     ground = ground_of(snapshot, version=version)
-    view = ground.view
+    attempt = Attempt(manifest, snapshot, ground.view.profile.minor)
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)
-    forbidden = explain_without_class(manifest, subject, view)
-    if forbidden is not None and not manifest.pod.owner:
-        return forbidden
+    whole = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject)
+    if whole is not None:
+        return whole
+
+    def later(changed: Manifest, cluster: Snapshot) -> Explanation:
+        return explain_new(changed, subject, cluster, version)
+
+    admission = attempt.admission
+    if admission.early and not manifest.pod.owner:
+        return explain_forbidden(attempt, subject, (*admission.early, *admission.late), later)
     errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
+    errors = errors or [error for rule in MANIFEST_RULES for error in rule.errors(admission.manifest)]
     if errors:
-        return explain_refused(manifest, subject, errors, view)
-    if forbidden is not None:
-        return forbidden
-    quotas = list(quota_reasons(manifest.pod, view))
-    if quotas:
-        return explain_over_quota(manifest, subject, quotas)
-    pod = manifest.pod
-    undecided = tuple(f"the scoped quota {name}" for name in scoped_quotas(pod, view))
-    pod = replace(pod, unmodelled=(*pod.unmodelled, *undecided))
-    explanation = _explain_waiting(pod, subject, ground, new=True)
-    return explanation if kind == "Pod" else _for_template(explanation)
+        return explain_refused(manifest, subject, errors, ground.view)
+    refusals = (*admission.early, *admission.late)
+    if refusals:
+        return explain_forbidden(attempt, subject, refusals, later)
+    let_in = _explain_waiting(admission.manifest.pod, subject, ground, new=True)
+    let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_asides(manifest, snapshot)))
+    return with_claim_limits(let_in, tuple(claim_over_quota(*one) for one in admission.claims))
 
 
 def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
@@ -154,10 +168,15 @@ def _aligned(case: Case, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     return tuple(aligned_remedies(case.pod, str(case.decision.chosen), case.view))
 
 
-def _for_template(explanation: Explanation) -> Explanation:
-    """The same with patches of the workload, which has its pod under `spec.template`."""
+def for_template(explanation: Explanation, kind: str) -> Explanation:
+    """The same with patches of the workload, which has its pod in a template."""
+
+    def around(patch: JsonObject) -> JsonObject:
+        inner: JsonObject = {"spec": {"template": patch}}
+        return {"spec": {"jobTemplate": inner}} if kind == "CronJob" else inner
+
     remedies = tuple(
-        replace(remedy, patch={"spec": {"template": remedy.patch}}) if remedy.patch else remedy
+        replace(remedy, patch=around(remedy.patch)) if remedy.patch else remedy
         for remedy in explanation.remedies
     )
     return replace(explanation, remedies=remedies)

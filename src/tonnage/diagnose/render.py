@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from tonnage.diagnose.wording import listed, phrase, told_together
-from tonnage.model.verdict import Explanation, NodeClass, Reason, Remedy, Verdict
+from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Reason, Remedy, Verdict
 
 _HEADLINES = {
     Verdict.FITS: "it has a place",
@@ -20,6 +20,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     """The whole answer, nodes with the same reasons together."""
     lines = [*_head(explanation)]
     for title, part in (
+        ("Pods", _pods(explanation.pods)),
         ("Why", _reasons(explanation.reasons)),
         (
             "Nodes",
@@ -45,6 +46,12 @@ def _head(explanation: Explanation) -> Iterator[str]:
     yield f"  {explanation.message}"
     if explanation.needs:
         yield f"  needs {', '.join(f'{n} {name}' for name, n in explanation.needs.items())}"
+
+
+def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
+    """A workload's pods, the worst first."""
+    for group in groups:
+        yield f"{listed(group.names)}: {group.told.verdict}, {group.told.message}"
 
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:

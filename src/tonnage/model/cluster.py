@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 from tonnage.model.errors import Problem
 from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.json import JsonObject
+from tonnage.model.policies import LimitRange, QuotaScope, RuntimeClass, Webhook
 from tonnage.model.resource_claims import (
     ClaimTemplate,
     DeviceClass,
@@ -23,6 +25,7 @@ from tonnage.model.resource_claims import (
 )
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
 from tonnage.model.volumes import PodVolume, StorageClass, VolumeClaim
+from tonnage.model.workloads import Happening, Workload
 
 Requests: TypeAlias = Mapping[str, int]
 """Amount by resource name; `cpu` in thousandths of a core, the others in whole units."""
@@ -171,6 +174,8 @@ class Pod:
     overhead: Requests = field(default_factory=dict)
     pod_requests: Requests = field(default_factory=dict)
     """Pod-level `spec.resources.requests`."""
+    pod_limits: Requests = field(default_factory=dict)
+    """Pod-level `spec.resources.limits`."""
     node_selector: Labels = field(default_factory=dict)
     affinity: Affinity = Affinity()
     tolerations: tuple[Toleration, ...] = ()
@@ -182,6 +187,10 @@ class Pod:
     """`spec.activeDeadlineSeconds`: how long it may run from its start."""
     volumes: tuple[PodVolume, ...] = ()
     """Those that come from PersistentVolumeClaims."""
+    service_account: str = ""
+    runtime_class: str = ""
+    deadline: bool = False
+    """`spec.activeDeadlineSeconds` is set; what quotas call terminating."""
     unmodelled: tuple[str, ...] = ()
     hami: Labels = field(default_factory=dict)
     """What HAMi noted on it (`hami.io/…`, without that), and annotations that choose GPUs for HAMi."""
@@ -214,7 +223,8 @@ class Manifest:
     """A document that makes pods: the pod it makes, and its containers' amounts as they stand in it.
 
     `kind` is as the API server names it in refusals (`Pod`, `Deployment.apps`). `replicas`: how many such
-    pods it has at a time.
+    pods it has at a time. `written`: metadata and spec of the pod or of the template, as they stand there.
+    `beside`: apiVersion and kind of other objects in the same file that the pod's claims come from.
     """
 
     kind: str
@@ -222,6 +232,8 @@ class Manifest:
     pod: Pod
     amounts: tuple[WrittenAmounts, ...] = ()
     replicas: int = 1
+    written: JsonObject = field(default_factory=dict)
+    beside: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,18 +309,26 @@ class WorkloadSelector:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A ResourceQuota: hard limits and what is used, as written; `scoped` when it counts only some pods."""
+    """A ResourceQuota: hard limits and what is used, as written; with scopes it counts only some pods.
+
+    `counted`: the quota controller has been there, so `hard` and `used` are its own.
+    """
 
     namespace: str
     name: str
     hard: Labels = field(default_factory=dict)
     used: Labels = field(default_factory=dict)
-    scoped: bool = False
+    scopes: tuple[QuotaScope, ...] = ()
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A cluster at one moment. `server_version` is empty when unknown; `missing`: kinds not looked at."""
+    """A cluster at one moment. `server_version` is empty when unknown; `missing`: kinds not looked at.
+
+    `complete`: kinds of which every object is here, so that what is not here does not exist; empty for a
+    cluster out of some list of objects.
+    """
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -325,7 +345,15 @@ class Snapshot:
     taint_rules: tuple[TaintRule, ...] = ()
     volume_claims: tuple[VolumeClaim, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
+    limit_ranges: tuple[LimitRange, ...] = ()
+    runtime_classes: tuple[RuntimeClass, ...] = ()
+    service_accounts: frozenset[tuple[str, str]] = frozenset()
+    """(namespace, name)."""
+    webhooks: tuple[Webhook, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    happenings: tuple[Happening, ...] = ()
     server_version: str = ""
     now: datetime | None = None
     missing: frozenset[str] = frozenset()
+    complete: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()

@@ -98,6 +98,24 @@ def round_up_milli(text: str) -> str:
     return _written(_away_from_zero(read.value, Fraction(1, 1000)), read.format)
 
 
+def quantity_format(text: str) -> str:
+    """How a quantity is written: `decimal`, `binary` or `exponent`. Raises ValueError.
+
+    >>> quantity_format("500m"), quantity_format("1Gi")
+    ('decimal', 'binary')
+    """
+    return _read(text).format
+
+
+def write_quantity(value: Fraction, form: str = "decimal") -> str:
+    """A value in canonical spelling.
+
+    >>> write_quantity(Fraction(1, 2)), write_quantity(Fraction(2048), "binary")
+    ('500m', '2Ki')
+    """
+    return _written(value, form)
+
+
 @lru_cache(maxsize=4096)
 def _read(text: str) -> _Quantity:
     match = _FORM.fullmatch(text) if 0 < len(text) <= _LONGEST else None

@@ -39,6 +39,7 @@ class Layer(StrEnum):
 class Code(StrEnum):
     """Stable names of reasons. Each is documented in `docs/reference/reason-codes.md`."""
 
+    API_NOT_SERVED = "api-not-served"
     CLAIM_ELSEWHERE = "claim-elsewhere"
     CLAIM_ERROR = "claim-error"
     CLAIM_MISSING = "claim-missing"
@@ -60,6 +61,8 @@ class Code(StrEnum):
     LINKS_UNDECIDED = "links-undecided"
     LABEL_OF_NOBODY = "label-of-nobody"
     LIMIT_MISSING = "limit-missing"
+    LIMIT_RANGE = "limit-range"
+    NAMESPACE_MISSING = "namespace-missing"
     NEGATIVE = "quantity-negative"
     NODE_AFFINITY = "node-affinity-mismatch"
     NODE_NOT_READY = "node-not-ready"
@@ -77,15 +80,21 @@ class Code(StrEnum):
     POD_AFFINITY = "pod-affinity-mismatch"
     POD_ANTI_AFFINITY = "pod-anti-affinity"
     POD_ANTI_AFFINITY_OF_OTHERS = "pod-anti-affinity-of-others"
+    POD_SECURITY = "pod-security"
     PREEMPTION = "preemption"
     PREEMPTION_HELPLESS = "preemption-not-helpful"
     PREEMPTION_NEVER = "preemption-not-allowed"
     PRIORITY_CLASS_UNKNOWN = "priority-class-unknown"
     PRODUCT_UNDECIDED = "product-undecided"
+    QUOTA_CLAIM = "quota-exceeded-by-claim"
     QUOTA_EXCEEDED = "quota-exceeded"
+    QUOTA_UNCOUNTED = "quota-not-counted"
     QUOTA_UNDECLARED = "quota-undeclared"
     REQUEST_LIMIT_UNEQUAL = "request-limit-unequal"
     RESOURCE_RENAMED = "resource-renamed"
+    RUNTIME_CLASS_CONFLICT = "runtime-class-conflict"
+    RUNTIME_CLASS_MISSING = "runtime-class-missing"
+    SERVICE_ACCOUNT_MISSING = "service-account-missing"
     SHARED_REQUEST_TOO_LARGE = "shared-request-too-large"
     SCHEDULER_SILENT = "scheduler-silent"
     SPREAD_LABEL_MISSING = "topology-label-missing"
@@ -96,6 +105,16 @@ class Code(StrEnum):
     TOPOLOGY_AFFINITY = "topology-affinity"
     VOLUME_CLAIM = "volume-claim-not-usable"
     UNREADABLE = "unreadable"
+    WEBHOOK_DENIED = "webhook-denied"
+    WEBHOOK_MAY_REFUSE = "webhook-may-refuse"
+    WEBHOOK_UNREACHABLE = "webhook-unreachable"
+    WORKLOAD_DEADLINE = "workload-deadline"
+    WORKLOAD_ENDED = "workload-ended"
+    WORKLOAD_PAUSED = "workload-paused"
+    WORKLOAD_REFUSED = "workload-pods-refused"
+    WORKLOAD_UNSEEN = "workload-not-acted-on"
+    WORKLOAD_WAITS = "workload-in-order"
+    WORKLOAD_ZERO = "workload-wants-none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +247,17 @@ class Subject:
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
+_MOST_PODS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Pods of a workload by name, and what is told of the first."""
+
+    names: tuple[str, ...]
+    told: Explanation
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The whole answer. `layer` is the layer that refuses; None when nothing does.
@@ -248,9 +278,20 @@ class Explanation:
     placement: Placement = Placement()
     reasons: tuple[Reason, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    pods: tuple[PodGroup, ...] = ()
+    """Of a workload: its pods, those that are told alike together, the worst first."""
 
     def to_json(self) -> JsonObject:
-        """The verdict's contract: every key always present."""
+        """The verdict's contract: every key always present; a workload's pods under `pods`."""
+        body = self._to_json()
+        if self.pods:
+            body["pods"] = [
+                {"count": len(group.names), "names": list(group.names[:_MOST_PODS]), **group.told._to_json()}
+                for group in self.pods
+            ]
+        return body
+
+    def _to_json(self) -> JsonObject:
         return {
             "subject": {
                 "kind": self.subject.kind,

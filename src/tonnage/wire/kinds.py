@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from tonnage.wire import claims as c
 from tonnage.wire import objects as o
+from tonnage.wire import policies as p
 
 T_co = TypeVar("T_co", bound=o.Object, covariant=True)
 
@@ -87,3 +88,31 @@ STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", F
 DEVICE_TAINT_RULE = Kind(
     "resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", False, c.DeviceTaintRule
 )
+LIMIT_RANGE = Kind("", "v1", "LimitRange", "limitranges", True, p.LimitRange)
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, p.ServiceAccount)
+RUNTIME_CLASS = Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False, p.RuntimeClass)
+MUTATING_WEBHOOKS = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    False,
+    p.MutatingWebhooks,
+)
+VALIDATING_WEBHOOKS = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    False,
+    p.ValidatingWebhooks,
+)
+POD_MAKERS = (
+    Kind("apps", "v1", "Deployment", "deployments", True, p.DeploymentRead),
+    Kind("apps", "v1", "ReplicaSet", "replicasets", True, p.ReplicaSetRead),
+    Kind("apps", "v1", "StatefulSet", "statefulsets", True, p.StatefulSetRead),
+    Kind("apps", "v1", "DaemonSet", "daemonsets", True, p.DaemonSetRead),
+    Kind("batch", "v1", "Job", "jobs", True, p.JobRead),
+    Kind("batch", "v1", "CronJob", "cronjobs", True, p.CronJobRead),
+)
+"""Workloads of every kind, their specs whole."""

@@ -173,6 +173,8 @@ class PodSpec(Wire):
     active_deadline_seconds: int | None = None
     host_network: bool = False
     service_account_name: str = ""
+    service_account: str = ""
+    runtime_class_name: str = ""
 
 
 class PodStatus(Wire):

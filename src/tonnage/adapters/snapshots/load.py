@@ -91,9 +91,11 @@ class _Loading:
         objects = self._objects(footer)
         snapshot = snapshot_from(objects, server_version=header.server_version, now=moment(header.taken_at))
         missing = {absence.kind for absence in (*header.missing, *footer[0].incomplete)}
+        complete = {kind.rpartition("/")[2] for kind in header.kinds} - missing
         if header.namespace:
             missing.update(_BEYOND_ITS_NAMESPACE)
-        return replace(snapshot, missing=frozenset(missing))
+            complete = set()
+        return replace(snapshot, missing=frozenset(missing), complete=frozenset(complete))
 
     def _header(self) -> Header:
         line = self._line()

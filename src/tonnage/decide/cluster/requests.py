@@ -6,6 +6,7 @@ Source: k8s.io/component-helpers/resource, kube-scheduler 1.35 (NodeInfo, NodeRe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from tonnage.model.cluster import Container, Pod, Requests
@@ -22,6 +23,20 @@ _SCORED_LEAST: Final = {CPU: _LEAST_CPU_MILLI, MEMORY: _LEAST_MEMORY}
 def pod_requests(pod: Pod) -> dict[str, int]:
     """Total by resource: the larger of all together and any init step, then pod-level ones, then overhead."""
     return _total(pod, {}, pod_level=True)
+
+
+def pod_limits(pod: Pod) -> dict[str, int]:
+    """Limits in total, counted as requests are; overhead only where there is a limit at all."""
+    limited = replace(
+        pod,
+        containers=tuple(replace(c, requests=c.limits) for c in pod.containers),
+        init_containers=tuple(replace(c, requests=c.limits) for c in pod.init_containers),
+        pod_requests=pod.pod_limits,
+        overhead={},
+    )
+    total = pod_requests(limited)
+    add(total, {name: amount for name, amount in pod.overhead.items() if name in total})
+    return total
 
 
 def scored_requests(pod: Pod, *, pod_level: bool) -> tuple[int, int]:

@@ -1,0 +1,102 @@
+"""Workloads as model values, and their pod templates as manifests once somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from tonnage.adapters.reading_parts import moment
+from tonnage.model.workloads import Happening, Stated, Workload, WorkloadKey
+from tonnage.wire import objects as w
+from tonnage.wire import policies as p
+
+KIND_OF: Final[Mapping[type[p.PodMaker], str]] = {
+    p.DeploymentRead: "Deployment",
+    p.ReplicaSetRead: "ReplicaSet",
+    p.StatefulSetRead: "StatefulSet",
+    p.DaemonSetRead: "DaemonSet",
+    p.JobRead: "Job",
+    p.CronJobRead: "CronJob",
+}
+_REVISION: Final = "deployment.kubernetes.io/revision"
+_SPEC_NUMBERS: Final = ("parallelism", "completions", "backoffLimit", "progressDeadlineSeconds")
+_STATUS_NUMBERS: Final = (
+    "replicas",
+    "readyReplicas",
+    "desiredNumberScheduled",
+    "currentNumberScheduled",
+    "active",
+    "succeeded",
+    "failed",
+)
+
+
+def maker_from(found: p.PodMaker, kind: str) -> Workload:
+    """A workload; its template stays as it is."""
+    meta, spec, status = found.metadata, found.spec, found.status
+    namespace = meta.namespace or "default"
+    owner = next((o for o in meta.owner_references if o.controller), None)
+    numbers = {name: spec[name] for name in _SPEC_NUMBERS if _is_number(spec.get(name))}
+    numbers |= {name: status[name] for name in _STATUS_NUMBERS if _is_number(status.get(name))}
+    observed = status.get("observedGeneration")
+    return Workload(
+        WorkloadKey(kind, namespace, meta.name),
+        meta.uid,
+        WorkloadKey(owner.kind, namespace, owner.name) if owner else None,
+        _wanted(kind, spec, numbers),
+        bool(spec.get("paused") or spec.get("suspend")),
+        kind == "StatefulSet" and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
+        int(revision) if (revision := meta.annotations.get(_REVISION, "")).isdecimal() else 0,
+        moment(meta.creation_timestamp),
+        not isinstance(observed, int) or observed >= meta.generation,
+        tuple(_stated(c) for c in status.get("conditions") or () if isinstance(c, dict)),
+        numbers,
+        msgspec.json.encode(_template(kind, spec)),
+    )
+
+
+def _template(kind: str, spec: Mapping[str, Any]) -> object:
+    if kind == "CronJob":
+        job = spec.get("jobTemplate")
+        inner = job.get("spec") if isinstance(job, dict) else None
+        return inner.get("template") if isinstance(inner, dict) else None
+    return spec.get("template")
+
+
+def _wanted(kind: str, spec: Mapping[str, Any], numbers: Mapping[str, int]) -> int | None:
+    """How many pods it should have that have not ended."""
+    match kind:
+        case "CronJob":
+            return None
+        case "DaemonSet":
+            return numbers.get("desiredNumberScheduled")
+        case "Job":
+            at_once = numbers.get("parallelism", 1)
+            whole = numbers.get("completions")
+            return at_once if whole is None else max(0, min(at_once, whole - numbers.get("succeeded", 0)))
+        case _:
+            replicas = spec.get("replicas", 1)
+            return replicas if isinstance(replicas, int) else 1
+
+
+def _stated(condition: Mapping[str, Any]) -> Stated:
+    texts = (str(condition.get(name) or "") for name in ("type", "status", "reason", "message"))
+    return Stated(*texts)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def happening_from(event: w.Event) -> Happening:
+    """An Event, as far as it says what happened to which object."""
+    about = event.involved_object
+    namespace = about.namespace or event.metadata.namespace or "default"
+    return Happening(
+        WorkloadKey(about.kind, namespace, about.name),
+        event.reason,
+        event.message,
+        moment(event.last_timestamp or event.event_time),
+    )

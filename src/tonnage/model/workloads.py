@@ -1,0 +1,72 @@
+"""Objects that make pods, and what happened to them. Their templates stay text until somebody asks.
+
+Source: the Kubernetes API: apps v1, batch v1, core v1 Event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+
+class WorkloadKey(NamedTuple):
+    """A workload's identity."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A condition of a workload's status."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob.
+
+    `owner` is its controller. `wanted` is how many pods it should have now, None where its status has to
+    say (a DaemonSet) or nothing does (a CronJob). `template` is the JSON of the pod template.
+    `numbers` are the counts of its status and spec, by the names that they have there.
+    """
+
+    key: WorkloadKey
+    uid: str = ""
+    owner: WorkloadKey | None = None
+    wanted: int | None = None
+    paused: bool = False
+    """A Deployment's `spec.paused`, or `spec.suspend` of a Job or CronJob."""
+    in_order: bool = False
+    """A StatefulSet that starts one pod after the other."""
+    revision: int = 0
+    created: datetime | None = None
+    seen: bool = True
+    """Its controller has looked at it as it is now."""
+    conditions: tuple[Stated, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    template: bytes = b""
+
+    def condition(self, kind: str, status: str = "True") -> Stated | None:
+        """The condition of a type, when it has that status."""
+        return next((c for c in self.conditions if (c.type, c.status) == (kind, status)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An Event about an object: quoted beside what the objects themselves tell, and nothing more."""
+
+    about: WorkloadKey
+    reason: str
+    message: str
+    last: datetime | None = None
