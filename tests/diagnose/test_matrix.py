@@ -10,8 +10,6 @@ from support.matrix_rows import ROWS, Row, State, problems_of, rows
 
 _ALL: Final = rows()
 
-TO_COME_ADMISSION: Final = frozenset(range(1, 14))
-
 TO_COME_SCHEDULER: Final = frozenset({*range(14, 41), 91})
 
 TO_COME_NODE: Final = frozenset({51, 52, 57, 92, 94})
@@ -45,4 +43,4 @@ async def test_rows_that_need_events_are_not_found_without_them() -> None:
 
 def test_every_row_has_a_file() -> None:
     there = {row.number for row in _ALL}
-    assert set(ROWS) - there - TO_COME_ADMISSION - TO_COME_SCHEDULER - TO_COME_NODE == set()
+    assert set(ROWS) - there - TO_COME_SCHEDULER - TO_COME_NODE == set()
