@@ -40,7 +40,7 @@ _COLOURS = {
 
 def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The kinds, for the shell."""
-    words = ("pod", *_KINDS)
+    words = ("pod", *_KINDS, WORD)
     return [] if context.params.get("words") else [word for word in words if word.startswith(incomplete)]
 
 
