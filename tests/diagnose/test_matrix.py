@@ -12,7 +12,7 @@ _ALL: Final = rows()
 
 TO_COME_SCHEDULER: Final = frozenset({*range(14, 41), 91})
 
-TO_COME_NODE: Final = frozenset({51, 52, 57, 92, 94})
+TO_COME_NODE: Final = frozenset({52, 57})
 
 
 @pytest.mark.parametrize("row", _ALL, ids=lambda row: str(row.path.stem))

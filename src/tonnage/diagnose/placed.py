@@ -11,6 +11,7 @@ from tonnage.diagnose.last_words import known_trouble
 from tonnage.diagnose.neighbours import with_node_facts
 from tonnage.diagnose.not_aligned import for_the_next, not_aligned
 from tonnage.diagnose.rules.single_request import STRICT_KEY
+from tonnage.diagnose.unprepared import driver_gone
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
@@ -89,6 +90,9 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if pod.status.phase == "Failed":
         found = _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot)
         return found or _known(pod, snapshot) or _failed(pod)
+    unprepared = driver_gone(pod, snapshot)
+    if unprepared is not None:
+        return unprepared
     stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
     return _known(pod, snapshot) or _stuck(pod, stuck) if stuck is not None else None
 

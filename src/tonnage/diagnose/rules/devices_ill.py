@@ -1,0 +1,65 @@
+"""KUB-2: a node with room but for devices that are not healthy: which, since when, why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from tonnage.decide.cluster.view import NodeView
+from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.node_state import utc
+from tonnage.diagnose.wording import listed
+from tonnage.model.gpu_status import GpuStatus
+from tonnage.model.verdict import Code, Layer, Reason
+
+_MOST_NODES: Final = 4
+_MOST_LOOKED_AT: Final = 1024
+"""Nodes of a large cluster: an answer must not take long."""
+_HEALTH: Final = "GPUsHealthy"
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """One reason for each of the first nodes on which the pod would fit if all devices were healthy."""
+    if case.decision.chosen is not None or not case.classes:
+        return
+    told = 0
+    looked = tuple(islice((name for one in case.classes for name in one.members), _MOST_LOOKED_AT))
+    for resource, count in device_needs(case.pod).items():
+        for name in looked:
+            node = case.view.nodes[name]
+            short = node.node.capacity.get(resource, 0) - node.node.allocatable.get(resource, 0)
+            free = node.node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
+            if short > 0 and free < count <= free + short and told < _MOST_NODES:
+                told += 1
+                yield _reason(resource, name, short, node, case.view.snapshot.gpu.get(name))
+
+
+def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuStatus | None) -> Reason:
+    capacity = node.node.capacity[resource]
+    ill = tuple(named_ills(status, resource))
+    since = next((one.since for one in node.node.ills if one.type == _HEALTH and one.since), None)
+    dated = f" (since {utc(since)})" if since is not None else ""
+    which = f": {listed(ill)}{dated}" if ill else "; which and why, its NodeGPUStatus would tell"
+    return Reason(
+        Code.DEVICE_UNHEALTHY,
+        Layer.HARDWARE,
+        f"Node {name}",
+        f"{name} gives out {capacity - short} of its {capacity} {resource}{which}",
+        {"resource": resource, "capacity": capacity, "missing": short, "devices": [*ill]},
+        f"do what the devices' reasons ask for (reset, reboot, replace): tonnage doctor on {name}",
+        "Node status.capacity and allocatable, NodeGPUStatus",
+        lasting=False,
+    )
+
+
+def named_ills(status: GpuStatus | None, resource: str = "") -> Iterator[str]:
+    """Devices of a resource (or all) that are not healthy, and why: `GPU 3 (GPU-6a1f): Xid 79`."""
+    for device in status.devices if status is not None else ():
+        number = "GPU" if device.index is None else f"GPU {device.index}"
+        why = f": {device.reason}" if device.reason else ""
+        if not device.healthy and resource in ("", device.resource):
+            yield f"{number} ({device.uuid}){why}"
+        for part in device.parts:
+            if device.healthy and not part.healthy and resource in ("", part.resource):
+                yield f"{part.profile} of {number} ({part.uuid}){f': {part.reason}' if part.reason else ''}"
