@@ -237,3 +237,43 @@ def test_a_thousand_findings_are_enough(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "a.yaml").write_text("---\n".join([BAD] * 1100))
     assert linted(str(tmp_path / "a.yaml"), "-o", "json") == 1
     assert len(json.loads(capsys.readouterr().out)["findings"]) == 1000
+
+
+HEADER = {
+    "apiVersion": "tonnage.dev/v1alpha1", "kind": "Snapshot", "format": 1, "serverVersion": "v1.35.8",
+    "takenAt": "2026-01-02T03:04:05Z", "redact": "values", "program": "tonnage 1",
+    "kinds": ["v1/Node", "v1/Pod", "v1/PersistentVolumeClaim", "scheduling.k8s.io/v1/PriorityClass"],
+}  # fmt: skip
+NAMING = GOOD.replace(
+    "spec:",
+    "spec:\n  priorityClassName: hihg\n  serviceAccountName: robot\n"
+    "  volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]",
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "codes"),
+    [
+        pytest.param({}, ["priority-class-unknown", "volume-claim-unknown"], id="of the kinds that it names"),
+        pytest.param({"redact": "names"}, [], id="not where names are pseudonyms"),
+        pytest.param({"namespace": "other"}, ["priority-class-unknown"], id="not of namespaces left out"),
+    ],
+)
+def test_what_a_snapshot_did_not_look_at_is_not_missing(
+    header: dict[str, str], codes: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    footer = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "SnapshotEnd", "objects": {}}
+    lines = [json.dumps(line) for line in ({**HEADER, **header}, footer)]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "pod.yaml").write_text(NAMING)
+    linted(str(tmp_path / "pod.yaml"), "--snapshot", str(tmp_path / "c.jsonl"), "-o", "json")
+    answer = json.loads(capsys.readouterr().out)
+    assert [one["code"] for one in answer["findings"]] == codes
+
+
+def test_a_template_is_told_in_one_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.yaml").write_text("a: {{ .Values.a }}\nb: {{ .Values.b }}\n")
+    assert linted(str(tmp_path / "t.yaml")) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("error:") == 1
+    assert "helm template" in shown

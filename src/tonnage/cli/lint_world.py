@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from tonnage.cli.options import Common
-from tonnage.diagnose.lint.items import Item, at_path, items_of, mapping, pods_of
+from tonnage.diagnose.lint.items import Item, at_path, items_of, mapping, pods_of, sequence
 from tonnage.diagnose.lint.lint import Given
 from tonnage.diagnose.lint.rules.names import references
 from tonnage.diagnose.lint.sheet import Sheet
@@ -39,6 +40,7 @@ _PATHS: Final = {
     "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses/{name}",
 }
 _NOT_FOUND: Final = 404
+_DEEPEST_LIST: Final = 4
 
 
 async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
@@ -49,16 +51,7 @@ async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
         ClusterError: the cluster cannot be reached.
     """
     if common.snapshot is not None:
-        from tonnage.cli.cluster import read_snapshot
-
-        snapshot = read_snapshot(common.snapshot)
-        objects = [] if str(common.snapshot) == "-" else [*_objects_in(common.snapshot)]
-        kinds = _kinds(objects, snapshot)
-        known = dict.fromkeys(_wanted(texts, common.namespace or "default"), False)
-        there = {one for item in objects for one in _names(item)}
-        known = {one: one in there for one in {*known, *there} if one[0] in kinds}
-        snapshot = _with_claims(snapshot, texts, common.namespace or "default")
-        return _given(common, snapshot, known, kinds, common.namespace or "default")
+        return _with_snapshot(common, common.snapshot, texts)
     if common.kubeconfig is None and common.context is None:
         minor = _MINOR
         if common.server_version is not None:
@@ -78,13 +71,28 @@ async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
         return _given(common, snapshot, known, None, namespace)
 
 
+def _with_snapshot(common: Common, path: Path, texts: Sequence[tuple[str, str]]) -> Given:
+    from tonnage.cli.cluster import read_snapshot
+
+    namespace = common.namespace or "default"
+    snapshot = read_snapshot(path)
+    captured = _Captured() if str(path) == "-" else _captured(path, snapshot)
+    known = {
+        one: one in captured.names
+        for one in {*_wanted(texts, namespace), *captured.names}
+        if one[0] in captured.kinds and (not one[1] or captured.namespace in ("", one[1]))
+    }
+    return _given(common, _with_claims(snapshot, texts, namespace), known, captured, namespace)
+
+
 def _given(
-    common: Common, snapshot: Snapshot, known: dict[Name, bool], kinds: frozenset[str] | None, namespace: str
+    common: Common, snapshot: Snapshot, known: dict[Name, bool], captured: _Captured | None, namespace: str
 ) -> Given:
     from tonnage.diagnose.ground import ground_of
 
     ground = ground_of(snapshot, version=common.server_version or "")
-    cluster = Cluster(ground, known, kinds)
+    kinds, only = (captured.kinds, captured.namespace) if captured is not None else (None, "")
+    cluster = Cluster(ground, known, kinds, only)
     return Given(shapes(), read_pod, cluster, ground.view.profile.minor, namespace)
 
 
@@ -120,39 +128,48 @@ def read_pod(pod: JsonObject) -> Manifest | None:
         return None
 
 
-def _objects_in(path: Path) -> Iterator[JsonObject]:
-    """Names of the objects of a captured cluster; the rest of them is let go."""
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """What a file knows: kinds that were looked at, in all namespaces or in one, and names of objects."""
+
+    kinds: frozenset[str] = frozenset()
+    namespace: str = ""
+    names: frozenset[Name] = frozenset()
+
+
+def _captured(path: Path, snapshot: Snapshot) -> _Captured:
+    """A snapshot says what it looked at; of a bare List it is the kinds of which there are objects."""
     from tonnage.cli.cluster import read_objects
 
-    for value in read_objects(path):
-        yield from _opened(value, 0)
+    objects = read_objects(path)
+    first = next(objects, None)
+    if isinstance(first, dict) and first.get("kind") == "Snapshot":
+        if first.get("redact") == "names":  # they are pseudonyms: nothing can be said of any
+            return _Captured()
+        kinds = frozenset(str(kind).rpartition("/")[2] for kind in sequence(first.get("kinds")))
+        return _Captured(kinds - snapshot.missing, str(first.get("namespace") or ""), _of_model(snapshot))
+    found = [one for value in (first, *objects) for one in _opened(value, 0)]
+    kinds = frozenset(str(one.get("kind")) for one in found)
+    return _Captured(kinds - snapshot.missing, names=frozenset(name for one in found for name in _names(one)))
+
+
+def _of_model(snapshot: Snapshot) -> frozenset[Name]:
+    classes: list[Name] = [("PriorityClass", "", one.name) for one in snapshot.priority_classes]
+    return frozenset(
+        [*classes, *(("PersistentVolumeClaim", one.namespace, one.name) for one in snapshot.volume_claims)]
+    )
 
 
 def _opened(value: JsonValue, depth: int) -> Iterator[JsonObject]:
+    """The objects of a List."""
     if not isinstance(value, dict):
         return
     items = value.get("items")
-    if isinstance(items, list) and depth < 4:
+    if isinstance(items, list) and depth < _DEEPEST_LIST:
         for item in items:
             yield from _opened(item, depth + 1)
-    elif value.get("kind") == "Snapshot":
-        yield value
     else:
-        metadata = mapping(value.get("metadata"))
-        named: JsonObject = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
-        yield {"kind": value.get("kind"), "metadata": named}
-
-
-def _kinds(objects: Iterable[JsonObject], snapshot: Snapshot) -> frozenset[str]:
-    """Kinds that were looked at: those that a snapshot names, else those of which there are objects."""
-    found: set[str] = set()
-    for one in objects:
-        if one.get("kind") == "Snapshot":
-            named = one.get("kinds")
-            found.update(str(kind).rpartition("/")[2] for kind in (named if isinstance(named, list) else []))
-        else:
-            found.add(str(one.get("kind")))
-    return frozenset(found) - snapshot.missing
+        yield value
 
 
 def _names(value: JsonObject) -> Iterator[Name]:

@@ -88,8 +88,14 @@ def _read(texts: Iterable[tuple[str, str]]) -> tuple[list[Sheet], tuple[Problem,
             if sheet.documents:
                 sheets.append(sheet)
         except ConfigError as error:
-            problems.extend(error.problems)
+            problems.extend([_template(error.problems[0])] if "{{" in text else error.problems)
     return sheets, tuple(problems)
+
+
+def _template(problem: Problem) -> Problem:
+    """A file with `{{` that is no YAML is a template; where it fails first says nothing more."""
+    remedy = "lint what it renders to: helm template CHART | tonnage lint -"
+    return Problem("no YAML yet but a template", problem.where, "it has {{ in it", remedy)
 
 
 def _inner(item: Item) -> Iterator[Item]:

@@ -44,10 +44,14 @@ class Cluster:
     known: Known = field(default_factory=dict)
     kinds: frozenset[str] | None = None
     """Kinds of which every object is known; None: all that a snapshot does not miss."""
+    namespace: str = ""
+    """The only namespace that was looked at; empty for all."""
 
-    def looked_at(self, kind: str) -> bool:
-        """Whether the cluster's objects of a kind are known."""
+    def looked_at(self, kind: str, namespace: str = "") -> bool:
+        """Whether the cluster's objects of a kind are known; `namespace` of kinds that have one."""
         if self.kinds is not None and kind not in self.kinds:
+            return False
+        if namespace and self.namespace not in ("", namespace):
             return False
         return kind not in self.ground.view.snapshot.missing
 

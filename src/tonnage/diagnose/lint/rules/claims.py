@@ -58,7 +58,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
             ("resourceClaimTemplateName", "ResourceClaimTemplate", snapshot.claim_templates),
         ):
             name = claim.get(field)
-            if not isinstance(name, str) or not world.cluster.looked_at(kind):
+            if not isinstance(name, str) or not world.cluster.looked_at(kind, site.item.namespace):
                 continue
             names = sorted(one.name for one in there if one.namespace == site.item.namespace)
             if name not in names and world.own(kind, site.item.namespace, name) is None:

@@ -14,6 +14,10 @@ from tonnage.model.json import JsonObject, JsonValue
 _TEXTS: Final = ("string", "time", "micro-time", "duration")
 _NUMBERS: Final = ("int32", "int64")
 _MOST: Final = 100
+_GONE: Final[Mapping[Path, str]] = {
+    ("resourceClaims", "source"): "write what is below it in its place: since 1.31 there is no source",
+}
+"""(list, field) that older versions had -> what to write now."""
 
 
 def of_item(item: Item, world: World) -> Iterator[Draft]:
@@ -91,7 +95,7 @@ def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draf
         LintCode.FIELD_UNKNOWN,
         path,
         f"unknown field {key[:100]}",
-        nearest(key, known),
+        _GONE.get(path[-3:-2] + path[-1:], nearest(key, known)),
         "kubectl refuses it; clients that do not validate drop it silently",
         RenameKey(path, meant) if meant else None,
         on_key=True,
