@@ -100,7 +100,7 @@ def test_all_disabled_is_a_whole_gpu() -> None:
             id="a sum of sevenths that is seven, and does not fit",
         ),
         pytest.param(
-            "4g.40gb:2", "it takes at most 1 of 4g.40gb", ("4g.40gb:1",), id="twice what starts at one"
+            "4g.40gb:2", "a GPU holds at most 1 of 4g.40gb", ("4g.40gb:1",), id="twice what starts at one"
         ),
         pytest.param("all-1g.5gb", "no layout all-1g.5gb", ("all-1g.10gb",), id="a smaller board's profile"),
         pytest.param("9g.90gb:1", "no profile 9g.90gb", ("7g.80gb",), id="no such profile"),

@@ -6,7 +6,8 @@ Source: NVIDIA MIG user guide, placements by memory slices; mig-parted's names o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -57,14 +58,14 @@ def layout_of(board: MigBoard, text: str) -> Layout | NoLayout:
         return wanted
     placed = placements(board, wanted)
     if placed is None:
-        told = written(wanted)
-        return NoLayout(f"{told} do not fit together on one GPU: {_reason(board, wanted)}",
-                        nearest_layouts(board, wanted))  # fmt: skip
+        return conflict(board, wanted)
     return Layout(placed)
 
 
-def placements(board: MigBoard, wanted: Mapping[str, int]) -> tuple[tuple[MigProfile, int], ...] | None:
-    """Where each device goes, or None when they do not fit together.
+def placements(
+    board: MigBoard, wanted: Mapping[str, int], *, beside: Iterable[tuple[str, int]] = ()
+) -> tuple[tuple[MigProfile, int], ...] | None:
+    """Where each device goes, or None when they do not fit together, or `beside` (profile, first slice).
 
     >>> from tonnage.model.catalog.mig import mig_board
     >>> a100 = mig_board("NVIDIA A100-SXM4-80GB")
@@ -72,10 +73,28 @@ def placements(board: MigBoard, wanted: Mapping[str, int]) -> tuple[tuple[MigPro
     [('3g.40gb', 4), ('2g.20gb', 0), ('1g.10gb', 2), ('1g.10gb', 3)]
     """
     table = board.profiles
-    if any(count > table[name].most for name, count in wanted.items()):
+    beside = tuple(beside)
+    if any(name not in table or count > table[name].most for name, count in wanted.items()):
+        return None
+    if _lacking(board, Counter(wanted) + Counter(name for name, _ in beside)):
         return None
     order = sorted(wanted, key=lambda name: (len(table[name].starts), -table[name].memory, name))
-    return _placed([table[name] for name in order for _ in range(wanted[name])], 0, ())
+    taken = sum(_mask(table[name], start) for name, start in beside)
+    return _placed([table[name] for name in order for _ in range(wanted[name])], taken, ())
+
+
+def _lacking(board: MigBoard, wanted: Mapping[str, int]) -> str:
+    """The engines of which the board has too few; empty where there are enough, or they limit nothing."""
+    for engine in ("media", "flow"):
+        taken = sum(getattr(board.profiles[name], engine) * count for name, count in wanted.items())
+        if taken > getattr(board, engine):
+            return f"they take {taken} {engine} engines, it has {getattr(board, engine)}"
+    return ""
+
+
+def _mask(profile: MigProfile, start: int) -> int:
+    """The memory slices of a device, a bit each."""
+    return ((1 << profile.memory) - 1) << start
 
 
 def _placed(
@@ -86,7 +105,7 @@ def _placed(
     one, *others = left
     least = found[-1][1] if found and found[-1][0] is one else -1
     for start in one.starts:
-        mask = ((1 << one.memory) - 1) << start
+        mask = _mask(one, start)
         if start > least and not taken & mask:
             answer = _placed(others, taken | mask, (*found, (one, start)))
             if answer is not None:
@@ -94,19 +113,34 @@ def _placed(
     return None
 
 
+def conflict(board: MigBoard, wanted: Mapping[str, int]) -> NoLayout:
+    """Why these do not fit together on one GPU, and the largest parts of them that do."""
+    unknown = [name for name in wanted if name not in board.profiles]
+    if unknown:
+        return NoLayout(f"there is no profile {unknown[0]}", tuple(board.profiles))
+    why = f"{written(wanted)} do not fit together on one GPU: {_reason(board, wanted)}"
+    return NoLayout(why, nearest_layouts(board, wanted))
+
+
 def nearest_layouts(board: MigBoard, wanted: Mapping[str, int]) -> tuple[str, ...]:
     """The largest parts of what is wanted that fit, those that keep most devices first."""
+    return tuple(written(one) for one in _largest_parts(board, wanted))
+
+
+def _largest_parts(board: MigBoard, wanted: Mapping[str, int]) -> list[dict[str, int]]:
     names = list(wanted)
     most = [range(min(wanted[name], board.profiles[name].most), -1, -1) for name in names]
     found: list[dict[str, int]] = []
     for counts in sorted(product(*most), key=lambda counts: -sum(counts)):
         one = dict(zip(names, counts, strict=True))
+        if sum(count * board.profiles[name].memory for name, count in one.items()) > board.memory:
+            continue
         covered = any(all(one[n] <= other[n] for n in names) for other in found)
         if sum(counts) and not covered and placements(board, one) is not None:
             found.append(one)
             if len(found) == _MOST_ALTERNATIVES:
                 break
-    return tuple(written(one) for one in found)
+    return found
 
 
 def written(counts: Mapping[str, int]) -> str:
@@ -155,8 +189,27 @@ def profile_named(board: MigBoard, text: str) -> str | None:
 def _reason(board: MigBoard, wanted: Mapping[str, int]) -> str:
     for name, count in wanted.items():
         if count > board.profiles[name].most:
-            return f"it takes at most {board.profiles[name].most} of {name}"
+            return f"a GPU holds at most {board.profiles[name].most} of {name}, not {count}"
     width = sum(board.profiles[name].memory * count for name, count in wanted.items())
     if width > board.memory:
         return f"they take {width} memory slices, it has {board.memory}"
-    return "each may begin at certain memory slices only, and they overlap"
+    return _lacking(board, wanted) or _overlap(board, wanted)
+
+
+def _overlap(board: MigBoard, wanted: Mapping[str, int]) -> str:
+    """Which device finds no place beside the others, and who has the slices at which it may begin."""
+    size = {name: board.profiles[name].memory for name in wanted}
+    part = max(_largest_parts(board, wanted), key=lambda one: sum(size[name] * one[name] for name in one))
+    placed = placements(board, part) or ()
+    left = next(name for name, count in wanted.items() if count > part[name])
+    starts = board.profiles[left].starts
+    there = ", ".join(
+        f"{profile.name} on {_span(start, profile.memory)}"
+        for profile, start in sorted(placed, key=lambda one: one[1])
+    )
+    may = ", ".join(map(str, starts))
+    return f"{left} may begin at memory slice {may}, and there is no room for one more beside {there}"
+
+
+def _span(start: int, size: int) -> str:
+    return f"{start}" if size == 1 else f"{start}-{start + size - 1}"

@@ -16,7 +16,8 @@ from typing import Any
 class MigProfile:
     """What a profile takes of a GPU, in slices, and how many of it a GPU holds at most.
 
-    `starts` are the memory slices at which one may begin; none: not decided here.
+    `starts` are the memory slices at which one may begin. `media` (decoders, encoders, JPEG engines each)
+    and `flow` (optical flow) are engines that it takes, where a board has too few of them for every layout.
     """
 
     name: str
@@ -24,6 +25,8 @@ class MigProfile:
     memory: int
     most: int
     starts: tuple[int, ...] = ()
+    media: int = 0
+    flow: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,12 @@ class MigBoard:
     name: str
     compute: int
     memory: int
-    profiles: Mapping[str, MigProfile]
+    profiles: Mapping[str, MigProfile] = field(hash=False)
     devices: tuple[str, ...]
-    balanced: Mapping[str, int] = field(default_factory=dict)
+    balanced: Mapping[str, int] = field(default_factory=dict, hash=False)
     words: tuple[frozenset[str], ...] = ()
+    media: int = 0
+    flow: int = 0
 
 
 @cache
@@ -62,7 +67,8 @@ def mig_boards() -> tuple[MigBoard, ...]:
         balanced = {row["names"][place]: count for place, count in family.get("balanced", ())}
         words = tuple(frozenset(some) for some in row.get("words", ()))
         sizes, devices = (family["compute"], family["memory"]), tuple(row["devices"])
-        found.append(MigBoard(name, *sizes, MappingProxyType(profiles), devices, balanced, words))
+        engines = family.get("engines", {})
+        found.append(MigBoard(name, *sizes, MappingProxyType(profiles), devices, balanced, words, **engines))
     return tuple(found)
 
 

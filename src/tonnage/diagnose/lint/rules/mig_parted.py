@@ -1,8 +1,5 @@
 """MIG-1, MIG-2, MIG-3: mig-parted configurations: form, profiles that exist, and room on one GPU.
 
-Room is judged by slices, of memory and of compute. On the boards of the catalogue that is the whole truth
-about what can be placed; only which engines the variants of RTX PRO boards need is not looked at.
-
 Source: NVIDIA/mig-parted v0.15, api/spec/v1.
 """
 
@@ -13,6 +10,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
+from tonnage.decide.node.mig_layouts import conflict, placements
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import Item, sequence
 from tonnage.diagnose.lint.world import World
@@ -173,23 +171,10 @@ def _room(counts: dict[str, int], at: Path, boards: tuple[MigBoard, ...]) -> Ite
             on_key=True,
         )
         return
-    refusals = [refusal(counts, board) for board in able]
-    if all(refusals):
+    if all(placements(board, counts) is None for board in able):
+        no = conflict(able[0], counts)
         names = "; ".join(board.name for board in able)
-        why = f"on {names}"
-        yield Draft(LintCode.MIG_LAYOUT, at, refusals[0], "ask for fewer, or smaller ones", why, on_key=True)
-
-
-def refusal(counts: dict[str, int], board: MigBoard) -> str:
-    """Why a GPU cannot hold them; empty when it can."""
-    for name, count in counts.items():
-        if count > board.profiles[name].most:
-            return f"a GPU holds at most {board.profiles[name].most} of {name}, not {count}"
-    for slices, there in (("memory", board.memory), ("compute", board.compute)):
-        taken = {name: count * getattr(board.profiles[name], slices) for name, count in counts.items()}
-        if sum(taken.values()) > there:
-            parts = ", ".join(
-                f"{counts[name]} x {name}: {amount}" for name, amount in taken.items() if amount
-            )
-            return f"a GPU has {there} {slices} slices, and this takes {sum(taken.values())} ({parts})"
-    return ""
+        remedy = (
+            f"these fit: {' or '.join(no.instead[:2])}" if no.instead else "ask for fewer, or smaller ones"
+        )
+        yield Draft(LintCode.MIG_LAYOUT, at, no.why, remedy, f"on {names}", on_key=True)
