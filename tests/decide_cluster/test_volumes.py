@@ -14,7 +14,7 @@ NODE = Node("a", allocatable={"cpu": 8000, "memory": 2**36, "pods": 110})
 CLAIM = VolumeClaim("default", "data")
 POD = Pod("p", uid="u", volumes=(PodVolume("v", "data"),))
 SCRATCH = Pod("p", uid="u", volumes=(PodVolume("v", "p-v", ephemeral=True),))
-WAITS, AT_ONCE = StorageClass("waits", waits=True), StorageClass("at-once")
+WAITS, AT_ONCE = StorageClass("waits", waits=True, provisioner="csi"), StorageClass("at-once")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,13 @@ from tonnage.adapters.reading_policies import (
     workload_from,
 )
 from tonnage.adapters.reading_status import pod_status_from
-from tonnage.adapters.reading_volumes import volume_claim_from, volumes_of
+from tonnage.adapters.reading_volumes import (
+    limits_from,
+    storage_class_from,
+    volume_claim_from,
+    volume_from,
+    volumes_of,
+)
 from tonnage.adapters.reading_workloads import KIND_OF, happening_from, maker_from
 from tonnage.model.cluster import (
     Container,
@@ -56,7 +62,7 @@ from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.policies import LimitRange, RuntimeClass, Webhook
 from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice, TaintRule
 from tonnage.model.selectors import Labels, Taint, Toleration
-from tonnage.model.volumes import StorageClass, VolumeClaim
+from tonnage.model.volumes import StorageClass, Volume, VolumeClaim
 from tonnage.model.workloads import Happening, Workload
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
@@ -179,6 +185,8 @@ class _Parts:
     webhooks: list[Webhook] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
+    volumes: list[Volume] = field(default_factory=list)
+    volume_limits: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def take(self, obj: Readable) -> None:
         """Sort one object in; kinds that bear on nothing here are passed over."""
@@ -230,8 +238,11 @@ class _Parts:
             case claim_objects.PersistentVolumeClaim():
                 self.volume_claims.append(volume_claim_from(obj))
             case claim_objects.StorageClass():
-                waits = obj.volume_binding_mode == "WaitForFirstConsumer"
-                self.storage_classes.append(StorageClass(obj.metadata.name, waits, obj.provisioner))
+                self.storage_classes.append(storage_class_from(obj))
+            case claim_objects.PersistentVolume():
+                self.volumes.append(volume_from(obj))
+            case claim_objects.CSINode():
+                self.volume_limits[obj.metadata.name] = limits_from(obj)
             case _:
                 self._take_policy(obj)
 
@@ -285,6 +296,8 @@ def snapshot_from(
         webhooks=tuple(parts.webhooks),
         workloads=tuple(parts.workloads),
         happenings=tuple(parts.happenings),
+        volumes=tuple(parts.volumes),
+        volume_limits=parts.volume_limits,
         server_version=server_version,
         now=now,
     )

@@ -44,6 +44,8 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.MUTATING_WEBHOOKS,
     kinds.VALIDATING_WEBHOOKS,
     *kinds.POD_MAKERS,
+    kinds.PERSISTENT_VOLUME,
+    kinds.CSI_NODE,
 )
 """Kinds that bear on an answer: what is read of a live cluster, and out of a file."""
 _OLDER_VERSIONS: Final = ("v1beta2", "v1beta1")

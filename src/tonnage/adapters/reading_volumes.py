@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tonnage.model.volumes import PodVolume, VolumeClaim
+from collections.abc import Mapping
+from typing import Any
+
+from tonnage.model.quantity import integer_value
+from tonnage.model.selectors import NodeSelectorTerm, Requirement
+from tonnage.model.volumes import PodVolume, StorageClass, Volume, VolumeClaim
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
@@ -33,4 +38,86 @@ def volume_claim_from(obj: claim_objects.PersistentVolumeClaim) -> VolumeClaim:
         lost=obj.status.get("phase") == "Lost",
         terminating=meta.deletion_timestamp is not None,
         owner=next((o.uid for o in meta.owner_references if o.controller), ""),
+        size=_size(_object(_object(spec.get("resources")).get("requests")).get("storage")),
+        modes=_modes(spec),
+        node=meta.annotations.get("volume.kubernetes.io/selected-node", ""),
+        selective=bool(spec.get("selector")),
     )
+
+
+def volume_from(obj: claim_objects.PersistentVolume) -> Volume:
+    """A volume. A size that cannot be read is none."""
+    spec = obj.spec
+    claim, csi, affinity = (_object(spec.get(key)) for key in ("claimRef", "csi", "nodeAffinity"))
+    terms = _object(affinity.get("required")).get("nodeSelectorTerms")
+    name = f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
+    return Volume(
+        name=obj.metadata.name,
+        claim=name,
+        storage_class=str(spec.get("storageClassName") or ""),
+        size=_size(_object(spec.get("capacity")).get("storage")),
+        modes=_modes(spec),
+        nodes=tuple(map(_term, _objects(terms))) if isinstance(terms, list) else None,
+        labels=obj.metadata.labels,
+        driver=str(csi.get("driver") or ""),
+        available=obj.status.get("phase", "Available") == "Available" and not claim,
+    )
+
+
+def storage_class_from(obj: claim_objects.StorageClass) -> StorageClass:
+    """A storage class."""
+    waits = obj.volume_binding_mode == "WaitForFirstConsumer"
+    terms = tuple(
+        NodeSelectorTerm(
+            tuple(
+                Requirement(str(e.get("key", "")), "In", tuple(map(str, _list(e.get("values")))))
+                for e in _objects(term.get("matchLabelExpressions"))
+            )
+        )
+        for term in obj.allowed_topologies
+    )
+    return StorageClass(obj.metadata.name, waits, obj.provisioner, terms)
+
+
+def limits_from(obj: claim_objects.CSINode) -> dict[str, int]:
+    """How many volumes of each driver a node can have; drivers without a limit are left out."""
+    found: dict[str, int] = {}
+    for driver in _objects(obj.spec.get("drivers")):
+        count = _object(driver.get("allocatable")).get("count")
+        if isinstance(count, int):
+            found[str(driver.get("name", ""))] = count
+    return found
+
+
+def _term(term: Mapping[str, Any]) -> NodeSelectorTerm:
+    parts = (_objects(term.get(key)) for key in ("matchExpressions", "matchFields"))
+    expressions, fields = (tuple(map(_requirement, part)) for part in parts)
+    return NodeSelectorTerm(expressions, fields)
+
+
+def _requirement(item: Mapping[str, Any]) -> Requirement:
+    values = tuple(map(str, _list(item.get("values"))))
+    return Requirement(str(item.get("key", "")), str(item.get("operator", "")), values)
+
+
+def _size(quantity: object) -> int:
+    try:
+        return integer_value(str(quantity)) if quantity is not None else 0
+    except ValueError:
+        return 0
+
+
+def _modes(spec: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(map(str, _list(spec.get("accessModes"))))
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [item for item in _list(value) if isinstance(item, dict)]
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

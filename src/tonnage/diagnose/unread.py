@@ -33,7 +33,7 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
                 yield _reason(case, kind, told, Layer.PLUGIN), True
             case kind if kind in OF_CLAIMS and case.pod.claims:
                 yield _reason(case, kind, "its resource claims cannot be decided without them"), True
-            case "PersistentVolumeClaim" | "StorageClass" if case.pod.volumes:
+            case "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass" if case.pod.volumes:
                 yield _reason(case, kind, "it has volumes"), True
             case "PriorityClass" if new and case.pod.priority_class and verdict is not Verdict.FITS:
                 yield _reason(case, kind, "whom it may preempt is not known"), False

@@ -24,7 +24,7 @@ from tonnage.model.resource_claims import (
     TaintRule,
 )
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
-from tonnage.model.volumes import PodVolume, StorageClass, VolumeClaim
+from tonnage.model.volumes import PodVolume, StorageClass, Volume, VolumeClaim, VolumeLimits
 from tonnage.model.workloads import Happening, Workload
 
 Requests: TypeAlias = Mapping[str, int]
@@ -352,6 +352,8 @@ class Snapshot:
     webhooks: tuple[Webhook, ...] = ()
     workloads: tuple[Workload, ...] = ()
     happenings: tuple[Happening, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    volume_limits: VolumeLimits = field(default_factory=dict)
     server_version: str = ""
     now: datetime | None = None
     missing: frozenset[str] = frozenset()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tonnage.model.selectors import Labels, NodeSelectorTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,10 @@ class PodVolume:
 
 @dataclass(frozen=True, slots=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim. `volume` is what it is or shall be bound to; `bound`: it is."""
+    """A PersistentVolumeClaim. `volume` is what it is or shall be bound to; `bound`: it is.
+
+    `size` is in bytes. `node` is the one for which a volume is being made.
+    """
 
     namespace: str
     name: str
@@ -26,15 +32,40 @@ class VolumeClaim:
     lost: bool = False
     terminating: bool = False
     owner: str = ""
+    size: int = 0
+    modes: frozenset[str] = frozenset()
+    node: str = ""
+    selective: bool = False
+    """It chooses volumes by their labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A PersistentVolume. `nodes` None: every node reaches it. `claim` is `namespace/name` of who has it."""
+
+    name: str
+    claim: str = ""
+    storage_class: str = ""
+    size: int = 0
+    modes: frozenset[str] = frozenset()
+    nodes: tuple[NodeSelectorTerm, ...] | None = None
+    labels: Labels = field(default_factory=dict)
+    driver: str = ""
+    available: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
     """A storage class; `waits`: a claim is bound when a pod that uses it is placed.
 
-    `provisioner` makes its volumes.
+    `provisioner` makes its volumes, for nodes that one of `topologies` takes (none: for all).
     """
 
     name: str
     waits: bool = False
     provisioner: str = ""
+    topologies: tuple[NodeSelectorTerm, ...] = ()
+
+
+VolumeLimits = Mapping[str, Mapping[str, int]]
+"""By node and driver: how many volumes can be attached."""

@@ -38,6 +38,16 @@ class PersistentVolumeClaim(Object):
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class PersistentVolume(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class CSINode(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 class StorageClass(Object):
     provisioner: str = ""
+    allowed_topologies: list[dict[str, Any]] = msgspec.field(default_factory=list)
     volume_binding_mode: str = ""

@@ -84,6 +84,8 @@ RESOURCE_CLAIM_TEMPLATE = Kind(
 VOLUME_CLAIM = Kind(
     "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, c.PersistentVolumeClaim
 )
+PERSISTENT_VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, c.PersistentVolume)
+CSI_NODE = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False, c.CSINode)
 STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, c.StorageClass)
 DEVICE_TAINT_RULE = Kind(
     "resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", False, c.DeviceTaintRule

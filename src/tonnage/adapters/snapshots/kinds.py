@@ -12,6 +12,7 @@ from tonnage.adapters.snapshots.fields import (
     CONDITION,
     DEVICES,
     META,
+    NAMESPACE,
     NODE,
     NODE_SELECTOR,
     POD_SPEC,
@@ -145,6 +146,25 @@ CAPTURED: Final = (
         },
         "status": {"phase": Mark.KEPT},
     }),
+    CapturedKind("v1", "PersistentVolume", "persistentvolumes", {
+        "spec": {
+            "capacity": Mark.AMOUNTS,
+            "accessModes": Mark.KEPT,
+            "storageClassName": Named("storageclass"),
+            "claimRef": {"namespace": NAMESPACE, "name": Named("persistentvolumeclaim")},
+            "nodeAffinity": {"required": NODE_SELECTOR},
+            "csi": {"driver": Mark.KEPT},
+        },
+        "status": {"phase": Mark.KEPT},
+    }, namespaced=False),
+    CapturedKind("storage.k8s.io/v1", "StorageClass", "storageclasses", {
+        "provisioner": Mark.KEPT,
+        "volumeBindingMode": Mark.KEPT,
+        "allowedTopologies": {"matchLabelExpressions": Mark.KEYED},
+    }, namespaced=False),
+    CapturedKind("storage.k8s.io/v1", "CSINode", "csinodes", {
+        "spec": {"drivers": {"name": Mark.KEPT, "allocatable": {"count": Mark.KEPT}}},
+    }, namespaced=False),
     CapturedKind("v1", "Pod", "pods", {"spec": POD_SPEC, "status": POD_STATUS}),
 )  # fmt: skip
 """In the order of the file; pods, of which there are the most, come last."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.claims.waiting import claims_of, unreadable
 from tonnage.decide.cluster.filtering import Filtered, filter_nodes, first_refusal
 from tonnage.decide.cluster.filters import claims as claims_filter
+from tonnage.decide.cluster.filters import pod_affinity, topology_spread
 from tonnage.decide.cluster.preemption import Preemption, preempt
 from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.requests import is_extended, pod_requests
@@ -19,6 +20,9 @@ from tonnage.decide.cluster.scores.order import SCORES
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.decide.cluster.volumes import undecided_volumes, volumes_stop
 from tonnage.model.cluster import Pod, Snapshot
+
+_AFTER_VOLUMES: Final = frozenset((topology_spread.NAME, pod_affinity.NAME, claims_filter.NAME))
+"""Filters whose words a node gives only if its volumes are fine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,12 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False, engine: Engine 
         return Decision(held=missing)
     if not view.nodes:
         return Decision(message=messages.NO_NODES)
-    unmodelled = (*pod.unmodelled, *_unknowns(pod, view))
-    if not thorough and not unmodelled and _nominated_still_fits(pod, view):
+    unmodelled, volumes = (*pod.unmodelled, *_unknowns(pod, view)), _unknown_volumes(pod, view)
+    if not thorough and not unmodelled and not volumes and _nominated_still_fits(pod, view):
         return Decision(pod.status.nominated_node, (pod.status.nominated_node,))
     filtered = engine.filter(pod) if engine else filter_nodes(pod, view, thorough=thorough)
+    if volumes and not _surely_refused(filtered):
+        unmodelled = (*unmodelled, *volumes)
     if unmodelled or filtered.unknown:
         unknown = (*unmodelled, *filtered.unknown)
         return Decision(feasible=filtered.feasible, refusals=filtered.refusals, unmodelled=unknown)
@@ -91,12 +97,21 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False, engine: Engine 
         return Decision(message=filtered.error, failed=True, refusals=filtered.refusals)
     if filtered.feasible:
         return _placed(pod, view, filtered, engine)
-    return _refused(pod, view, filtered, engine)
+    refused = _refused(pod, view, filtered, engine)
+    if volumes and refused.nominated is not None:
+        return Decision(refusals=filtered.refusals, unmodelled=volumes)
+    return refused
+
+
+def _surely_refused(filtered: Filtered) -> bool:
+    """Whether every node is refused no later than for a volume: nothing hangs on what is open there."""
+    first = (refusals[0].plugin for refusals in filtered.refusals.values())
+    return not filtered.feasible and not any(plugin in _AFTER_VOLUMES for plugin in first)
 
 
 def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
     """What the snapshot leaves out although the pod refers to it, and what is not decided of it."""
-    parts = (_unknown_namespaces, _unknown_claims, _unknown_volumes, _unknown_extended)
+    parts = (_unknown_namespaces, _unknown_claims, _unknown_extended)
     return tuple(found for part in parts for found in part(pod, view))
 
 

@@ -14,6 +14,7 @@ from tonnage.decide.cluster.filters import (
     resources,
     taints,
     topology_spread,
+    volumes,
 )
 from tonnage.decide.cluster.refusal import Filter
 
@@ -24,6 +25,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
     node_affinity,
     ports,
     resources,
+    volumes,
     topology_spread,
     pod_affinity,
     claims,

@@ -1,0 +1,187 @@
+"""NodeVolumeLimits, VolumeBinding, VolumeZone: nodes that cannot have, reach or make the pod's volumes.
+
+Only refusals that are sure are given. That a node is not refused does not say that it takes the pod:
+attachments and the storage that drivers have left are not looked at (`undecided_volumes`).
+
+Source: kube-scheduler 1.34 to 1.37 plugins nodevolumelimits, volumebinding, volumezone (Filter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.decide.cluster.matching import term_matches
+from tonnage.decide.cluster.refusal import Check, Refusal
+from tonnage.decide.cluster.view import NodeView, View
+from tonnage.model.cluster import Pod
+from tonnage.model.json import JsonValue
+from tonnage.model.selectors import NodeSelectorTerm
+from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.volumes import StorageClass, Volume, VolumeClaim
+
+NAME: Final = "VolumeBinding"
+LIMITS: Final = "NodeVolumeLimits"
+ZONE: Final = "VolumeZone"
+_TOO_MANY: Final = "node(s) exceed max volume count"
+_ELSEWHERE: Final = "node(s) didn't match PersistentVolume's node affinity"
+_ELSEWHERE_BEFORE_133: Final = "node(s) had volume node affinity conflict"
+_NONE: Final = "node(s) didn't find available persistent volumes to bind"
+_NO_ZONE: Final = "node(s) had no available volume zone"
+_BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
+_GA: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_ZONES: Final = (*_GA, *_GA.values())
+
+
+def prepare(pod: Pod, view: View) -> Check | None:
+    """Refuse nodes where a volume of the pod cannot be."""
+    if not pod.volumes:
+        return None
+    claims = Claims(view)
+    own = [claim for volume in pod.volumes if (claim := claims.of(pod, volume.claim)) is not None]
+    elsewhere = _ELSEWHERE if view.profile.minor >= 33 else _ELSEWHERE_BEFORE_133
+
+    def check(node: NodeView) -> Refusal | None:
+        full = _too_many(pod, node, own, claims)
+        if full is not None:
+            return Refusal(LIMITS, (_TOO_MANY,), unresolvable=False, reasons=(full,))
+        away = tuple(_away(node, own, claims))
+        missing = tuple(_missing(node, own, claims))
+        texts = (*((elsewhere,) if away else ()), *((_NONE,) if missing else ()))
+        if texts:
+            return Refusal(NAME, texts, unresolvable=True, reasons=(*away, *missing))
+        zone = next(_wrong_zone(node, own, claims), None)
+        return Refusal(ZONE, (_NO_ZONE,), unresolvable=True, reasons=(zone,)) if zone else None
+
+    return check
+
+
+class Claims:
+    """The claims, volumes and classes of a cluster, by name."""
+
+    def __init__(self, view: View) -> None:
+        snapshot = view.snapshot
+        self.limits = snapshot.volume_limits
+        self.volumes = {volume.name: volume for volume in snapshot.volumes}
+        self.classes = {cls.name: cls for cls in snapshot.storage_classes}
+        self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
+
+    def of(self, pod: Pod, name: str) -> VolumeClaim | None:
+        """A claim of the pod's namespace."""
+        return self._claims.get((pod.namespace, name))
+
+    def volume_of(self, claim: VolumeClaim) -> Volume | None:
+        """What a claim is bound to, where it is known."""
+        return self.volumes.get(claim.volume) if claim.bound else None
+
+    def class_of(self, claim: VolumeClaim) -> StorageClass | None:
+        """The class by which a claim is still to be met, once its pod has a node."""
+        cls = self.classes.get(claim.storage_class)
+        return cls if cls is not None and cls.waits and not claim.volume else None
+
+    def attached(self, pod: Pod) -> Iterator[tuple[str, str]]:
+        """The driver and the name of each volume that a driver must attach for a pod."""
+        for volume in pod.volumes:
+            claim = self.of(pod, volume.claim)
+            if claim is None:
+                continue
+            there, cls = self.volume_of(claim), self.classes.get(claim.storage_class)
+            if there is not None and there.driver:
+                yield there.driver, there.name
+            elif not claim.volume and cls is not None and cls.provisioner not in _BY_HAND:
+                yield cls.provisioner, f"{claim.namespace}/{claim.name}"
+
+
+def _too_many(pod: Pod, node: NodeView, own: list[VolumeClaim], claims: Claims) -> Reason | None:
+    limits = claims.limits.get(node.name, {})
+    if not limits or not own:
+        return None
+    there = {volume for other in node.pods for volume in claims.attached(other)}
+    new = set(claims.attached(pod)) - there
+    for driver in sorted({driver for driver, _ in new}):
+        has, adds = (sum(name == driver for name, _ in part) for part in (there, new))
+        if driver in limits and has + adds > limits[driver]:
+            told = (
+                f"{driver} attaches {limits[driver]} volumes there at most: {has} are, and {adds} would come"
+            )
+            facts: dict[str, JsonValue] = {"driver": driver, "limit": limits[driver], "attached": has}
+            remedy = "wait for pods with volumes there to end, use fewer volumes, or other nodes"
+            return _reason(Code.VOLUME_LIMIT, node, told, facts, remedy, lasting=adds > limits[driver])
+    return None
+
+
+def _away(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
+    for claim in own:
+        volume = claims.volume_of(claim)
+        if volume is None or volume.nodes is None or _reaches(volume.nodes, node):
+            continue
+        terms = " or ".join(_written(term) for term in volume.nodes)
+        told = f"the volume {volume.name} of the claim {claim.name} can be reached from {terms} only"
+        yield _reason(Code.VOLUME_ELSEWHERE, node, told, {"claim": claim.name, "volume": volume.name}, _MOVE)
+
+
+def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
+    for claim in own:
+        cls = claims.class_of(claim)
+        if cls is None or claim.selective:
+            continue
+        if claim.node and claim.node != node.name:
+            told = f"a volume of the claim {claim.name} is being made for {claim.node}"
+            remedy = f"wait for it, or delete the claim's annotation if {claim.node} is no longer meant"
+        elif claim.node or any(_matches(volume, claim, node) for volume in claims.volumes.values()):
+            continue
+        elif cls.provisioner in _BY_HAND:
+            told = f"no volume of the class {cls.name} is free for the claim {claim.name} there"
+            remedy = "make one by hand (a PersistentVolume of that class and size, reached from that node)"
+        elif cls.topologies and not any(term_matches(term, node.node) for term in cls.topologies):
+            terms = " or ".join(_written(term) for term in cls.topologies)
+            told = f"the class {cls.name} of the claim {claim.name} makes volumes for {terms} only"
+            remedy = "another storage class, or nodes where that one makes volumes"
+        else:
+            continue
+        facts: dict[str, JsonValue] = {"claim": claim.name, "class": cls.name}
+        yield _reason(Code.VOLUME_MISSING, node, told, facts, remedy)
+
+
+def _wrong_zone(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
+    labels = node.node.labels
+    if not any(key in labels for key in _ZONES):
+        return
+    for claim in own:
+        volume = claims.volume_of(claim)
+        for key in _ZONES:
+            wanted = volume.labels.get(key) if volume is not None else None
+            has = labels.get(key, labels.get(_GA.get(key, ""), ""))
+            if wanted is not None and has not in wanted.split("__"):
+                told = f"the volume of the claim {claim.name} is in {wanted}, the node in {has or 'no zone'}"
+                facts: dict[str, JsonValue] = {"claim": claim.name, "key": key, "wanted": wanted}
+                yield _reason(Code.VOLUME_ELSEWHERE, node, told, facts, _MOVE)
+
+
+_MOVE: Final = (
+    "GPU nodes where the volume is, or a new volume of a class with volumeBindingMode WaitForFirstConsumer, "
+    "which is made where the pod goes"
+)
+
+
+def _matches(volume: Volume, claim: VolumeClaim, node: NodeView) -> bool:
+    free = volume.claim == f"{claim.namespace}/{claim.name}" or volume.available
+    fits = volume.storage_class == claim.storage_class and volume.size >= claim.size
+    return free and fits and claim.modes <= volume.modes and _reaches(volume.nodes, node)
+
+
+def _reaches(terms: tuple[NodeSelectorTerm, ...] | None, node: NodeView) -> bool:
+    return terms is None or any(term_matches(term, node.node) for term in terms)
+
+
+def _written(term: NodeSelectorTerm) -> str:
+    return ", ".join(map(str, (*term.expressions, *term.fields))) or "nowhere"
+
+
+def _reason(
+    code: Code, node: NodeView, told: str, facts: dict[str, JsonValue], remedy: str, *, lasting: bool = True
+) -> Reason:
+    return Reason(code, Layer.SCHEDULER, f"Node {node.name}", told, facts, remedy, NAME, lasting=lasting)
