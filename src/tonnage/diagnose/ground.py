@@ -34,7 +34,7 @@ class Ground:
         engine = self._engine_for(pod)
         if engine is None:
             return schedule_on(pod, self.view, thorough=True), verdicts, lambda: each_alone(verdicts)
-        names = engine.fleet.columns.names
+        names = engine.fleet.columns.by_row
 
         def classes() -> tuple[NodeClass, ...]:
             return classed(verdicts, names, engine.alike(pod), engine.asking)

@@ -69,7 +69,7 @@ def each_alone(verdicts: Iterable[NodeVerdict]) -> tuple[NodeClass, ...]:
 
 def classed(
     verdicts: NodeVerdicts,
-    names: Sequence[str],
+    names: NDArray[np.object_],
     classes: Iterable[NDArray[np.intp]],
     asking: Callable[[str], NDArray[np.int64]],
 ) -> tuple[NodeClass, ...]:
@@ -79,7 +79,7 @@ def classed(
     """
     found: list[NodeClass] = []
     for rows in classes:
-        members = tuple(names[row] for row in rows.tolist())
+        members: tuple[str, ...] = tuple(names[rows].tolist())
         told = verdicts.of(members[0])
         short = [str(r.facts["resource"]) for r in told.reasons if "holders" in r.facts]
         held: list[Holding] = []

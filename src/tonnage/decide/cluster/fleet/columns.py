@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.ma
 from numpy.typing import NDArray
 
 from tonnage.model.cluster import Node
-from tonnage.model.selectors import Taint
+from tonnage.model.selectors import Labels, Taint
 
 Mask: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.int32]
@@ -19,6 +19,7 @@ Amounts: TypeAlias = NDArray[np.int64]
 
 MOST: Final = 2**55
 """Larger amounts are cut down to this, so that a hundred times as much still is a 64-bit number."""
+_ROOM: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,15 @@ class Columns:
 
     nodes: tuple[Node, ...]
     names: tuple[str, ...] = field(init=False)
+    by_row: NDArray[np.object_] = field(init=False)
+    """The names once more, to be picked by rows."""
     row_of: dict[str, int] = field(init=False)
     cordoned: Mask = field(init=False)
     taint_sets: tuple[tuple[Taint, ...], ...] = field(init=False)
     """Each combination of taints that occurs, and by row which it is."""
     taint_codes: Codes = field(init=False)
     _labels: dict[str, LabelColumn] = field(init=False, default_factory=dict)
+    _labelled: list[Labels] = field(init=False)
     _allocatable: dict[str, Amounts] = field(init=False)
     _capacity: dict[str, Amounts] = field(init=False)
     _nothing: Amounts = field(init=False)
@@ -61,13 +65,15 @@ class Columns:
     def __post_init__(self) -> None:
         self.nodes = tuple(sorted(self.nodes, key=lambda node: node.name))
         self.names = tuple(node.name for node in self.nodes)
+        self.by_row = np.array(self.names, object)
+        self._labelled = [node.labels for node in self.nodes]
         self.row_of = {name: row for row, name in enumerate(self.names)}
         self.cordoned = np.fromiter((node.unschedulable for node in self.nodes), bool, len(self.nodes))
         known: dict[tuple[Taint, ...], int] = {}
         self.taint_codes = self._column(known.setdefault(node.taints, len(known)) for node in self.nodes)
         self.taint_sets = tuple(known)
-        self._allocatable = _by_name([node.allocatable for node in self.nodes])
-        self._capacity = _by_name([node.capacity for node in self.nodes])
+        self._allocatable = by_resource([node.allocatable for node in self.nodes])
+        self._capacity = by_resource([node.capacity for node in self.nodes])
         self._nothing = np.zeros(len(self.nodes), np.int64)
 
     def __len__(self) -> int:
@@ -77,10 +83,11 @@ class Columns:
         """The column of a label."""
         column = self._labels.get(key)
         if column is None:
-            known: dict[str, int] = {}
-            values = (node.labels.get(key) for node in self.nodes)
-            codes = self._column(-1 if v is None else known.setdefault(v, len(known)) for v in values)
-            column = self._labels[key] = LabelColumn(codes, tuple(known), known)
+            known: dict[str | None, int] = {None: -1}
+            values = [labels.get(key) for labels in self._labelled]
+            codes = np.array([known.setdefault(value, len(known) - 1) for value in values], np.int32)
+            code_of = {value: code for value, code in known.items() if value is not None}
+            column = self._labels[key] = LabelColumn(codes, tuple(code_of), code_of)
         return column
 
     def allocatable(self, resource: str) -> Amounts:
@@ -107,7 +114,7 @@ class Columns:
         return np.fromiter(codes, np.int32, len(self.nodes))
 
 
-def _by_name(rows: Sequence[Mapping[str, int]]) -> dict[str, Amounts]:
+def by_resource(rows: Sequence[Mapping[str, int]]) -> dict[str, Amounts]:
     """A column a resource; where a node does not name it, 0."""
     found: dict[str, list[int]] = {}
     for row, amounts in enumerate(rows):
@@ -116,3 +123,25 @@ def _by_name(rows: Sequence[Mapping[str, int]]) -> dict[str, Amounts]:
                 found[name] = [0] * len(rows)
             found[name][row] = min(amount, MOST)
     return {name: np.array(column, np.int64) for name, column in found.items()}
+
+
+def interned(keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """One number for each combination that occurs, from 0 on."""
+    found: NDArray[np.int64] | None = None
+    size = 1
+    for key in keys:
+        least, most = int(key.min()), int(key.max())
+        if most == least:
+            continue
+        codes = key.astype(np.int64) - least
+        if found is None:
+            found, size = codes, most - least + 1
+            continue
+        if size * (most - least + 1) >= _ROOM:
+            found = np.unique(found, return_inverse=True)[1]
+            size = len(found)
+        found, size = found * (most - least + 1) + codes, size * (most - least + 1)
+    if found is None:
+        return np.zeros(len(keys[0]), np.int64)
+    numbers: NDArray[np.int64] = np.unique(found, return_inverse=True)[1]
+    return numbers

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filtering import Filtered
 from tonnage.decide.cluster.filters import node_affinity
-from tonnage.decide.cluster.fleet.columns import Columns
+from tonnage.decide.cluster.fleet.columns import Columns, interned
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.holdings import FORBIDS, need_of
 from tonnage.decide.cluster.fleet.occupants import Occupants, occupants_of
@@ -25,7 +25,6 @@ from tonnage.decide.cluster.scored import TOTAL, Scores
 from tonnage.decide.cluster.view import View
 from tonnage.model.cluster import Pod
 
-_ROOM: Final = 2**62
 _ENOUGH: Final = 0
 _NONE: Final = 1
 _TOO_LARGE: Final = 2
@@ -47,8 +46,7 @@ class FleetEngine:
         if conflicts(pod):
             return Filtered((), {}, node_affinity.CONFLICT, node_affinity.NAME)
         refused = self.fleet.refused(pod)
-        names = self.fleet.columns.names
-        feasible = tuple(names[row] for row in np.flatnonzero(refused.codes == FEASIBLE).tolist())
+        feasible = tuple(self.fleet.columns.by_row[refused.codes == FEASIBLE].tolist())
         refusals = _Refusals(self.fleet.columns, refused)
         return Filtered(feasible, refusals, counted=refusals.counted())
 
@@ -113,10 +111,10 @@ class FleetEngine:
         pins = node_affinity.pinned_names(pod)
         named = {*(pins or ()), pod.node_name, *_names_in(pod)}
         alone[[columns.row_of[name] for name in named if name in columns.row_of]] = True
-        class_of = _interned(keys)
+        class_of = interned(keys)
         for state, amounts in short:
             alone |= _extremes(class_of, np.where(state > _NONE, amounts, 0))
-        class_of = _interned([class_of, np.where(alone, everywhere, -1)])
+        class_of = interned([class_of, np.where(alone, everywhere, -1)])
         order = np.lexsort((*(-free for _, free in short[::2]), class_of))
         starts = np.flatnonzero(np.diff(class_of[order], prepend=-1))
         found = np.split(order, starts[1:])
@@ -182,28 +180,6 @@ def _names_in(pod: Pod) -> Iterator[str]:
     for term in pod.affinity.node or ():
         for requirement in term.fields:
             yield from requirement.values
-
-
-def _interned(keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-    """One number for each combination that occurs, from 0 on."""
-    found: NDArray[np.int64] | None = None
-    size = 1
-    for key in keys:
-        least, most = int(key.min()), int(key.max())
-        if most == least:
-            continue
-        codes = key.astype(np.int64) - least
-        if found is None:
-            found, size = codes, most - least + 1
-            continue
-        if size * (most - least + 1) >= _ROOM:
-            found = np.unique(found, return_inverse=True)[1]
-            size = len(found)
-        found, size = found * (most - least + 1) + codes, size * (most - least + 1)
-    if found is None:
-        return np.zeros(len(keys[0]), np.int64)
-    numbers: NDArray[np.int64] = np.unique(found, return_inverse=True)[1]
-    return numbers
 
 
 def _extremes(class_of: NDArray[np.int64], amounts: NDArray[np.int64]) -> NDArray[np.bool_]:

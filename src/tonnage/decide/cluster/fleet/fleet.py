@@ -43,6 +43,7 @@ from tonnage.model.cluster import Container, Pod, SpreadConstraint, WorkloadSele
 from tonnage.model.selectors import LabelSelector, Requirement
 
 NOWHERE = -1
+NEVER = -1
 
 
 @dataclass(slots=True)
@@ -68,6 +69,8 @@ class _Standing:
     plain: bool
     """Its order of nodes is that of `alone`."""
     seen: int = 0
+    rated: int = NEVER
+    """As `seen`, for the ratings, which only a pod that is placed needs."""
 
 
 @dataclass(slots=True)
@@ -95,6 +98,7 @@ class Fleet:
     def place(self, pod: Pod) -> str | None:
         """Take the best node for the pod, the first by name among equals; None when every node refuses."""
         standing = self._standing(pod)
+        self._rate(standing)
         row = self._best(standing)
         if row == NOWHERE:
             return None
@@ -128,6 +132,7 @@ class Fleet:
     def ratings(self, pod: Pod, feasible: Mask) -> dict[str, Ratings]:
         """Weighted scores of the feasible rows (others mean nothing), by plugin, in upstream's order."""
         standing = self._standing(pod)
+        self._rate(standing)
         everywhere, holdings = self._everywhere, self.holdings
         found = {taints.NAME: taints.WEIGHT * rating.in_percent(standing.soft_taints, feasible, reverse=True)}
         if pod.affinity.node_preferred:
@@ -197,7 +202,7 @@ class Fleet:
             standing = self._standings[key] = self._first_look(pod, spread)
         changed = self.holdings.changed
         if standing.seen < len(changed):
-            self._look_again(standing, np.unique(changed[standing.seen :]))
+            self._judge(standing, _rows(changed[standing.seen :]))
             standing.seen = len(changed)
         return standing
 
@@ -212,21 +217,33 @@ class Fleet:
         nothing = np.zeros(len(columns), np.int64)
         standing = _Standing(
             pod, need, counted(need), cpu, memory, by_node, by_node.copy(),
-            images=rating.image_locality(columns, pod), alone=nothing.copy(), masked=nothing.copy(),
+            images=nothing, alone=nothing.copy(), masked=nothing.copy(),
             soft_taints=soft, preferred=liked, spread=spread,
             plain=lonely and not spread and not soft[open_rows].any() and not liked[open_rows].any(),
             seen=len(self.holdings.changed),
         )  # fmt: skip
-        self._look_again(standing, self._everywhere)
+        self._judge(standing, self._everywhere)
         return standing
 
-    def _look_again(self, standing: _Standing, rows: Rows) -> None:
-        """Judge and rate rows anew, as far as that depends on what they hold."""
+    def _judge(self, standing: _Standing, rows: Rows) -> None:
+        """Judge rows anew, as far as that depends on what they hold."""
         holdings, refused = self.holdings, standing.refused
         refused.codes[rows] = standing.by_node.codes[rows]
         if standing.pod.host_ports:
             refuse_ports(refused, standing.pod.host_ports, holdings)
         refuse_amounts(refused, standing.wanted, holdings, rows)
+
+    def _rate(self, standing: _Standing) -> None:
+        """Rate the rows that changed anew, as far as that depends on what they hold."""
+        changed, refused, holdings = self.holdings.changed, standing.refused, self.holdings
+        if standing.rated == NEVER:
+            standing.images = rating.image_locality(self.columns, standing.pod)
+            rows = self._everywhere
+        elif standing.rated < len(changed):
+            rows = _rows(changed[standing.rated :])
+        else:
+            return
+        standing.rated = len(changed)
         fit = rating.least_allocated(holdings, standing.cpu, standing.memory, rows)
         total = resources_fit.WEIGHT * fit + image_locality.WEIGHT * standing.images[rows]
         if _asks_compute(standing.need):
@@ -260,6 +277,10 @@ def conflicts(pod: Pod) -> bool:
     """Whether the pod's own terms pin it to different nodes at once, so that no node is looked at."""
     pins = node_affinity.pinned_names(pod)
     return pins is not None and not pins
+
+
+def _rows(changed: list[int]) -> Rows:
+    return np.array(sorted(set(changed)), np.intp)
 
 
 def _asks_compute(need: Need) -> bool:

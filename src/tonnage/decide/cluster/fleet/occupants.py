@@ -9,7 +9,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.decide.cluster.fleet.columns import MOST, Amounts, Columns, Mask
+from tonnage.decide.cluster.fleet.columns import Amounts, Columns, Mask, by_resource
 from tonnage.decide.cluster.fleet.holdings import Matches, OwnedTerm
 from tonnage.decide.cluster.fleet.refusing import Rows
 from tonnage.decide.cluster.preemption import importance
@@ -26,20 +26,15 @@ class Occupants:
     priorities: NDArray[np.int64]
     least: NDArray[np.int64]
     """By row: the lowest priority there; the highest number where there is no pod."""
-    _shapes: tuple[Requests, ...]
-    """What pods ask, of several that share it once; and by pod which of these."""
+    _asked: dict[str, Amounts]
+    """By resource: what pods ask, of several that share it once; and by pod which of these."""
     _shape: Rows
     _numbers: dict[Hashable, NDArray[np.int64]] = field(default_factory=dict)
 
     def asking(self, resource: str) -> Amounts:
         """How much of a resource each asks for."""
-
-        def asked() -> Amounts:
-            amounts = [min(shape.get(resource, 0), MOST) for shape in self._shapes]
-            found: Amounts = np.array([*amounts, 0], np.int64)[self._shape]
-            return found
-
-        return self._once(resource, asked)
+        amounts = self._asked.get(resource)
+        return np.zeros(len(self.pods), np.int64) if amounts is None else amounts[self._shape]
 
     def counted(self, resource: str) -> Amounts:
         """By row: how many ask for some of a resource."""
@@ -98,7 +93,7 @@ def occupants_of(columns: Columns, views: Mapping[str, NodeView]) -> Occupants:
         np.repeat(np.arange(len(nodes)), [len(node.pods) for node in nodes]),
         np.fromiter((pod.priority for pod, _ in there), np.int64, len(there)),
         np.array([lowest if n.least_priority is None else n.least_priority for n in nodes], np.int64),
-        tuple(there[place][1] for place in kinds.tolist()),
+        by_resource([there[place][1] for place in kinds.tolist()]),
         which,
     )
 

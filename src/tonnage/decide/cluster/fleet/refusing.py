@@ -19,7 +19,7 @@ from tonnage.decide.cluster.filters import (
     taints,
     topology_spread,
 )
-from tonnage.decide.cluster.fleet.columns import Columns, Mask
+from tonnage.decide.cluster.fleet.columns import Columns, Mask, interned
 from tonnage.decide.cluster.fleet.holdings import Holdings, Need
 from tonnage.decide.cluster.fleet.selecting import blocked, selected
 from tonnage.decide.cluster.matching import tolerates, untolerated
@@ -140,15 +140,14 @@ def refuse_amounts(refused: Refused, wanted: list[tuple[str, int]], holdings: Ho
     if not failing.any():
         return
     short.append(hopeless)
-    table = np.array(short)[:, failing]
+    which = interned([part[failing] for part in short])
     texts = [resources.CROWDED, *(resources.insufficient(name) for name, _ in wanted)]
-    patterns, which = np.unique(table, axis=1, return_inverse=True)
     codes = []
-    for pattern in patterns.T.tolist():
-        *flags, unresolvable = pattern
+    for first in np.unique(which, return_index=True)[1].tolist():
+        *flags, unresolvable = (bool(part[failing][first]) for part in short)
         said = tuple(text for text, flag in zip(texts, flags, strict=True) if flag)
         codes.append(refused.code(Kind(resources.NAME, said, unresolvable)))
-    refused.codes[rows[failing]] = np.array(codes, np.int16)[which.reshape(-1)]
+    refused.codes[rows[failing]] = np.array(codes, np.int16)[which]
 
 
 PORTS_TAKEN: Final = Kind(ports.NAME, (ports.TEXT,), unresolvable=False)
