@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
 from tonnage.adapters.reading_gpu import gpu_status_from
+from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.decide.cluster.requests import pod_requests
-from tonnage.model.cluster import Pod
+from tonnage.model.cluster import HeldAmounts, Pod
 from tonnage.model.errors import ConfigError
 from tonnage.model.node_software import KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 from tonnage.model.selectors import LabelSelector, Requirement
@@ -198,3 +199,37 @@ def test_manifests_of_workloads_are_their_templates() -> None:
     assert (manifest.pod.key, manifest.pod.labels) == (("ml", "j"), {"app": "x"})
     with pytest.raises(ConfigError, match="nothing in it makes a pod"):
         manifests_from_documents([{"kind": "ConfigMap"}])
+
+
+def test_amounts_that_a_container_has_are_kept_where_they_are_not_what_it_asks() -> None:
+    asked = {"cpu": "1"}
+    body: Body = {
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": n, "resources": {"requests": asked}} for n in ("same", "grows")]},
+        "status": {
+            "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
+            "containerStatuses": [
+                {"name": "same", "allocatedResources": asked, "resources": {"requests": asked}},
+                {"name": "grows", "allocatedResources": {"cpu": "2"}, "resources": {"limits": {"cpu": "3"}}},
+            ],
+        },
+    }
+    usual = pod_from(msgspec.convert(body, w.Pod)).status
+    assert usual.resized == (HeldAmounts("grows", {"cpu": 2000}, {}),)
+    assert usual.cannot_resize
+    quick = Bulk().pod(msgspec.json.encode(body)).pod.status
+    assert quick == usual
+
+
+def test_what_selects_pods_by_labels_alone_and_by_expressions() -> None:
+    spec = {"selector": {"matchLabels": {"app": "x"}}}
+    objects: list[Any] = [
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": spec},
+        {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "r"},
+         "spec": {"selector": {"app": "x"}}},
+    ]  # fmt: skip
+    selectors = snapshot_from_documents(objects).selectors
+    assert [(one.kind, one.selector) for one in selectors] == [
+        (kind, LabelSelector((Requirement("app", "In", ("x",)),)))
+        for kind in ("StatefulSet", "ReplicationController")
+    ]

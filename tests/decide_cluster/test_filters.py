@@ -276,9 +276,10 @@ def test_a_nominated_pod_holds_its_place_against_equals_not_against_betters() ->
 
 def test_releases() -> None:
     assert known_releases() == ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
-    assert [profile_for(v).verified for v in ("1.35", "v1.35.4+k3s1", "", "1.36", "1.34")] == [
-        True, True, True, False, False,
-    ]  # fmt: skip
+    assert [profile_for(v).verified for v in ("1.35", "v1.35.4+k3s1", "", "1.36", "1.34.4", "1.37")] == [
+        True
+    ] * 6
+    assert not any(profile_for(v).verified for v in ("1.31", "1.32", "1.33", "1.34.1", "1.30", "1.38"))
     assert profile_for("1.29").hides_taints is False
     assert profile_for("1.40").hides_taints is True
     with pytest.raises(ValueError, match="no Kubernetes version"):

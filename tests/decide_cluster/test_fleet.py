@@ -19,12 +19,12 @@ from tonnage.decide.cluster.scored import TOTAL
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.model.cluster import Pod
 
-CLUSTERS = 400
+CLUSTERS = 280
 PODS = 6
 
 
 @pytest.mark.parametrize("start", range(4))
-@pytest.mark.parametrize("version", ["1.33", "1.35"])
+@pytest.mark.parametrize("version", ["1.33", "1.35", "1.37"])
 def test_both_engines_refuse_and_rate_alike(start: int, version: str) -> None:
     decided = refused = 0
     for number in range(start, CLUSTERS, 4):
@@ -99,7 +99,7 @@ def test_both_engines_preempt_alike(start: int) -> None:
             found["spares some"] += len(plain.victims) not in (0, _lesser(pod, plain.node, view))
             looks = pod.affinity.pods or pod.affinity.anti or any(c.hard for c in pod.spread)
             found["looks at others"] += bool(plain.node and looks)
-    assert min(found[what] for what in ("cleared", "not cleared", "spares some", "looks at others")) > 5, (
+    assert min(found[what] for what in ("cleared", "not cleared", "spares some", "looks at others")) > 3, (
         found
     )
 

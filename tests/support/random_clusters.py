@@ -12,6 +12,7 @@ from tonnage.model.cluster import (
     Affinity,
     Container,
     DisruptionBudget,
+    HeldAmounts,
     HostPort,
     Node,
     Owner,
@@ -112,8 +113,18 @@ class Chance:
             return replace(pod, status=PodStatus(nominated_node=name))
         phase = self._pick(("Running", "Running", "Running", "Succeeded"))
         start = datetime(2026, 1, 1, self._random.randrange(3), tzinfo=UTC) if self._some(0.8) else None
-        status = PodStatus(phase, start=start, terminating=self._some(0.1))
+        held = tuple(self._held(container) for container in pod.containers) if self._some(0.1) else ()
+        hopeless = bool(held) and self._some(0.3)
+        leaves = self._some(0.1)
+        status = PodStatus(phase, start=start, terminating=leaves, resized=held, cannot_resize=hopeless)
         return replace(pod, node_name=name, status=status)
+
+    def _held(self, container: Container) -> HeldAmounts:
+        """Other amounts than the container asks."""
+        some, other = self._some, {"cpu": 2000, "memory": 2 * _GIB}
+        return HeldAmounts(
+            container.name, other if some(0.7) else None, {**other, "cpu": 3000} if some(0.7) else None
+        )
 
     def _budget(self) -> DisruptionBudget:
         disrupted = frozenset({f"old-{self._random.randrange(9)}"})
@@ -172,7 +183,13 @@ class Chance:
 
     def _pod_term(self) -> PodTerm:
         spaces = self._several(lambda: self._pick(("ml", "web")), 0.2)
-        chosen = LabelSelector((Requirement("team", "In", ("a",)),)) if self._some(0.5) else LabelSelector()
+        chosen = self._pick(
+            (
+                LabelSelector(),
+                LabelSelector((Requirement("team", "In", ("a",)),)),
+                LabelSelector((Requirement("team", "NotIn", ("a",)),)),
+            )
+        )
         return PodTerm(self._pick(_KEYS), self._selector(), spaces, chosen if self._some(0.2) else None)
 
     def _affinity(self) -> Affinity:

@@ -29,14 +29,15 @@ from tonnage.adapters.reading_parts import (
 )
 from tonnage.adapters.reading_policies import (
     budget_from,
+    by_labels,
     limit_range_from,
     priority_class_from,
     quota_from,
     runtime_class_from,
-    service_from,
     webhooks_from,
     workload_from,
 )
+from tonnage.adapters.reading_resizes import held_by
 from tonnage.adapters.reading_status import pod_status_from
 from tonnage.adapters.reading_volumes import (
     limits_from,
@@ -122,7 +123,7 @@ def pod_from(pod: w.Pod) -> Pod:
         deadline=spec.active_deadline_seconds is not None,
         unmodelled=(*_unmodelled(spec), *unread),
         hami=hami_notes(meta.annotations) if meta.annotations else {},
-        status=pod_status_from(pod.status, pod.metadata.deletion_timestamp),
+        status=pod_status_from(pod.status, pod.metadata.deletion_timestamp, held_by(spec, pod.status)),
         problems=tuple(notes.problems),
     )
 
@@ -214,8 +215,10 @@ class _Parts:
                 self.budgets.append(budget_from(obj))
             case w.ReplicaSet():
                 self.selectors.append(workload_from(obj, "ReplicaSet"))
+            case w.ReplicationController():
+                self.selectors.append(by_labels(obj, "ReplicationController"))
             case w.Service():
-                self.selectors.append(service_from(obj))
+                self.selectors.append(by_labels(obj, "Service"))
             case w.ResourceQuota():
                 self.quotas.append(quota_from(obj))
             case w.NodeGPUStatus():
@@ -251,7 +254,7 @@ class _Parts:
             case policy_objects.PodMaker():
                 kind = KIND_OF[type(obj)]
                 self.workloads.append(maker_from(obj, kind))
-                if kind == "ReplicaSet":
+                if kind in ("ReplicaSet", "StatefulSet"):
                     self.selectors.append(workload_from(obj, kind))
             case policy_objects.LimitRange():
                 self.limit_ranges.append(limit_range_from(obj))

@@ -29,6 +29,7 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.PRIORITY_CLASS,
     kinds.DISRUPTION_BUDGET,
     kinds.SERVICE,
+    kinds.REPLICATION_CONTROLLER,
     kinds.RESOURCE_QUOTA,
     kinds.NODE_GPU_STATUS,
     kinds.RESOURCE_SLICE,

@@ -41,14 +41,14 @@ def workload_from(workload: w.Workload | p.PodMaker, kind: str) -> WorkloadSelec
     return WorkloadSelector(kind, workload.metadata.namespace or "default", workload.metadata.name, selector)
 
 
-def service_from(service: w.Service) -> WorkloadSelector:
-    """Which pods a Service selects; its selector is a plain map, and an empty one selects none."""
-    labels = _texts(service.spec.get("selector"))
+def by_labels(obj: w.Service | w.ReplicationController, kind: str) -> WorkloadSelector:
+    """Which pods an object selects by a plain map; an empty one selects none."""
+    labels = _texts(obj.spec.get("selector"))
     selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(labels.items()))
     return WorkloadSelector(
-        "Service",
-        service.metadata.namespace or "default",
-        service.metadata.name,
+        kind,
+        obj.metadata.namespace or "default",
+        obj.metadata.name,
         LabelSelector(selector or (Requirement("", "Exists"),)),
     )
 

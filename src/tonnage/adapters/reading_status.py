@@ -6,14 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from tonnage.adapters.reading_parts import moment
-from tonnage.model.cluster import ContainerEnd, ContainerWait, PodStatus
+from tonnage.model.cluster import ContainerEnd, ContainerWait, HeldAmounts, PodStatus
 from tonnage.wire import objects as w
 
 
-def pod_status_from(status: w.PodStatus, deleted: str | None) -> PodStatus:
+def pod_status_from(
+    status: w.PodStatus, deleted: str | None, resized: tuple[HeldAmounts, ...] = ()
+) -> PodStatus:
     """What the cluster says about a pod; `deleted` is its deletionTimestamp."""
     scheduled = next((c for c in status.conditions if c.type == "PodScheduled"), None)
     disrupted = next((c for c in status.conditions if c.type == "DisruptionTarget"), None)
+    resize = next((c for c in status.conditions if c.type == "PodResizePending"), None)
     containers = [*status.init_container_statuses, *status.container_statuses]
     return PodStatus(
         phase=status.phase or "Pending",
@@ -27,6 +30,8 @@ def pod_status_from(status: w.PodStatus, deleted: str | None) -> PodStatus:
         gone_by=moment(deleted),
         preempted=disrupted is not None
         and (disrupted.status, disrupted.reason) == ("True", "PreemptionByScheduler"),
+        resized=resized,
+        cannot_resize=resize is not None and resize.reason == "Infeasible",
         waiting=_waits(containers),
         ended=tuple(_ends(containers)),
     )

@@ -39,7 +39,9 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
                 yield _reason(case, kind, "whom it may preempt is not known"), False
             case "PodDisruptionBudget" if case.decision.victims:
                 yield _reason(case, kind, "other pods may have to go than those named"), False
-            case "ReplicaSet" | "Service" if len(case.decision.feasible) > 1:
+            case "ReplicaSet" | "StatefulSet" | "ReplicationController" | "Service" if (
+                len(case.decision.feasible) > 1
+            ):
                 yield _reason(case, kind, "it may be spread otherwise over the nodes that fit"), False
             case _:
                 pass

@@ -122,6 +122,15 @@ class ContainerEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldAmounts:
+    """What a container has that is not what it asks: admitted by kubelet, and in force; None: not said."""
+
+    container: str
+    allocated: Requests | None = None
+    actual: Requests | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PodStatus:
     """What the cluster says about a pod. Never an input of a decision on where the pod fits."""
 
@@ -138,6 +147,9 @@ class PodStatus:
     """Terminating: when its grace ends."""
     preempted: bool = False
     """Terminating because a pod of higher priority took its place."""
+    resized: tuple[HeldAmounts, ...] = ()
+    cannot_resize: bool = False
+    """Its node can never have room for what its containers ask now."""
     waiting: tuple[ContainerWait, ...] = ()
     ended: tuple[ContainerEnd, ...] = ()
     """Of each container the latest end, if it has ended and does not run again."""

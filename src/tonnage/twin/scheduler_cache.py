@@ -92,7 +92,8 @@ class SchedulerCache:
         for name in sorted(self._nodes):
             view = self._views.get(name)
             if view is None:
-                view = NodeView(self._nodes[name]).plus(self._by_node.get(name, {}).values())
+                bare = NodeView(self._nodes[name], by_pod=self._profile.resizes_by_pod)
+                view = bare.plus(self._by_node.get(name, {}).values())
                 self._views[name] = view
             nodes[name] = view
         nominated: dict[str, tuple[Pod, ...]] = {}

@@ -372,6 +372,11 @@ class Service(Object):
     status: dict[str, Any] = {}
 
 
+class ReplicationController(Object):
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
 class NodeFeature(Object):
     """nfd.k8s-sigs.io/v1alpha1: what somebody else tells node feature discovery about a node."""
 

@@ -18,8 +18,9 @@ from tonnage.adapters.reading import ReadPod, node_from, pod_from
 from tonnage.adapters.reading_gpu import gpu_status_from, links_from, parts_from
 from tonnage.adapters.reading_nodes import with_manager
 from tonnage.adapters.reading_parts import moment
+from tonnage.adapters.reading_resizes import held_by
 from tonnage.adapters.reading_status import pod_status_from
-from tonnage.model.cluster import Node, Pod, PodStatus
+from tonnage.model.cluster import HeldAmounts, Node, Pod, PodStatus
 from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.wire import objects as w
 
@@ -30,11 +31,12 @@ _NULL: Final = msgspec.Raw(b"null")
 _MOST_SHARED: Final = 50_000
 _LINES_A_TRIM: Final = 1024
 _MANAGED: Final = b'"managedFields"'
-_TOLD: Final = (b'"waiting"', b'"terminated"', b'"False"', b'"DisruptionTarget"')
+_TOLD: Final = (b'"waiting"', b'"terminated"', b'"False"', b'"DisruptionTarget"', b'"PodResizePending"')
 """What a status holds of which conditions or containers are read."""
 _HAMI: Final = b'"hami.io/'
 _CHOOSING: Final = b"use-gpu"
 """In annotations of these names HAMi's pods differ."""
+_RESIZES: Final = (b'"allocatedResources"', b'"resources"')
 _CLAIMS: Final = b"esourceClaim"
 """In a field of this name two pods of one spec may differ in more than what is read here."""
 
@@ -54,6 +56,19 @@ class _Line(w.Wire):
     metadata: _Meta
     spec: msgspec.Raw = _NOTHING
     status: msgspec.Raw = _NOTHING
+
+
+class _Held(w.Wire):
+    name: str = ""
+    allocated_resources: msgspec.Raw = _NULL
+    resources: msgspec.Raw = _NULL
+
+
+class _Resizes(w.Wire):
+    """Of a pod's status what is said of the amounts that containers have."""
+
+    container_statuses: list[_Held] = msgspec.field(default_factory=list)
+    init_container_statuses: list[_Held] = msgspec.field(default_factory=list)
 
 
 class _Status(w.Wire):
@@ -138,9 +153,11 @@ class Bulk:
     _reports: dict[tuple[bytes, ...], GpuStatus] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
     _moments: dict[str | None, datetime | None] = field(default_factory=dict)
+    _held: dict[tuple[bytes, ...], tuple[HeldAmounts, ...]] = field(default_factory=dict)
     _lines: int = 0
     _line: msgspec.json.Decoder[_Line] = field(default_factory=lambda: msgspec.json.Decoder(_Line))
     _status: msgspec.json.Decoder[_Status] = field(default_factory=lambda: msgspec.json.Decoder(_Status))
+    _resizes: msgspec.json.Decoder[_Resizes] = field(default_factory=lambda: msgspec.json.Decoder(_Resizes))
     _report: msgspec.json.Decoder[_Report] = field(default_factory=lambda: msgspec.json.Decoder(_Report))
 
     def pod(self, line: bytes) -> ReadPod:
@@ -162,7 +179,7 @@ class Bulk:
             uid=meta.uid,
             created=self._moment(meta.creation_timestamp),
             node_name=once(node, node),
-            status=self._status_of(status, meta.deletion_timestamp),
+            status=self._status_of(status, meta.deletion_timestamp, rest),
             **shared.fields,
         )
         return ReadPod(pod, shared.bare)
@@ -201,9 +218,10 @@ class Bulk:
             self._specs[key] = None if _CLAIMS in spec else _shared_by(*key)
         return self._specs[key]
 
-    def _status_of(self, text: bytes, deleted: str | None) -> PodStatus:
+    def _status_of(self, text: bytes, deleted: str | None, spec: bytes) -> PodStatus:
+        held = self._held_by(spec, text) if any(word in text for word in _RESIZES) else ()
         if any(word in text for word in _TOLD):
-            return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), deleted)
+            return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), deleted, held)
         read, once = self._status.decode(text), self._texts.setdefault
         phase = read.phase or "Pending"
         return PodStatus(
@@ -214,7 +232,22 @@ class Bulk:
             nominated_node=read.nominated_node_name,
             terminating=deleted is not None,
             gone_by=self._moment(deleted),
+            resized=held,
         )
+
+    def _held_by(self, spec: bytes, status: bytes) -> tuple[HeldAmounts, ...]:
+        """As `held_by`, once for all pods of which spec and status say the same."""
+        read = self._resizes.decode(status)
+        said = [
+            (one.name, bytes(one.allocated_resources), bytes(one.resources))
+            for one in (*read.container_statuses, *read.init_container_statuses)
+        ]
+        key = (spec, *(part for name, *texts in said for part in (name.encode(), *texts)))
+        found = self._held.get(key)
+        if found is None:
+            whole = msgspec.json.decode(status, type=w.PodStatus)
+            found = self._held[key] = held_by(msgspec.json.decode(spec, type=w.PodSpec), whole)
+        return found
 
     def _moment(self, text: str | None) -> datetime | None:
         if text not in self._moments:
@@ -259,7 +292,7 @@ class Bulk:
         """Forget what is common when that is not much; asked once a line."""
         self._lines += 1
         if self._lines % _LINES_A_TRIM == 0:
-            for known in (self._texts, self._specs, self._links, self._reports, self._moments):
+            for known in (self._texts, self._specs, self._links, self._reports, self._moments, self._held):
                 if len(known) >= _MOST_SHARED:
                     known.clear()
 

@@ -121,6 +121,8 @@ _CONTAINER_STATUS: Final[Rules] = {
     "ready": Mark.KEPT,
     "started": Mark.KEPT,
     "restartCount": Mark.KEPT,
+    "allocatedResources": Mark.AMOUNTS,
+    "resources": {"requests": Mark.AMOUNTS},
     "state": _CONTAINER_STATE,
     "lastState": _CONTAINER_STATE,
 }

@@ -98,6 +98,9 @@ CAPTURED: Final = (
         "status": {"disruptionsAllowed": Mark.KEPT, "disruptedPods": Mark.BY_POD},
     }),
     CapturedKind("v1", "Service", "services", {"spec": {"selector": Mark.LABELS}}),
+    CapturedKind("v1", "ReplicationController", "replicationcontrollers", {
+        "spec": {"selector": Mark.LABELS},
+    }),
     CapturedKind("apps/v1", "Deployment", "deployments", WORKLOAD),
     CapturedKind("apps/v1", "ReplicaSet", "replicasets", WORKLOAD),
     CapturedKind("apps/v1", "StatefulSet", "statefulsets", WORKLOAD),

@@ -108,7 +108,7 @@ def _judge(
         if other.priority >= pod.priority and other.key != pod.key
     ]
     if guests:
-        crowded = node.plus(guests)
+        crowded = node.plus(guests).since(node)
         refusals = _asked(crowded, prepared(pod, view.with_node(crowded)), thorough=thorough)
         if refusals:
             return refusals

@@ -82,10 +82,19 @@ def untolerated(
     return tuple(t for t in taints if t.effect in effects and not any(tolerates(g, t) for g in given))
 
 
-def pod_term_matches(term: PodTerm, owner: Pod, candidate: Pod, namespace_labels: Labels) -> bool:
-    """Whether a term of `owner` selects `candidate`; `namespace_labels` are those of its namespace."""
+def pod_term_matches(
+    term: PodTerm, owner: Pod, candidate: Pod, namespace_labels: Labels, *, overlooks: bool = False
+) -> bool:
+    """Whether a term of `owner` selects `candidate`; `namespace_labels` are those of its namespace.
+
+    `overlooks`: as of a pod that is placed by a release that overlooks namespaces (see `Profile`).
+    """
     named = term.namespaces or (() if term.namespace_selector is not None else (owner.namespace,))
-    in_scope = candidate.namespace in named or selector_matches(term.namespace_selector, namespace_labels)
+    in_scope = (
+        candidate.namespace in named
+        or selector_matches(term.namespace_selector, namespace_labels)
+        or (overlooks and selector_matches(term.namespace_selector, {}))
+    )
     return in_scope and selector_matches(term.selector, candidate.labels)
 
 

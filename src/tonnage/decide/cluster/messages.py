@@ -18,6 +18,8 @@ STATE_MISSING: Final = "not found"
 NEVER_PREEMPTS: Final = "not eligible due to preemptionPolicy=Never."
 WAITS_FOR_VICTIMS: Final = "not eligible due to a terminating pod on the nominated node."
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+PLACE_FOUND: Final = "found a potential placement for pod on node {node}, preempting {count} victims"
+NO_VICTIM_AT_ALL: Final = 'expected at least one victim pod on node "{node}"'
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 
 

@@ -6,7 +6,7 @@ Source: kube-scheduler 1.35 framework/preemption and plugins/defaultpreemption.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -15,23 +15,29 @@ from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filtering import Filtered, first_refusal
 from tonnage.decide.cluster.matching import selector_matches
 from tonnage.decide.cluster.refusal import Refusal
+from tonnage.decide.cluster.sampling import may_choose
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import DisruptionBudget, Pod
 
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _PRIORITY_OFFSET: Final = 2**31
+_LEAST_CANDIDATES: Final = 100
+_PERCENT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
     """A node to clear and its victims, most important first; or why not, as the scheduler says it.
 
+    `equals` are all nodes of which the scheduler may take any, among them `node`: they cost the same, or it
+    looks at a part of those that could be cleared, and begins anywhere.
     `tried` is False when the pod may not preempt at all: what was nominated before stays so. `failed`: a
     plugin fails on the cleared node, and `message` is its error. `unknown`: a filter cannot know its answer.
     """
 
     node: str | None = None
     victims: tuple[Pod, ...] = ()
+    equals: tuple[str, ...] = ()
     message: str = ""
     tried: bool = True
     failed: bool = False
@@ -55,6 +61,10 @@ class Trials:
     texts: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    potential: int = 0
+    """Nodes that a preemption may help."""
+    equals: tuple[str, ...] = ()
+    """Nodes of which any may be taken, beside those among the candidates that cost the same."""
 
     def add(self, outcome: Candidate | Refusal) -> None:
         """One more node."""
@@ -76,8 +86,21 @@ class Trials:
             return Preemption(message=message, tried=False, failed=True)
         if not self.candidates:
             return Preemption(message=messages.fit_error(nodes, self.texts))
-        best = min(self.candidates, key=_cost)
-        return Preemption(best.node, best.victims)
+        best = min(self.candidates, key=lambda candidate: (cost(candidate), candidate.node))
+        same = {candidate.node for candidate in self.candidates if cost(candidate) == cost(best)}
+        more = self.equals if same.intersection(self.equals) else ()
+        return Preemption(best.node, best.victims, tuple(sorted(same.union(more))))
+
+
+def any_of(view: View, ranks: Mapping[str, int], potential: int) -> tuple[str, ...]:
+    """Which candidates may be taken, given which costs least (the lowest rank) and how many nodes were tried.
+
+    The scheduler looks at a hundred candidates, or a tenth of the nodes, and begins anywhere.
+    """
+    enough = max(_LEAST_CANDIDATES, potential * _PERCENT // 100)
+    if len(ranks) <= enough:
+        return tuple(name for name, rank in ranks.items() if rank == min(ranks.values()))
+    return may_choose(view.asking_order, {name: -rank for name, rank in ranks.items()}, enough)
 
 
 def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
@@ -90,10 +113,15 @@ def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
         refusals = filtered.refusals.get(name, ())
         if filtered.conflict or not refusals or refusals[0].unresolvable:
             trials.texts[messages.NOT_HELPFUL] += 1
-        elif node.least_priority is None or node.least_priority >= pod.priority:
+            continue
+        trials.potential += 1
+        if node.least_priority is None or node.least_priority >= pod.priority:
             trials.texts[messages.NO_VICTIMS] += 1
         else:
             trials.add(cleared(pod, node, view))
+    places = sorted({cost(candidate) for candidate in trials.candidates})
+    ranks = {candidate.node: places.index(cost(candidate)) for candidate in trials.candidates}
+    trials.equals = any_of(view, ranks, trials.potential) if ranks else ()
     return trials.settled(len(view.nodes))
 
 
@@ -117,7 +145,7 @@ def not_eligible(pod: Pod, view: View, filtered: Filtered) -> str:
 def cleared(pod: Pod, node: NodeView, view: View) -> Candidate | Refusal:
     """Clear the node of all lesser pods, then put back as many as still leave room, the important first."""
     lesser = sorted((p for p in node.pods if p.priority < pod.priority), key=importance)
-    current = node.without(lesser)
+    current = node.without(lesser).since(node)
     refusal = first_refusal(pod, current, view.with_node(current))
     if refusal is not None:
         return refusal
@@ -131,7 +159,15 @@ def cleared(pod: Pod, node: NodeView, view: View) -> Candidate | Refusal:
             continue
         victims.append(candidate)
         violations += candidate in violating
+    if not victims:
+        return nobody_goes(node.name)
     return Candidate(node.name, tuple(sorted(victims, key=importance)), violations)
+
+
+def nobody_goes(node: str) -> Refusal:
+    """The pod fits although everybody is back, for plugins count anew what they count off and on again."""
+    text = messages.NO_VICTIM_AT_ALL.format(node=node)
+    return Refusal("DefaultPreemption", (text,), unresolvable=True, reasons=(), fatal=True)
 
 
 def importance(pod: Pod) -> tuple[int, datetime, tuple[str, str]]:
@@ -162,8 +198,8 @@ def covers(budget: DisruptionBudget, pod: Pod) -> bool:
     return selector is not None and bool(selector.requirements) and selector_matches(selector, pod.labels)
 
 
-def _cost(candidate: Candidate) -> tuple[int, int, int, int, float, str]:
-    """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started, name."""
+def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
+    """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started."""
     victims = candidate.victims
     top = max((p.priority for p in victims), default=-_PRIORITY_OFFSET)
     earliest = min((p.status.start or _LATEST for p in victims if p.priority == top), default=_LATEST)
@@ -173,5 +209,4 @@ def _cost(candidate: Candidate) -> tuple[int, int, int, int, float, str]:
         sum(p.priority + _PRIORITY_OFFSET for p in victims),
         len(victims),
         -earliest.timestamp(),
-        candidate.node,
     )

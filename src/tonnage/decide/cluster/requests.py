@@ -5,7 +5,7 @@ Source: k8s.io/component-helpers/resource, kube-scheduler 1.35 (NodeInfo, NodeRe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -20,9 +20,13 @@ _LEAST_MEMORY: Final = 200 * 1024 * 1024
 _SCORED_LEAST: Final = {CPU: _LEAST_CPU_MILLI, MEMORY: _LEAST_MEMORY}
 
 
-def pod_requests(pod: Pod) -> dict[str, int]:
-    """Total by resource: the larger of all together and any init step, then pod-level ones, then overhead."""
-    return _total(pod, {}, pod_level=True)
+def pod_requests(pod: Pod, *, by_pod: bool = False) -> dict[str, int]:
+    """Total by resource: the larger of all together and any init step, then pod-level ones, then overhead.
+
+    A container that is being resized counts with the most of what it asks, was promised and has; `by_pod`:
+    the most counts of the sums over the pod, as from 1.37 on.
+    """
+    return _total(pod, {}, pod_level=True, by_pod=by_pod)
 
 
 def pod_limits(pod: Pod) -> dict[str, int]:
@@ -39,16 +43,16 @@ def pod_limits(pod: Pod) -> dict[str, int]:
     return total
 
 
-def scored_requests(pod: Pod, *, pod_level: bool) -> tuple[int, int]:
+def scored_requests(pod: Pod, *, pod_level: bool, by_pod: bool = False) -> tuple[int, int]:
     """(cpu milli, memory bytes) as scores count them: a container that names none counts as a small one.
 
     In a pod with pod-level requests that is so only where the pod as a whole names none.
     """
     least: Requests = _SCORED_LEAST
     if pod_level and _whole_pod(pod.pod_requests):
-        asked = pod_requests(pod)
+        asked = pod_requests(pod, by_pod=by_pod)
         least = {name: amount for name, amount in least.items() if not asked.get(name)}
-    total = _total(pod, least, pod_level=pod_level)
+    total = _total(pod, least, pod_level=pod_level, by_pod=by_pod)
     return total.get(CPU, 0), total.get(MEMORY, 0)
 
 
@@ -81,25 +85,37 @@ def add(total: dict[str, int], amounts: Requests) -> None:
         total[name] = total.get(name, 0) + amount
 
 
-def _total(pod: Pod, least: Requests, *, pod_level: bool) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for container in pod.containers:
-        add(total, _at_least(container, least))
-    if pod.init_containers:
-        total = _with_init(total, pod.init_containers, least)
+def _total(pod: Pod, least: Requests, *, pod_level: bool, by_pod: bool) -> dict[str, int]:
+    status = pod.status
+    if not status.resized and not status.cannot_resize:
+        total = _together(pod, least, _asked)
+    elif by_pod:
+        sums = [_together(pod, least, which) for which in (_allocated_of(pod), _actual_of(pod))]
+        total = _most([*sums, *([] if status.cannot_resize else [_together(pod, least, _asked)])])
+    else:
+        total = _together(pod, least, _effective_of(pod))
     if pod_level:
         total.update(_whole_pod(pod.pod_requests))
     add(total, pod.overhead)
     return total
 
 
-def _with_init(total: dict[str, int], init: Iterable[Container], least: Requests) -> dict[str, int]:
-    """Sidecars run beside everything after them; the other init containers run one by one before the rest."""
+def _together(pod: Pod, least: Requests, amounts_of: Callable[[Container], Requests]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for container in pod.containers:
+        add(total, {**least, **amounts_of(container)} if least else amounts_of(container))
+    if not pod.init_containers:
+        return total
+    return _with_init(total, [(c.sidecar, {**least, **amounts_of(c)}) for c in pod.init_containers])
+
+
+def _with_init(total: dict[str, int], init: Iterable[tuple[bool, dict[str, int]]]) -> dict[str, int]:
+    """Sidecars (True) run beside everything after them; the others run one by one before the rest."""
     beside: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for container in init:
-        step = dict(_at_least(container, least))
-        if container.sidecar:
+    for sidecar, amounts in init:
+        step = dict(amounts)
+        if sidecar:
             add(beside, step)
             step = dict(beside)
         else:
@@ -110,8 +126,43 @@ def _with_init(total: dict[str, int], init: Iterable[Container], least: Requests
     return {name: max(total.get(name, 0), peak.get(name, 0)) for name in total | peak}
 
 
-def _at_least(container: Container, least: Requests) -> Mapping[str, int]:
-    return {**least, **container.requests} if least else container.requests
+def _asked(container: Container) -> Requests:
+    return container.requests
+
+
+def _effective_of(pod: Pod) -> Callable[[Container], Requests]:
+    """The most of what a container has, was promised and, unless that is hopeless, asks."""
+    steps = {c.name for c in pod.init_containers if not c.sidecar}
+    held = {one.container: one for one in pod.status.resized if one.container not in steps}
+
+    def amounts(container: Container) -> Requests:
+        one = held.get(container.name)
+        if one is None or one.actual is None:
+            return container.requests
+        asked = () if pod.status.cannot_resize else (container.requests,)
+        return _most([one.actual, one.allocated or {}, *asked])
+
+    return amounts
+
+
+def _allocated_of(pod: Pod) -> Callable[[Container], Requests]:
+    held = {one.container: one.allocated for one in pod.status.resized if one.allocated is not None}
+    return lambda container: held.get(container.name, container.requests)
+
+
+def _actual_of(pod: Pod) -> Callable[[Container], Requests]:
+    held = {one.container: one.actual for one in pod.status.resized if one.actual}
+    allocated = _allocated_of(pod)
+    return lambda container: held.get(container.name) or allocated(container)
+
+
+def _most(parts: Iterable[Requests]) -> dict[str, int]:
+    """The largest amount of each resource."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            found[name] = max(found.get(name, amount), amount)
+    return found
 
 
 def _whole_pod(amounts: Requests) -> dict[str, int]:

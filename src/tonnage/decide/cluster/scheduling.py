@@ -33,7 +33,8 @@ class Decision:
     more: each plugin's weighted score and their `total`. `message` is upstream's refusal, empty when the pod
     is placed, or when `unmodelled` names something that no filter here decides. `refusals` lists, per refused
     node, the refusal that counts first; the others only in a thorough decision. `held`: the pod is not tried,
-    because of a claim that is not there yet. `failed`: `message` is the error of a plugin.
+    because of a claim that is not there yet.
+    `equals`: the nodes of which any may be the nominated one. `failed`: `message` is the error of a plugin.
     """
 
     chosen: str | None = None
@@ -45,6 +46,7 @@ class Decision:
     failed: bool = False
     nominated: str | None = None
     victims: tuple[Pod, ...] = ()
+    equals: tuple[str, ...] = ()
     refusals: Mapping[str, tuple[Refusal, ...]] = field(default_factory=dict)
     conflict: str = ""
     halted_by: str = ""
@@ -193,6 +195,7 @@ def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) ->
         message=refusal_message(pod, view, filtered, preemption),
         nominated=preemption.node,
         victims=preemption.victims,
+        equals=preemption.equals,
         refusals=filtered.refusals,
         conflict=filtered.conflict,
         halted_by=filtered.halted_by,
@@ -201,7 +204,7 @@ def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) ->
 
 
 def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemption) -> str:
-    """Upstream's sentence for a pod that no node takes; a preemption that starts adds nothing to it."""
+    """Upstream's sentence for a pod that no node takes; most releases add nothing for a preemption."""
     suffix = ""
     if view.profile.allocates and filtered.halted_by not in ("", claims_filter.NAME):
         suffix = messages.STATE_MISSING
@@ -209,6 +212,9 @@ def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemp
         suffix = f"preemption: {preemption.message}"
     elif preemption.node is None:
         suffix = ", ".join([*_words_on_claims(pod, view, filtered), f"preemption: {preemption.message}"])
+    elif view.profile.names_victims:
+        count = len(preemption.victims)
+        suffix = f"preemption: {messages.PLACE_FOUND.format(node=preemption.node, count=count)}"
     counts: Counter[str] = Counter()
     for refusal, nodes in filtered.first():
         for text in refusal.texts:

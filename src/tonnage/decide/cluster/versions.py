@@ -1,6 +1,7 @@
 """What differs between schedulers, release by release: texts above all.
 
-Source: kube-scheduler 1.35.4 (recorded); 1.34.4, 1.36.3 and 1.37.1 read; the others by their release notes.
+Source: kube-scheduler 1.35.4 (recorded); 1.34.4, 1.35.8, 1.36.3 and 1.37.1, asked about clusters made by
+chance (tests/kubernetes/test_scheduler.py); the others by their release notes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How one release of kube-scheduler decides and speaks. `verified`: held against recordings of it."""
+    """How one release of kube-scheduler decides and speaks. `verified`: held against its own answers."""
 
     release: str
     hides_taints: bool = True
@@ -23,6 +24,17 @@ class Profile:
     """The DynamicResources plugin scores, so it has a column in every score table."""
     allocates: bool = True
     """It allocates resource claims; before 1.34 that is behind a gate that is off by default."""
+    overlooks_namespaces: bool = False
+    """Once it has looked up the namespaces that a pod's own affinity term chooses by labels, it still asks
+    the term, of no labels at all: one that holds where a label is missing then reaches every namespace."""
+    rates_change_of_balance: bool = False
+    """NodeResourcesBalancedAllocation compares a node with the pod to the same node without it."""
+    scores_storage: bool = False
+    """The VolumeBinding plugin scores, so it has a column in every score table."""
+    names_victims: bool = False
+    """A preemption that starts says where, and how many pods must go."""
+    resizes_by_pod: bool = False
+    """Of a pod that is being resized the most of three sums counts, not the sum of each container's most."""
     verified: bool = False
 
     @property
@@ -40,10 +52,18 @@ _RELEASES: Final = {
     "1.31": _before_claims("1.31"),
     "1.32": _before_claims("1.32"),
     "1.33": _before_claims("1.33"),
-    "1.34": Profile("1.34", scores_claims=False),
-    "1.35": Profile("1.35", verified=True),
-    "1.36": Profile("1.36"),
-    "1.37": Profile("1.37", speaks_of_claims=False),
+    "1.34": Profile("1.34", scores_claims=False, overlooks_namespaces=True, verified=True),
+    "1.35": Profile("1.35", overlooks_namespaces=True, verified=True),
+    "1.36": Profile("1.36", overlooks_namespaces=True, rates_change_of_balance=True, verified=True),
+    "1.37": Profile(
+        "1.37",
+        speaks_of_claims=False,
+        rates_change_of_balance=True,
+        scores_storage=True,
+        names_victims=True,
+        resizes_by_pod=True,
+        verified=True,
+    ),
 }
 _TAINTS_NAMED_IN_134: Final = ("0", "1")
 """Patch levels of 1.34 from before the change that hides taints was taken back to it."""
@@ -71,7 +91,7 @@ def profile_for(version: str) -> Profile:
         raise ValueError(f"{version!r} is no Kubernetes version; write it like {DEFAULT_RELEASE} or 1.34.1")
     release, patch = match["release"], match["patch"]
     if release == "1.34" and patch in _TAINTS_NAMED_IN_134:
-        return Profile(release, hides_taints=False, scores_claims=False)
+        return replace(_RELEASES[release], hides_taints=False, verified=False)
     if release in _RELEASES:
         return _RELEASES[release]
     minor = int(release.split(".")[1])

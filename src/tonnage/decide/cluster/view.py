@@ -22,9 +22,9 @@ Asked: TypeAlias = tuple[Requests, int, int]
 Ask: TypeAlias = Callable[[Pod], Asked]
 
 
-def asked_by(pod: Pod) -> Asked:
-    """What a pod asks."""
-    return pod_requests(pod), *scored_requests(pod, pod_level=True)
+def asked_by(pod: Pod, *, by_pod: bool = False) -> Asked:
+    """What a pod asks; `by_pod` as `pod_requests` has it."""
+    return pod_requests(pod, by_pod=by_pod), *scored_requests(pod, pod_level=True, by_pod=by_pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,24 @@ class NodeView:
     asking: Requests = field(default_factory=dict)
     least_priority: int | None = None
     shy: tuple[Pod, ...] = ()
+    by_pod: bool = False
+    """How pods count that are being resized (`pod_requests`)."""
+    origin: NodeView | None = None
+    """The node as the cycle found it, where pods are thought away or to it."""
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.node.name
 
-    def plus(self, pods: Iterable[Pod], ask: Ask = asked_by) -> NodeView:
-        """The same node with more pods on it."""
+    def plus(self, pods: Iterable[Pod], ask: Ask | None = None) -> NodeView:
+        """The same node with more pods on it; `ask` answers as `asked_by` does."""
         more = tuple(pods)
         requested, asking, least = dict(self.requested), dict(self.asking), self.least_priority
         cpu, memory = self.scored_cpu, self.scored_memory
         all_amounts: list[Requests] = []
         for pod in more:
-            amounts, pod_cpu, pod_memory = ask(pod)
+            amounts, pod_cpu, pod_memory = ask(pod) if ask else asked_by(pod, by_pod=self.by_pod)
             all_amounts.append(amounts)
             for name, amount in amounts.items():
                 requested[name] = requested.get(name, 0) + amount
@@ -75,12 +79,20 @@ class NodeView:
             asking,
             least,
             (*self.shy, *(pod for pod in more if pod.affinity.anti)),
+            self.by_pod,
+            self.origin,
         )
 
     def without(self, pods: Iterable[Pod]) -> NodeView:
         """The same node after `pods` have gone."""
         gone = {pod.key for pod in pods}
-        return NodeView(self.node).plus(pod for pod in self.pods if pod.key not in gone)
+        return NodeView(self.node, by_pod=self.by_pod, origin=self.origin).plus(
+            pod for pod in self.pods if pod.key not in gone
+        )
+
+    def since(self, origin: NodeView) -> NodeView:
+        """The same node, as what `origin` becomes in thought."""
+        return replace(self, origin=origin.origin or origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +143,9 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
     gates = gates_of(profile.minor)
     slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
     supply = supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
-    ask = _asked_once()
-    views = {node.name: NodeView(node).plus(by_node[node.name], ask) for node in nodes}
+    by_pod = profile.resizes_by_pod
+    ask = _asked_once(by_pod=by_pod)
+    views = {node.name: NodeView(node, by_pod=by_pod).plus(by_node[node.name], ask) for node in nodes}
     shy = any(node.shy for node in views.values())
     waiting = {name: tuple(pods) for name, pods in nominated.items()}
     return View(views, waiting, snapshot, profile, shy, Allocator(supply), asking_order(nodes))
@@ -155,7 +168,7 @@ def _first(labels: Labels, keys: tuple[str, str]) -> str:
     return labels.get(keys[0], labels.get(keys[1], ""))
 
 
-def _asked_once() -> Ask:
+def _asked_once(*, by_pod: bool) -> Ask:
     """As `asked_by`, for pods that all stay alive meanwhile: those that share their containers are told once.
 
     What is told is shared, too, so that a hundred thousand pods of few workloads have few amounts.
@@ -163,6 +176,8 @@ def _asked_once() -> Ask:
     known: dict[tuple[int, ...], Asked] = {}
 
     def ask(pod: Pod) -> Asked:
+        if pod.status.resized or pod.status.cannot_resize:
+            return asked_by(pod, by_pod=by_pod)
         parts = (pod.containers, pod.init_containers, pod.pod_requests, pod.overhead)
         key = tuple(map(id, parts))
         found = known.get(key)

@@ -29,7 +29,7 @@ def prepare(pod: Pod, view: View) -> Check | None:
     wanted, avoided, shunned = _pairs(pod, view)
     if not terms and not avoided and not shunned:
         return None
-    first_of_its_kind = not wanted and all(_matches(term, pod, pod, view) for term in terms)
+    first_of_its_kind = not wanted and all(_matches(term, pod, pod, view, own=True) for term in terms)
 
     def check(node: NodeView) -> Refusal | None:
         labels = node.node.labels
@@ -59,18 +59,21 @@ def _pairs(pod: Pod, view: View) -> tuple[_Pairs, _Pairs, _Pairs]:
     for node in view.nodes.values():
         labels = node.node.labels
         for other in node.pods if own.pods or own.anti else node.shy:
-            if own.pods and all(_matches(term, pod, other, view) for term in own.pods):
+            if own.pods and all(_matches(term, pod, other, view, own=True) for term in own.pods):
                 _note(wanted, own.pods, labels, other)
             if own.anti:
-                _note(avoided, (t for t in own.anti if _matches(t, pod, other, view)), labels, other)
+                keeping = (t for t in own.anti if _matches(t, pod, other, view, own=True))
+                _note(avoided, keeping, labels, other)
             if other.affinity.anti:
                 terms = (t for t in other.affinity.anti if _matches(t, other, pod, view))
                 _note(shunned, terms, labels, other)
     return wanted, avoided, shunned
 
 
-def _matches(term: PodTerm, owner: Pod, candidate: Pod, view: View) -> bool:
-    return pod_term_matches(term, owner, candidate, view.namespace_labels(candidate.namespace))
+def _matches(term: PodTerm, owner: Pod, candidate: Pod, view: View, *, own: bool = False) -> bool:
+    overlooks = own and view.profile.overlooks_namespaces
+    there = view.namespace_labels(candidate.namespace)
+    return pod_term_matches(term, owner, candidate, there, overlooks=overlooks)
 
 
 def _note(pairs: _Pairs, terms: Iterable[PodTerm], labels: Labels, witness: Pod) -> None:

@@ -74,6 +74,25 @@ def matching_pods(view: NodeView, selector: LabelSelector | None, namespace: str
     )
 
 
+def _counted(node: NodeView, selector: LabelSelector | None, namespace: str) -> int:
+    """Pods on a node that a hard constraint counts.
+
+    Those that are only thought away or to it count without regard to whether they leave, or how the selector
+    selects everything: the scheduler counts them off and on another way than it counts at first.
+    """
+    origin = node.origin
+    if origin is None:
+        return matching_pods(node, selector, namespace)
+    before, now = {pod.key for pod in origin.pods}, {pod.key for pod in node.pods}
+    come = [pod for pod in node.pods if pod.key not in before]
+    gone = [pod for pod in origin.pods if pod.key not in now]
+    change = sum(
+        sign * sum(p.namespace == namespace and selector_matches(selector, p.labels) for p in part)
+        for sign, part in ((1, come), (-1, gone))
+    )
+    return matching_pods(origin, selector, namespace) + change
+
+
 def _domains_of(
     constraint: SpreadConstraint, hard: tuple[SpreadConstraint, ...], pod: Pod, view: View
 ) -> _Domains:
@@ -82,7 +101,7 @@ def _domains_of(
         labels = node.node.labels
         if all(c.topology_key in labels for c in hard) and counts_towards(constraint, pod, node.node):
             value = labels[constraint.topology_key]
-            counts[value] = counts.get(value, 0) + matching_pods(node, constraint.selector, pod.namespace)
+            counts[value] = counts.get(value, 0) + _counted(node, constraint.selector, pod.namespace)
     return _Domains(constraint, counts, int(selector_matches(constraint.selector, pod.labels)))
 
 

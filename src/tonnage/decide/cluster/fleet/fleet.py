@@ -34,6 +34,7 @@ from tonnage.decide.cluster.scores import (
     image_locality,
     pod_affinity,
     resources_fit,
+    storage,
     taints,
     topology_spread,
 )
@@ -86,7 +87,8 @@ class Fleet:
     _workloads: dict[str, list[WorkloadSelector]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.neighbours = Neighbours(self.columns, self.holdings, self.view.namespace_labels)
+        overlooks = self.view.profile.overlooks_namespaces
+        self.neighbours = Neighbours(self.columns, self.holdings, self.view.namespace_labels, overlooks)
         self._everywhere = np.arange(len(self.columns))
         for workload in self.view.snapshot.selectors:
             self._workloads.setdefault(workload.namespace, []).append(workload)
@@ -124,6 +126,8 @@ class Fleet:
                 crowded = self.fork()
                 for guest in guests:
                     crowded.holdings.add(row, guest, need_of(guest))
+                thought = tuple((row, guest) for guest in guests)
+                crowded.neighbours = replace(crowded.neighbours, guests=thought)
                 there = crowded._judged(pod, crowded._standing(pod))
                 if there.codes[row] != FEASIBLE:
                     refused.codes[row] = refused.code(there.kinds[there.codes[row]])
@@ -140,6 +144,8 @@ class Fleet:
             found[preferred_nodes.NAME] = preferred_nodes.WEIGHT * part
         fit = rating.least_allocated(holdings, standing.cpu, standing.memory, everywhere)
         found[resources_fit.NAME] = resources_fit.WEIGHT * fit
+        if self.view.profile.scores_storage:
+            found[storage.NAME] = np.zeros(len(self.columns), np.int64)
         if standing.spread:
             part = self._spread(standing, feasible)
             found[topology_spread.NAME] = topology_spread.WEIGHT * part
@@ -191,7 +197,8 @@ class Fleet:
 
     def _balanced(self, standing: _Standing, rows: Rows) -> Ratings:
         wanted = standing.need.requests
-        return rating.balanced(self.holdings, wanted.get(CPU, 0), wanted.get(MEMORY, 0), rows)
+        rate = rating.balanced_change if self.view.profile.rates_change_of_balance else rating.balanced
+        return rate(self.holdings, wanted.get(CPU, 0), wanted.get(MEMORY, 0), rows)
 
     def _standing(self, pod: Pod) -> _Standing:
         """What is known of pods of this shape, up to date."""

@@ -54,15 +54,27 @@ class OwnedTerm:
 
 
 def term_selects(
-    term: PodTerm, owner_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels
+    term: PodTerm,
+    owner_namespace: str,
+    namespace: str,
+    labels: Labels,
+    namespace_labels: Labels,
+    *,
+    overlooks: bool = False,
 ) -> bool:
-    """Whether a term of a pod of the one namespace selects a pod of the other."""
+    """Whether a term of a pod of the one namespace selects a pod of the other.
+
+    `overlooks`: labels that a namespace has do not keep out what the term chooses by labels that are missing.
+    """
     if term.selector is None:
         return False
     named = term.namespaces
     if not named and term.namespace_selector is None:
         named = (owner_namespace,)
-    in_scope = namespace in named or selector_matches(term.namespace_selector, namespace_labels)
+    chooser = term.namespace_selector
+    in_scope = namespace in named or selector_matches(chooser, namespace_labels)
+    if not in_scope and overlooks:
+        in_scope = selector_matches(chooser, {})
     return in_scope and selector_matches(term.selector, labels)
 
 

@@ -159,7 +159,7 @@ def _spread(
     )
     if own > constraint.max_skew:
         most[column.codes[eligible]] = -1
-    matches = occupants.where(neighbours.spread_match(pod.namespace, constraint.selector), terminating=False)
+    matches = occupants.where(neighbours.spread_match(pod.namespace, constraint.selector))
     gives = (matches & eligible[occupants.rows]).astype(np.int64)
     by_row = np.append(most, _NO_LIMIT)[column.codes]
     yield Sum(SKEWED, by_row, sums[column.codes], gives)

@@ -33,20 +33,35 @@ class Neighbours:
     holdings: Holdings
     namespaces: Callable[[str], Labels]
     """Labels of a namespace."""
+    overlooks: bool = False
+    """The scheduler overlooks namespaces in the terms of the pod it places (`Profile`)."""
+    guests: tuple[tuple[int, Pod], ...] = ()
+    """Pods by row that are there in thought only: spread constraints count them, whatever else they count."""
 
     def spread_counts(self, namespace: str, selector: LabelSelector | None) -> Counts:
         """Pods by row that a spread constraint counts: none for an empty selector, never terminating ones."""
         if selector is None or not selector.requirements:
-            return np.zeros(len(self.columns), np.int64)
-        matches = self.spread_match(namespace, selector)
-        return self.holdings.counts(("spread", namespace, selector), matches, terminating=False)
+            counts = np.zeros(len(self.columns), np.int64)
+        else:
+            matches = self.spread_match(namespace, selector)
+            counts = self.holdings.counts(("spread", namespace, selector), matches, terminating=False)
+        odd = [
+            row
+            for row, guest in self.guests
+            if guest.namespace == namespace
+            and (guest.status.terminating or (selector is not None and not selector.requirements))
+            and selector_matches(selector, guest.labels)
+        ]
+        if odd:
+            counts = counts.copy()
+            np.add.at(counts, odd, 1)
+        return counts
 
     def spread_match(self, namespace: str, selector: LabelSelector | None) -> Matches:
-        """Whether a spread constraint counts such pods, while they do not terminate."""
-        empty = selector is None or not selector.requirements
+        """Whether a spread constraint selects such pods, whether or not it counts them."""
 
         def matches(other: str, labels: Labels) -> bool:
-            return not empty and other == namespace and selector_matches(selector, labels)
+            return other == namespace and selector_matches(selector, labels)
 
         return matches
 
@@ -61,7 +76,10 @@ class Neighbours:
 
         def matches(other: str, labels: Labels) -> bool:
             there = self.namespaces(other)
-            return all(term_selects(term, namespace, other, labels, there) for term in terms)
+            return all(
+                term_selects(term, namespace, other, labels, there, overlooks=self.overlooks)
+                for term in terms
+            )
 
         return matches
 
@@ -136,7 +154,8 @@ def refuse_affinity(refused: Refused, pod: Pod, neighbours: Neighbours) -> None:
             anywhere = anywhere or bool((counts[column.codes >= 0] > 0).any())
         here = neighbours.namespaces(pod.namespace)
         starts = not anywhere and all(
-            term_selects(term, pod.namespace, pod.namespace, pod.labels, here) for term in own.pods
+            term_selects(term, pod.namespace, pod.namespace, pod.labels, here, overlooks=neighbours.overlooks)
+            for term in own.pods
         )
         refused.refuse(~labelled if starts else ~(labelled & found), NOT_WITH)
     for term in own.anti:

@@ -20,7 +20,15 @@ from tonnage.decide.cluster.fleet.holdings import need_of
 from tonnage.decide.cluster.fleet.limits import Limit, limits_of
 from tonnage.decide.cluster.fleet.occupants import Occupants
 from tonnage.decide.cluster.fleet.refusing import FEASIBLE, Refused, Rows
-from tonnage.decide.cluster.preemption import Candidate, Preemption, Trials, cleared, covers
+from tonnage.decide.cluster.preemption import (
+    Candidate,
+    Preemption,
+    Trials,
+    any_of,
+    cleared,
+    covers,
+    nobody_goes,
+)
 from tonnage.decide.cluster.view import View
 from tonnage.model.cluster import Pod
 
@@ -31,6 +39,7 @@ def preempt_on(fleet: Fleet, occupants: Occupants, pod: Pod, refused: Refused) -
     final = np.array([True, *(kind.unresolvable for kind in refused.kinds)])[refused.codes - FEASIBLE]
     rows = np.flatnonzero(~final & (occupants.least < pod.priority))
     trials.texts[messages.NOT_HELPFUL] += int(final.sum())
+    trials.potential = len(columns) - int(final.sum())
     trials.texts[messages.NO_VICTIMS] += len(columns) - int(final.sum()) - len(rows)
     guarded = np.isin(rows, [columns.row_of[name] for name in view.nominated if name in columns.row_of])
     for row in rows[guarded].tolist():
@@ -38,28 +47,39 @@ def preempt_on(fleet: Fleet, occupants: Occupants, pod: Pod, refused: Refused) -
     rows = rows[~guarded]
     if len(rows):
         limits = list(limits_of(pod, need_of(pod), fleet.neighbours, occupants))
-        best = _best(pod, view, occupants, limits, rows, trials.texts)
+        best = _best(pod, view, occupants, limits, rows, trials)
         trials.candidates += [best] if best is not None else []
     trials.texts += Counter()  # without what was counted as none
     return trials.settled(len(columns))
 
 
 def _best(
-    pod: Pod, view: View, occupants: Occupants, limits: Sequence[Limit], rows: Rows, texts: Counter[str]
+    pod: Pod,
+    view: View,
+    occupants: Occupants,
+    limits: Sequence[Limit],
+    rows: Rows,
+    trials: Trials,
 ) -> Candidate | None:
-    """Of these rows the one that costs least to clear; what the others say goes to `texts`."""
+    """Of these rows the one that costs least to clear; what else is to be said goes to `trials`."""
     going = np.zeros(len(view.nodes), bool)
     going[rows] = True
     places = np.flatnonzero(going[occupants.rows] & (occupants.priorities < pod.priority))
     for limit in limits:
         limit.move(occupants.rows[places], places, -1)
-    going[rows] = ~_refusing(limits, rows, texts)
+    going[rows] = ~_refusing(limits, rows, trials.texts)
     places = places[going[occupants.rows[places]]]
     if not len(places):
         return None
     breaking = _breaking(view, occupants, places)
     victims = _victims(limits, occupants.rows[places], places, breaking)
-    return _cheapest(view, occupants, places[victims], breaking[victims])
+    names = tuple(view.nodes)
+    spared = np.setdiff1d(occupants.rows[places], occupants.rows[places[victims]])
+    for row in spared.tolist():
+        trials.add(nobody_goes(names[row]))
+    if not victims.any():
+        return None
+    return _cheapest(view, occupants, places[victims], breaking[victims], trials)
 
 
 def _refusing(limits: Sequence[Limit], rows: Rows, texts: Counter[str]) -> Mask:
@@ -114,7 +134,7 @@ def _breaking(view: View, occupants: Occupants, places: Rows) -> Mask:
     return found
 
 
-def _cheapest(view: View, occupants: Occupants, victims: Rows, breaking: Mask) -> Candidate:
+def _cheapest(view: View, occupants: Occupants, victims: Rows, breaking: Mask, trials: Trials) -> Candidate:
     """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started, name."""
     rows, starts, which = np.unique(occupants.rows[victims], return_index=True, return_inverse=True)
     priorities = occupants.priorities[victims]
@@ -125,6 +145,13 @@ def _cheapest(view: View, occupants: Occupants, victims: Rows, breaking: Mask) -
     of_top = priorities == top[which]
     np.minimum.at(earliest, which[of_top], occupants.earliest()[victims[of_top]])
     violations = np.bincount(which, breaking, len(rows)).astype(np.int64)
-    first = np.lexsort((rows, -earliest, np.bincount(which), total, top, violations))[0]
+    keys = np.array([-earliest, np.bincount(which), total, top, violations])
+    order = np.lexsort((rows, *keys))
+    first = order[0]
+    steps = (keys[:, order[1:]] != keys[:, order[:-1]]).any(axis=0)
+    ranks = np.concatenate(([0], np.cumsum(steps)))
+    names = tuple(view.nodes)
+    by_name = {names[rows[at]]: rank for at, rank in zip(order.tolist(), ranks.tolist(), strict=True)}
+    trials.equals = any_of(view, by_name, trials.potential)
     gone = tuple(occupants.pods[place] for place in victims[which == first].tolist())
-    return Candidate(tuple(view.nodes)[rows[first]], gone, int(violations[first]))
+    return Candidate(names[rows[first]], gone, int(violations[first]))

@@ -55,6 +55,13 @@ def balanced(holdings: Holdings, cpu: int, memory: int, rows: Rows) -> Ratings:
     return ((1 - deviation) * HIGHEST).astype(np.int64)
 
 
+def balanced_change(holdings: Holdings, cpu: int, memory: int, rows: Rows) -> Ratings:
+    """How much more alike the pod makes the used shares: 75 changes nothing, 50 to 100."""
+    half = HIGHEST // 2
+    after, before = balanced(holdings, cpu, memory, rows), balanced(holdings, 0, 0, rows)
+    return half + (half + after - before) // 2
+
+
 def image_locality(columns: Columns, pod: Pod) -> Ratings:
     """Nodes that have the pod's images, weighed by size and by how many nodes have them."""
     wanted = [full_name(c.image) for c in (*pod.init_containers, *pod.containers)]

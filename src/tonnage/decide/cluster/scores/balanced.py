@@ -14,13 +14,21 @@ NAME: Final = "NodeResourcesBalancedAllocation"
 WEIGHT: Final = 1
 
 
-def rate(pod: Pod, feasible: Feasible, _view: View) -> Mapping[str, int] | None:
+def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
     """How alike the used shares would be, in percent; skipped for a pod that asks neither."""
     wanted = pod_requests(pod)
     cpu, memory = wanted.get(CPU, 0), wanted.get(MEMORY, 0)
     if cpu == 0 and memory == 0:
         return None
-    return {name: _balance(view, cpu, memory) for name, view in feasible.items()}
+    if view.profile.rates_change_of_balance:
+        return {name: _change(node, cpu, memory) for name, node in feasible.items()}
+    return {name: _balance(node, cpu, memory) for name, node in feasible.items()}
+
+
+def _change(view: NodeView, cpu: int, memory: int) -> int:
+    """How much more alike the pod makes them: 75 is no change, 100 the most, 50 the worst."""
+    gained = _balance(view, cpu, memory) - _balance(view, 0, 0)
+    return HIGHEST // 2 + (HIGHEST // 2 + gained) // 2
 
 
 def _balance(view: NodeView, cpu: int, memory: int) -> int:

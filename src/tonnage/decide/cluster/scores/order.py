@@ -12,6 +12,7 @@ from tonnage.decide.cluster.scores import (
     node_affinity,
     pod_affinity,
     resources_fit,
+    storage,
     taints,
     topology_spread,
 )
@@ -20,6 +21,7 @@ SCORES: Final[tuple[Score, ...]] = (
     taints,
     node_affinity,
     resources_fit,
+    storage,
     topology_spread,
     pod_affinity,
     claims,

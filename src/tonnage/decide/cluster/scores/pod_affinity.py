@@ -40,7 +40,8 @@ def _terms(pod: Pod, other: Pod, view: View) -> Iterator[tuple[int, PodTerm]]:
     """The weighted terms that hold between the pod and one that runs, from either side."""
     here, there = view.namespace_labels(pod.namespace), view.namespace_labels(other.namespace)
     for own in pod.affinity.pods_preferred:
-        if pod_term_matches(own.term, pod, other, there):
+        overlooks = view.profile.overlooks_namespaces
+        if pod_term_matches(own.term, pod, other, there, overlooks=overlooks):
             yield own.weight, own.term
     for term in other.affinity.pods:
         if pod_term_matches(term, other, pod, here):
