@@ -10,7 +10,7 @@ from support.matrix_rows import ROWS, Row, State, problems_of, rows
 
 _ALL: Final = rows()
 
-TO_COME_SCHEDULER: Final = frozenset({*range(14, 41), 91})
+TO_COME_SCHEDULER: Final = frozenset[int]()
 
 TO_COME_NODE: Final = frozenset({52, 57})
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.problems import Errors
-from tonnage.twin.apiserver.objects.validation import cluster, custom, pods, workloads
+from tonnage.twin.apiserver.objects.validation import cluster, custom, devices, pods, workloads
 from tonnage.twin.apiserver.objects.validation.fields import Found
 from tonnage.twin.apiserver.objects.validation.metadata import metadata_create, metadata_update
 from tonnage.wire.schema import KindRow
@@ -38,6 +38,9 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class,
     ("coordination.k8s.io", "Lease"): cluster.lease,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition,
+    ("resource.k8s.io", "DeviceClass"): devices.device_class,
+    ("resource.k8s.io", "ResourceClaim"): devices.resource_claim,
+    ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template,
 }
 UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Pod"): pods.pod_update,
@@ -49,6 +52,9 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("batch", "Job"): workloads.job_update,
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class_update,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_update,
+    ("resource.k8s.io", "DeviceClass"): devices.device_class_update,
+    ("resource.k8s.io", "ResourceClaim"): devices.resource_claim_update,
+    ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template_update,
 }
 """Kinds whose update is more than `CREATE` on the new object."""
 KEPT: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "DaemonSet"))
