@@ -10,8 +10,6 @@ from support.matrix_rows import ROWS, Row, State, problems_of, rows
 
 _ALL: Final = rows()
 
-TO_COME_SCHEDULER: Final = frozenset[int]()
-
 TO_COME_NODE: Final = frozenset({52, 57})
 
 
@@ -43,4 +41,4 @@ async def test_rows_that_need_events_are_not_found_without_them() -> None:
 
 def test_every_row_has_a_file() -> None:
     there = {row.number for row in _ALL}
-    assert set(ROWS) - there - TO_COME_SCHEDULER - TO_COME_NODE == set()
+    assert set(ROWS) - there - TO_COME_NODE == set()

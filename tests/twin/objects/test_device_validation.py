@@ -33,16 +33,16 @@ def selecting(expression: str) -> list[dict[str, Any]]:
 def made(kind: str, expression: str, *, label: str = "", version: str = "") -> JsonObject:
     exactly = {"deviceClassName": "gpu", "selectors": selecting(expression)}
     devices = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-    spec: dict[str, Any] = {
+    specs: dict[str, dict[str, Any]] = {
         "DeviceClass": {"selectors": selecting(expression)},
         "ResourceClaim": devices,
         "ResourceClaimTemplate": {"spec": devices},
-    }[kind]
+    }
     metadata: dict[str, Any] = {"name": "x", "labels": {"l": label or "a"}}
     if kind != "DeviceClass":
         metadata["namespace"] = "ml"
     metadata["resourceVersion"] = version
-    return decode(load_schema(), row(kind).type, {"metadata": metadata, "spec": spec}).value
+    return decode(load_schema(), row(kind).type, {"metadata": metadata, "spec": specs[kind]}).value
 
 
 @pytest.mark.parametrize(
