@@ -88,7 +88,7 @@ def test_both_engines_preempt_alike(start: int) -> None:
     for number in range(start, 360, 4):
         chance = Chance(Random(f"preempt/{number}"))
         view = view_of(chance.snapshot(nodes=1 + number % 8, pods=number % 37))
-        engine = engine_of(view, range(len(view.nodes)))
+        engine = engine_of(view, rows := range(len(view.nodes)), rows)
         for turn in range(4):
             pod = replace(chance.pod(f"new-{turn}"), priority=1 + 8 * (turn % 2))
             if conflicts(pod) or (filtered := engine.filter(pod)).feasible:

@@ -8,12 +8,13 @@ from random import Random
 
 import pytest
 
-from support.random_clusters import Chance
+from support.random_clusters import GPU, Chance
 from tonnage.diagnose.explain import explain_on
 from tonnage.diagnose.ground import LARGE, ground_of
+from tonnage.diagnose.nodes import NodeVerdicts
 from tonnage.diagnose.render import explanation_lines
-from tonnage.model.cluster import Affinity, Snapshot
-from tonnage.model.verdict import Explanation, Verdict
+from tonnage.model.cluster import Affinity, Container, Node, Pod, Snapshot
+from tonnage.model.verdict import Explanation, NodeVerdict, Verdict
 
 HELD = re.compile(r"; held by (?P<names>.*?)(?: and (?P<more>[0-9]+) more)?$")
 
@@ -49,6 +50,7 @@ def test_classes_say_what_asking_every_node_says(start: int) -> None:
             one, other = explain_on(each, pod), explain_on(classed, pod)
             case = f"{number}/{turn}"
             assert list(other.nodes) == list(one.nodes), case
+            assert other.to_json()["nodes"] == one.to_json()["nodes"], case
             for name in ("verdict", "layer", "message", "upstream_message", "placement", "reasons"):
                 assert getattr(other, name) == getattr(one, name), (case, name)
             assert node_lines(other) == node_lines(one), case
@@ -59,6 +61,30 @@ def test_classes_say_what_asking_every_node_says(start: int) -> None:
             verdicts.add(one.verdict)
     assert {Verdict.FITS, Verdict.NOT_NOW, Verdict.NEVER} <= verdicts
     assert fewer > 30
+
+
+def test_few_nodes_of_a_large_cluster_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    ask = NodeVerdicts.of
+
+    def counting(verdicts: NodeVerdicts, name: str) -> NodeVerdict:
+        asked.append(name)
+        return ask(verdicts, name)
+
+    monkeypatch.setattr(NodeVerdicts, "of", counting)
+    gpus = {"cpu": 64000, "pods": 110, GPU: 8}
+    nodes = tuple(Node(f"node-{n}", {"zone": f"z{n % 3}"}, allocatable=gpus) for n in range(300))
+    holders = tuple(
+        Pod(f"old-{n}", node_name=f"node-{n}", containers=(Container("c", "", {GPU: 1 + n % 4}),))
+        for n in range(300)
+    )
+    snapshot = Snapshot(nodes, holders)
+    pod = Pod("new", containers=(Container("c", "", {GPU: 8}),), node_selector={"zone": "z0"})
+    classed, each = explain_on(ground_of(snapshot), pod), explain_on(ground_of(snapshot, large=1000), pod)
+    asked.clear()
+    told = classed.to_json()["nodes"]
+    assert len(asked) <= 3 * 12  # three of each class: of what is free, and in which zone
+    assert told == each.to_json()["nodes"]
 
 
 def test_a_cluster_is_large_from_so_many_nodes_on() -> None:

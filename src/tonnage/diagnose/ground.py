@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tonnage.decide.cluster.kubelet import mark_of
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.view import View, view_of
+from tonnage.diagnose.node_state import at_work
 from tonnage.diagnose.nodes import NodeVerdicts, classed, each_alone
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.model.cluster import Pod, Snapshot
@@ -30,11 +31,12 @@ class Ground:
 
     def decide(self, pod: Pod) -> tuple[Decision, NodeVerdicts, Callable[[], tuple[NodeClass, ...]]]:
         """The decision, every node's verdict, and how to come by the classes of nodes."""
-        verdicts = NodeVerdicts(pod, self.view)
         engine = self._engine_for(pod)
         if engine is None:
+            verdicts = NodeVerdicts(pod, self.view)
             return schedule_on(pod, self.view, thorough=True), verdicts, lambda: each_alone(verdicts)
         names = engine.fleet.columns.by_row
+        verdicts = NodeVerdicts(pod, self.view, lambda: (names[r].tolist() for r in engine.the_same(pod)))
 
         def classes() -> tuple[NodeClass, ...]:
             return classed(verdicts, names, engine.alike(pod), engine.asking)
@@ -66,7 +68,14 @@ def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> G
         from tonnage.decide.cluster.fleet.engine import engine_of
     except ModuleNotFoundError:  # the agent's image leaves it out
         return Ground(view)
-    return Ground(view, engine_of(view, marks_of(view)))
+    return Ground(view, engine_of(view, marks_of(view), _states_of(view)))
+
+
+def _states_of(view: View) -> tuple[int, ...]:
+    """A number for what a node says about itself when it is closed."""
+    known: dict[object, int] = {}
+    states = ((node.node.ills, node.node.cordon, at_work(node.node)) for node in view.nodes.values())
+    return tuple(known.setdefault(state, len(known)) for state in states)
 
 
 def marks_of(view: View) -> tuple[int, ...]:

@@ -13,13 +13,14 @@ from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.alignment import kubelet_reasons
 from tonnage.diagnose.claims import with_survey
+from tonnage.diagnose.node_entries import entries_of
 from tonnage.diagnose.node_state import CORDONED, told_state
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.diagnose.rules.renamed_resource import related_on
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
-from tonnage.model.verdict import Code, Holding, Layer, NodeClass, NodeVerdict, Reason, Verdict
+from tonnage.model.verdict import Code, Holding, Layer, NodeClass, NodeList, NodeVerdict, Reason, Verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +30,18 @@ _MOST_HOLDERS = 64
 _MOST_NAMED = 8
 
 
-class NodeVerdicts(Sequence[NodeVerdict]):
-    """The verdict of every node, in name order, each made when it is looked at."""
+class NodeVerdicts(NodeList):
+    """The verdict of every node, in name order, each made when it is looked at.
 
-    def __init__(self, pod: Pod, view: View) -> None:
+    `alike` gives the nodes by classes that answer the same but for their names and the pods they hold.
+    """
+
+    def __init__(
+        self, pod: Pod, view: View, alike: Callable[[], Iterable[Sequence[str]]] | None = None
+    ) -> None:
         self._pod = pod
         self._view = view
+        self._alike = alike
         self._names = tuple(view.nodes)
         self._checks: tuple[Check, ...] | None = None
 
@@ -56,6 +63,15 @@ class NodeVerdicts(Sequence[NodeVerdict]):
             self._checks = prepared(self._pod, self._view)
         node = self._view.nodes[name]
         return _verdict(self._pod, node, refusals_of(self._pod, node, self._view, self._checks), self._view)
+
+    def to_json(self) -> list[JsonValue]:
+        """An entry a node."""
+        if self._alike is None:
+            return super().to_json()
+        return entries_of(self._names, self._alike(), self.of, self._held)
+
+    def _held(self, name: str, resource: str) -> tuple[list[JsonValue], str]:
+        return _held(holders(self._view.nodes[name], resource), self._pod)
 
     def holders_on(self, names: Iterable[str], resource: str) -> Iterator[str]:
         """Pods that hold some of a resource on these nodes, node by node."""
@@ -134,14 +150,8 @@ def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
 def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
     resource = str(reason.facts.get("resource", ""))
     if reason.code is Code.INSUFFICIENT and "/" in resource:
-        held = holders(node, resource)
-        shown: list[JsonValue] = [{"pod": name, "amount": amount} for name, amount in held[:_MOST_HOLDERS]]
-        names = listed(own(name, pod.namespace) for name, _ in held)
-        return replace(
-            reason,
-            facts={**reason.facts, "holders": shown},
-            message=f"{reason.message}; held by {names}" if held else reason.message,
-        )
+        shown, told = _held(holders(node, resource), pod)
+        return replace(reason, facts={**reason.facts, "holders": shown}, message=f"{reason.message}{told}")
     if reason.code is Code.CLAIM_UNALLOCATABLE:
         return with_survey(reason, pod, node, view)
     if reason.code in (Code.CORDONED, Code.TAINT):
@@ -159,6 +169,13 @@ def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
         told = f"the node has a GPU but does not offer {resource}"
         return replace(reason, layer=layer, message=told, remedy=_below(layer, node.name))
     return reason
+
+
+def _held(found: Sequence[tuple[str, int]], pod: Pod) -> tuple[list[JsonValue], str]:
+    """Holders of a resource, as facts and as the end of a message."""
+    shown: list[JsonValue] = [{"pod": name, "amount": amount} for name, amount in found[:_MOST_HOLDERS]]
+    names = listed([own(name, pod.namespace) for name, _ in found])
+    return shown, f"; held by {names}" if found else ""
 
 
 def _below(layer: Layer, node: str) -> str:

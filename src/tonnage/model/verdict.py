@@ -216,6 +216,14 @@ class NodeVerdict:
         }
 
 
+class NodeList(Sequence[NodeVerdict]):
+    """Nodes' answers that are made when they are looked at."""
+
+    def to_json(self) -> list[JsonValue]:
+        """An entry a node, under the keys of the verdict's contract."""
+        return [node.to_json() for node in self]
+
+
 @dataclass(frozen=True, slots=True)
 class Holding:
     """Who holds a resource on several nodes: the first pods as `namespace/name`, and how many in all."""
@@ -297,6 +305,7 @@ class Explanation:
         return body
 
     def _to_json(self) -> JsonObject:
+        nodes = self.nodes
         return {
             "subject": {
                 "kind": self.subject.kind,
@@ -309,7 +318,7 @@ class Explanation:
             "needs": dict(self.needs),
             "message": self.message,
             "upstream_message": self.upstream_message,
-            "nodes": [node.to_json() for node in self.nodes],
+            "nodes": nodes.to_json() if isinstance(nodes, NodeList) else [node.to_json() for node in nodes],
             "placement": self.placement.to_json(),
             "reasons": [reason.to_json() for reason in self.reasons],
             "remedies": [remedy.to_json() for remedy in self.remedies],

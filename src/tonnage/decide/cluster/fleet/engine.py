@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filtering import Filtered
 from tonnage.decide.cluster.filters import node_affinity
-from tonnage.decide.cluster.fleet.columns import Columns, interned
+from tonnage.decide.cluster.fleet.columns import Amounts, Columns, interned
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.holdings import FORBIDS, need_of
 from tonnage.decide.cluster.fleet.occupants import Occupants, occupants_of
@@ -40,6 +40,8 @@ class FleetEngine:
     occupants: Occupants
     marks: NDArray[np.int64]
     """A number a row, of whatever else tells nodes apart for those who ask."""
+    states: NDArray[np.int64] | None = None
+    """The same, of what tells the answers of nodes apart that are of one class."""
 
     def filter(self, pod: Pod) -> Filtered:
         """Judge every node."""
@@ -96,29 +98,42 @@ class FleetEngine:
         the range. In the order of names; of one class those with the most free devices come first.
         """
         columns, holdings = self.fleet.columns, self.fleet.holdings
-        everywhere = np.arange(len(columns))
+        alone = np.zeros(len(columns), bool)
+        class_of = interned(self._looks(pod))
+        free: list[Amounts] = []
+        for name, amount in counted(need_of(pod)):
+            short = self._state(name, amount) > _NONE
+            free.append(columns.allocatable(name) - holdings.used(name))
+            for amounts in (free[-1], columns.allocatable(name)):
+                alone |= _extremes(class_of, np.where(short, amounts, 0))
+        class_of = interned([class_of, np.where(alone, np.arange(len(columns)), -1)])
+        found = _split(class_of, np.lexsort((*(-amounts for amounts in free), class_of)))
+        return sorted(found, key=lambda rows: int(rows.min()))
+
+    def the_same(self, pod: Pod) -> list[Rows]:
+        """Rows by finer classes; nodes of one answer the same but for their names and the pods they hold."""
+        columns = self.fleet.columns
+        keys = [*self._looks(pod), *([self.states] if self.states is not None else [])]
+        for name, amount in counted(need_of(pod)):
+            amounts = (columns.allocatable(name), columns.capacity(name), self.fleet.holdings.used(name))
+            keys.append(np.where(self._state(name, amount) != _ENOUGH, interned(amounts), -1))
+        class_of = interned(keys)
+        return _split(class_of, np.argsort(class_of, kind="stable"))
+
+    def _looks(self, pod: Pod) -> list[NDArray[Any]]:
+        """What the pod sees of nodes, a column each; those that it names look like no others."""
+        columns, holdings = self.fleet.columns, self.fleet.holdings
         keys: list[NDArray[Any]] = [self.marks, columns.cordoned, columns.taint_codes]
         keys += [columns.label(key).codes for key in sorted(_keys_of(pod))]
         full = holdings.pods + 1 > columns.allocatable(PODS)
         keys.append(np.where(full, holdings.pods * 10_000 + columns.allocatable(PODS), -1))
-        alone = np.zeros(len(columns), bool)
-        short: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        for name, amount in counted(need_of(pod)):
-            state = self._state(name, amount)
-            keys.append(state)
-            short.append((state, columns.allocatable(name) - holdings.used(name)))
-            short.append((state, columns.allocatable(name)))
+        keys += [self._state(name, amount) for name, amount in counted(need_of(pod))]
         pins = node_affinity.pinned_names(pod)
         named = {*(pins or ()), pod.node_name, *_names_in(pod)}
-        alone[[columns.row_of[name] for name in named if name in columns.row_of]] = True
-        class_of = interned(keys)
-        for state, amounts in short:
-            alone |= _extremes(class_of, np.where(state > _NONE, amounts, 0))
-        class_of = interned([class_of, np.where(alone, everywhere, -1)])
-        order = np.lexsort((*(-free for _, free in short[::2]), class_of))
-        starts = np.flatnonzero(np.diff(class_of[order], prepend=-1))
-        found = np.split(order, starts[1:])
-        return sorted(found, key=lambda rows: int(rows.min()))
+        rows = [columns.row_of[name] for name in named if name in columns.row_of]
+        alone = np.full(len(columns), -1)
+        alone[rows] = rows
+        return [*keys, alone]
 
     def _state(self, name: str, amount: int) -> NDArray[np.int64]:
         """How a request for so much stands to each node."""
@@ -132,10 +147,11 @@ class FleetEngine:
         return found
 
 
-def engine_of(view: View, marks: Sequence[int]) -> FleetEngine:
-    """The engine of a view; `marks` as `FleetEngine.marks`."""
+def engine_of(view: View, marks: Sequence[int], states: Sequence[int]) -> FleetEngine:
+    """The engine of a view; `marks` and `states` as `FleetEngine` has them."""
     fleet = fleet_of(view)
-    return FleetEngine(fleet, occupants_of(fleet.columns, view.nodes), np.array(marks, np.int64))
+    occupants = occupants_of(fleet.columns, view.nodes)
+    return FleetEngine(fleet, occupants, np.array(marks, np.int64), np.array(states, np.int64))
 
 
 class _Refusals(Mapping[str, tuple[Refusal, ...]]):
@@ -180,6 +196,11 @@ def _names_in(pod: Pod) -> Iterator[str]:
     for term in pod.affinity.node or ():
         for requirement in term.fields:
             yield from requirement.values
+
+
+def _split(class_of: NDArray[np.int64], order: Rows) -> list[Rows]:
+    """Rows of each class, out of an order in which those of a class follow one another."""
+    return np.split(order, np.flatnonzero(np.diff(class_of[order])) + 1)
 
 
 def _extremes(class_of: NDArray[np.int64], amounts: NDArray[np.int64]) -> NDArray[np.bool_]:

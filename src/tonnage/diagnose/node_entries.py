@@ -1,0 +1,85 @@
+"""The nodes' part of the JSON: of nodes that answer alike one is asked, and the others get its answer.
+
+What differs among them is their name and the pods that hold what is short. That nothing else does is held
+against two more of each class, asked as if alone; where it fails, all of the class are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.verdict import NodeVerdict
+
+_FEW: Final = 4
+"""So few nodes are asked each."""
+_TEXTS: Final = ("subject", "message", "remedy")
+
+Held = Callable[[str, str], tuple[list[JsonValue], str]]
+"""By node and resource: the pods that hold it as they stand in the JSON, and as they end a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A reason of one node; `named` are the texts with its name; `resource` when it tells holders."""
+
+    body: JsonObject
+    facts: JsonObject
+    named: tuple[tuple[str, str], ...]
+    resource: str
+    message: str
+
+
+def entries_of(
+    names: Sequence[str],
+    classes: Iterable[Sequence[str]],
+    ask: Callable[[str], NodeVerdict],
+    held: Held,
+) -> list[JsonValue]:
+    """An entry a node in the order of `names`; `classes` have each name once."""
+    found: dict[str, JsonObject] = {}
+    for members in classes:
+        entries = _copied(members, ask, held) if len(members) > _FEW else None
+        for name in members:
+            found[name] = entries[name] if entries is not None else ask(name).to_json()
+    return [found[name] for name in names]
+
+
+def _copied(
+    members: Sequence[str], ask: Callable[[str], NodeVerdict], held: Held
+) -> dict[str, JsonObject] | None:
+    first = members[0]
+    told = ask(first)
+    parts = [_part(reason.to_json(), first, held) for reason in told.reasons]
+    verdict = told.verdict.value
+    made: dict[str, JsonObject] = {
+        name: {"node": name, "verdict": verdict, "reasons": [*_reasons(parts, first, name, held)]}
+        for name in members
+    }
+    same = all(made[name] == ask(name).to_json() for name in (members[len(members) // 2], members[-1]))
+    return made if same else None
+
+
+def _part(body: JsonObject, node: str, held: Held) -> _Part:
+    facts = body["facts"]
+    assert isinstance(facts, dict)
+    resource = str(facts.get("resource", "")) if "holders" in facts else ""
+    message = str(body["message"])
+    if resource:
+        message = message.removesuffix(held(node, resource)[1])
+    named = tuple((key, text) for key in _TEXTS if node in (text := str(body[key])))
+    return _Part(body, facts, named, resource, message)
+
+
+def _reasons(parts: Iterable[_Part], first: str, name: str, held: Held) -> Iterator[JsonObject]:
+    for part in parts:
+        body = dict(part.body)
+        for key, text in part.named:
+            body[key] = text.replace(first, name)
+        if part.resource:
+            holders, told = held(name, part.resource)
+            body["facts"] = {**part.facts, "holders": holders}
+            body["message"] = part.message.replace(first, name) + told
+        yield body
