@@ -106,6 +106,17 @@ def test_a_planted_secret_never_appears(secret: str, level: Level) -> None:
         assert "s3cr3t" not in json.dumps(redacted(obj, kind, level), ensure_ascii=False)
 
 
+@pytest.mark.parametrize("level", Level)
+def test_of_a_programs_last_words_the_known_ones_are_kept_and_nothing_else(level: Level) -> None:
+    words = "alice's job 7\nRuntimeError: CUDA out of memory. Tried to allocate 2 GiB for bob\n"
+    body = pod_with("s3cr3t-alpha", "x")
+    state = body["status"]["containerStatuses"][0]["lastState"]
+    state["terminated"]["message"] = words
+    kept: Any = redacted(body, "Pod", level)
+    told = kept["status"]["containerStatuses"][0]["lastState"]["terminated"]["message"]
+    assert told == "CUDA out of memory"
+
+
 def places(rules: Any, secret: str) -> Any:
     """An object with every field of an allow-list, and beside each of them one that is on none."""
     if not isinstance(rules, dict):

@@ -10,8 +10,6 @@ from support.matrix_rows import ROWS, Row, State, problems_of, rows
 
 _ALL: Final = rows()
 
-TO_COME_NODE: Final = frozenset({52, 57})
-
 
 @pytest.mark.parametrize("row", _ALL, ids=lambda row: str(row.path.stem))
 def test_the_file_of_a_row_is_well_formed(row: Row) -> None:
@@ -41,4 +39,4 @@ async def test_rows_that_need_events_are_not_found_without_them() -> None:
 
 def test_every_row_has_a_file() -> None:
     there = {row.number for row in _ALL}
-    assert set(ROWS) - there - TO_COME_NODE == set()
+    assert set(ROWS) - there == set()

@@ -145,6 +145,7 @@ def node_from(node: w.Node) -> Node:
         ills=ills_of(node.status.conditions),
         cordon=cordon_of(node),
         hami=hami_notes(node.metadata.annotations),
+        handlers=tuple(str(handler.get("name", "")) for handler in node.status.runtime_handlers),
         problems=tuple(notes.problems),
     )
 

@@ -96,13 +96,13 @@ async def capture(api: HttpKubernetes) -> Snapshot:
     return replace(snapshot, missing=missing, complete=complete)
 
 
-async def refusals(api: HttpKubernetes, snapshot: Snapshot, namespace: str) -> Snapshot:
-    """The cluster with what Events say of pods that could not be made in a namespace, if they may be read."""
+async def with_events(api: HttpKubernetes, snapshot: Snapshot, namespace: str, selector: str) -> Snapshot:
+    """The cluster with the Events of a namespace that a field selector names, if they may be read."""
     from tonnage.adapters.reading_workloads import happening_from
     from tonnage.wire.kinds import EVENT
 
     try:
-        found = await api.list(EVENT, namespace=namespace, field_selector="reason=FailedCreate")
+        found = await api.list(EVENT, namespace=namespace, field_selector=selector)
     except ApiError:
         return snapshot
     happenings = tuple(happening_from(event) for event in found.items[:_MOST_EVENTS])

@@ -68,7 +68,7 @@ def command(common: Common, words: tuple[str, ...], filename: Path | None) -> in
     if words[:1] == (WORD,) and filename is None:
         return explain_message(words[1:], common.output)
     asked = _asked(words, filename)
-    snapshot, namespace = asyncio.run(_ask(common, with_events=asked is not None and asked[0] != "Pod"))
+    snapshot, namespace = asyncio.run(_ask(common, asked))
     version = common.server_version or ""
     if filename is not None:
         found = _manifests(filename, snapshot, namespace, version)
@@ -99,16 +99,21 @@ def _asked(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | N
     return found, parts[1]
 
 
-async def _ask(common: Common, *, with_events: bool) -> tuple[Snapshot, str]:
-    """The cluster, and the namespace that is meant; of a live one refusals in its Events, where wanted."""
+async def _ask(common: Common, asked: tuple[str, str] | None) -> tuple[Snapshot, str]:
+    """The cluster, and the namespace that is meant; of a live one what Events say of what was asked about."""
     if common.snapshot is not None:
         return await snapshot_of(common), common.namespace or "default"
-    from tonnage.cli.cluster import capture, refusals
+    from tonnage.cli.cluster import capture, with_events
 
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
         snapshot = await capture(api)
-        return (await refusals(api, snapshot, namespace)) if with_events else snapshot, namespace
+        if asked is None:
+            return snapshot, namespace
+        kind, name = asked
+        selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
+        found = with_events(api, snapshot, namespace, selector if kind == "Pod" else "reason=FailedCreate")
+        return await found, namespace
 
 
 def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:

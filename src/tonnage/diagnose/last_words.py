@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.diagnose.messages import Heard, heard_by_reason, heard_in
-from tonnage.model.catalog.messages import Message, messages
+from tonnage.model.catalog.messages import messages
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Reason
+from tonnage.model.workloads import Happening, WorkloadKey
 
 _CRASHING: Final = "CrashLoopBackOff"
 _LONGEST_LINE: Final = 300
+_MOST_EVENTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,27 @@ def words_of(pod: Pod) -> Iterator[Said]:
         yield Said(f"Pod {pod.namespace}/{pod.name}", where, pod.status.reason, pod.status.message)
 
 
-def known_trouble(pod: Pod) -> tuple[Reason, Message] | None:
+def known_trouble(pod: Pod) -> Reason | None:
     """The most telling known message of a pod's status, by its texts and by kubelet's words for them."""
+    return _most_telling(pod, words_of(pod))
+
+
+def known_event(pod: Pod, events: Iterable[Happening]) -> Reason | None:
+    """A known message in Events about a pod that waits on its node: of sandboxes no object tells."""
+    mine = [one for one in events if one.about == WorkloadKey("Pod", pod.namespace, pod.name)]
+    mine.sort(key=lambda one: (one.last is not None, one.last), reverse=True)
+    subject = f"Pod {pod.namespace}/{pod.name}"
+    said = (
+        Said(subject, f"on {pod.node_name}, it waits ({one.reason})", one.reason, one.message)
+        for one in mine[:_MOST_EVENTS]
+    )
+    return _most_telling(pod, said)
+
+
+def _most_telling(pod: Pod, words: Iterable[Said]) -> Reason | None:
     order = {id(message): number for number, message in enumerate(messages())}
     found: list[tuple[int, int, Said, Heard]] = []
-    for place, said in enumerate(words_of(pod)):
+    for place, said in enumerate(words):
         heard = list(heard_in(said.text))
         by_reason = heard_by_reason(said.reason)
         if by_reason is not None and by_reason not in (one.message for one in heard):
@@ -58,7 +76,7 @@ def known_trouble(pod: Pod) -> tuple[Reason, Message] | None:
     if not found:
         return None
     _, _, said, one = min(found, key=lambda each: each[:2])
-    return _reason(pod, said, one), one.message
+    return _reason(pod, said, one)
 
 
 def _reason(pod: Pod, said: Said, heard: Heard) -> Reason:

@@ -7,11 +7,11 @@ from typing import Final
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.families import Boards
 from tonnage.diagnose.joined import held_by, link_reasons
-from tonnage.diagnose.last_words import known_trouble
+from tonnage.diagnose.last_words import known_event, known_trouble
 from tonnage.diagnose.neighbours import with_node_facts
 from tonnage.diagnose.not_aligned import for_the_next, not_aligned
 from tonnage.diagnose.rules.single_request import STRICT_KEY
-from tonnage.diagnose.unprepared import driver_gone
+from tonnage.diagnose.unprepared import driver_gone, handler_missing
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import ContainerWait, Pod, Snapshot
 from tonnage.model.verdict import Code, Explanation, Layer, Placement, Reason, Remedy, Subject, Verdict
@@ -90,17 +90,20 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if pod.status.phase == "Failed":
         found = _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot)
         return found or _known(pod, snapshot) or _failed(pod)
-    unprepared = driver_gone(pod, snapshot)
-    if unprepared is not None:
-        return unprepared
+    unstarted = driver_gone(pod, snapshot) or handler_missing(pod, snapshot)
+    if unstarted is not None:
+        return unstarted
     stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
-    return _known(pod, snapshot) or _stuck(pod, stuck) if stuck is not None else None
+    if stuck is not None:
+        return _known(pod, snapshot) or _stuck(pod, stuck)
+    waits = pod.status.phase == "Pending" and not pod.status.ended
+    return known_event(pod, snapshot.happenings) if waits else None
 
 
 def _known(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """What the catalogue of messages makes of the pod's status, with what the node's agent adds to it."""
     found = known_trouble(pod)
-    return with_node_facts(found[0], pod, snapshot) if found is not None else None
+    return with_node_facts(found, pod, snapshot) if found is not None else None
 
 
 def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:

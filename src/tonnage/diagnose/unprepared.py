@@ -1,4 +1,4 @@
-"""Row 51: a pod that waits on its node for claimed devices of a driver that kubelet does not know there."""
+"""Rows 51 and 57: what a bound pod waits for on its node, and the node does not have, as objects tell."""
 
 from __future__ import annotations
 
@@ -36,6 +36,29 @@ def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
                     lasting=False,
                 )
     return None
+
+
+def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """Why a bound pod gets no sandbox: its RuntimeClass's handler is none that the node's runtime has."""
+    named = next((one for one in snapshot.runtime_classes if one.name == pod.runtime_class), None)
+    node = next((one for one in snapshot.nodes if one.name == pod.node_name), None)
+    if pod.status.phase != "Pending" or named is None or node is None or not node.handlers:
+        return None
+    if not named.handler or named.handler in node.handlers:
+        return None
+    known = ", ".join(handler for handler in node.handlers if handler)
+    return Reason(
+        Symptom.RUNTIME_HANDLER_MISSING,
+        Layer.RUNTIME,
+        f"Node {node.name}",
+        f"on {node.name}, it gets no sandbox: the container runtime is not configured with the handler "
+        f"{named.handler} of the RuntimeClass {named.name}; it has {known or 'none with a name'}",
+        {"handler": named.handler, "handlers": [*node.handlers]},
+        f"nvidia-ctk runtime configure on {node.name} and restart its runtime; or leave runtimeClassName out "
+        "where CDI is used",
+        "RuntimeClass handler, Node status.runtimeHandlers",
+        lasting=False,
+    )
 
 
 _CHECK = "the driver's DaemonSet pod on the node and its socket in /var/lib/kubelet/plugins_registry"

@@ -285,6 +285,8 @@ class Node:
     cordon: Cordon = Cordon()
     hami: Labels = field(default_factory=dict)
     """What HAMi's components noted on it: annotations `hami.io/…`, without that prefix."""
+    handlers: tuple[str, ...] = ()
+    """What its container runtime offers to RuntimeClasses; empty where the runtime does not say."""
     problems: tuple[Problem, ...] = ()
 
 

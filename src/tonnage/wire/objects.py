@@ -222,6 +222,7 @@ class NodeStatus(Wire):
     images: list[ContainerImage] = []
     node_info: dict[str, Any] = {}
     daemon_endpoints: dict[str, Any] = {}
+    runtime_handlers: list[dict[str, Any]] = []
 
 
 class Node(Object):

@@ -108,6 +108,7 @@ _ENDED: Final[Rules] = {
     "exitCode": Mark.KEPT,
     "signal": Mark.KEPT,
     "reason": Mark.KEPT,
+    "message": Mark.LAST_WORDS,
     "startedAt": Mark.KEPT,
     "finishedAt": Mark.KEPT,
 }

@@ -59,6 +59,7 @@ CAPTURED: Final = (
             "allocatable": Mark.AMOUNTS,
             "conditions": CONDITION,
             "images": {"names": Mark.IMAGE, "sizeBytes": Mark.KEPT},
+            "runtimeHandlers": {"name": Mark.KEPT},
             "nodeInfo": {
                 "kubeletVersion": Mark.KEPT,
                 "containerRuntimeVersion": Mark.KEPT,

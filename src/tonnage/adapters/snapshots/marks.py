@@ -21,6 +21,8 @@ class Mark(Enum):
     """Scalars by the name of a pod."""
     TEXT = auto()
     """What some component says in its own words; it may quote what is left out elsewhere."""
+    LAST_WORDS = auto()
+    """What a program says of itself: what the catalogue of messages knows of it, and nothing else."""
     LABELS = auto()
     LABEL_KEY = auto()
     KEYED = auto()

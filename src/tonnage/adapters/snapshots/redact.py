@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from tonnage.adapters.snapshots.kinds import CapturedKind
 from tonnage.adapters.snapshots.marks import Mark, Named, Rule
+from tonnage.model.catalog.messages import known_words
 from tonnage.model.json import JsonObject, JsonScalar, JsonValue
 
 REDACTED: Final = "[redacted]"
@@ -43,6 +44,7 @@ _BOUND_VOLUMES: Final = (
 )  # fmt: skip
 _PIECES: Final = re.compile(r"[\s=,;:'\"]+")
 _SHORTEST: Final = 4
+_LONGEST_WORDS: Final = 8192
 _MARK_LENGTH: Final = 12
 _MOST_KNOWN: Final = 100_000
 _SECRETIVE: Final = ("env", "command", "args", "annotations", "exec", "httpGet")
@@ -68,6 +70,7 @@ class Redactor:
             Mark.AMOUNTS: lambda value, _: {**_flat(value)},
             Mark.BY_POD: lambda value, _: {self._name("pod", name): at for name, at in _flat(value).items()},
             Mark.TEXT: self._text,
+            Mark.LAST_WORDS: self._last_words,
             Mark.LABELS: lambda value, _: self._labels(value),
             Mark.LABEL_KEY: lambda value, _: self._texts(value, self._label_key),
             Mark.KEYED: lambda value, _: self._keyed(value),
@@ -129,6 +132,10 @@ class Redactor:
 
     def _text(self, value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
         return self._texts(value, lambda text: REDACTED if self._names and text else _blotted(text, hidden))
+
+    def _last_words(self, value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
+        known = _blotted(known_words(value[-_LONGEST_WORDS:]), hidden) if isinstance(value, str) else ""
+        return (self._devices(known) if self._names else known) or None
 
     def _labels(self, value: JsonValue) -> JsonObject:
         labels = {key: text for key, text in _flat(value).items() if isinstance(text, str)}

@@ -64,5 +64,15 @@ def messages() -> tuple[Message, ...]:
     )
 
 
+def known_words(text: str) -> str:
+    """The known words in a text, a line each, and nothing else of it.
+
+    >>> known_words("step 7\\nRuntimeError: CUDA out of memory. Tried to allocate 2 GiB for alice")
+    'CUDA out of memory'
+    """
+    found = (pattern.search(text) for message in messages() for pattern in message.patterns)
+    return "\n".join(dict.fromkeys(match[0] for match in found if match is not None))
+
+
 def _code(text: str) -> Code | Symptom:
     return Symptom(text) if text in set(Symptom) else Code(text)
