@@ -460,6 +460,24 @@ def status_of(name: str, **status: Any) -> Body:
     }
 
 
+@pytest.mark.parametrize(("used_mib", "idle"), [(3, True), (40000, False)])
+def test_sch_8_idle_gpus_that_are_held_are_not_free(used_mib: int, idle: bool) -> None:
+    """SCH-8: DCGM shows idle GPUs, and pods wait: what is allocated counts."""
+    holder = {"resource": GPU, "ids": ["GPU-1"], "namespace": "web", "pod": "notebook", "container": "main"}
+    device = {"uuid": "GPU-1", "resource": GPU, "memoryMiB": 81920, "holders": [holder]}
+    status = status_of("a", devices=[{**device, "memoryUsedMiB": used_mib}])
+    busy = pod("notebook", on="a")
+    busy["metadata"]["namespace"] = "web"
+    explanation = explained("p", node("a", A100, devices={GPU: "1"}), busy, pod("p"), status)
+    assert (explanation.verdict, explanation.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
+    assert reasons_of(explanation, "a") == [Code.INSUFFICIENT]
+    told = [reason.message for reason in explanation.reasons if reason.code is Code.HELD_IDLE]
+    assert bool(told) is idle
+    if idle:
+        assert "on a 1 by web/notebook (3 of 81920 MiB used)" in told[0]
+    assert explanation.remedies[0].action.startswith("wait for web/notebook on a")
+
+
 def test_a_running_pod_is_shown_with_its_devices() -> None:
     holder = {"resource": GPU, "ids": ["GPU-1"], "namespace": "ml", "pod": "p", "container": "main"}
     devices = [{"uuid": "GPU-1", "product": A100, "health": "Healthy", "holders": [holder]}]

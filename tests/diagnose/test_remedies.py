@@ -160,3 +160,52 @@ def test_a_workloads_patch_is_one_of_its_template() -> None:
     changed = strategic_merge(load_schema(), "apps/v1.Deployment", deployment, remedy.patch)
     [again] = manifests_from_documents([{**deployment, **changed}])
     assert schedule(again.pod, snapshot).chosen == "a"
+
+
+def labelled(name: str, product: str, gpus: int = 4) -> Body:
+    made = node(name, gpus)
+    made["metadata"]["labels"] = {"nvidia.com/gpu.product": product}
+    return made
+
+
+def test_waits_that_differ_only_in_whom_and_for_which_product_are_one_remedy() -> None:
+    """At scale the same words would come again for every product and every node."""
+    wanted = pod("p", 2)
+    wanted["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "A"}
+    objects = [labelled("b", "B"), pod("x", 4, on="b"), labelled("c", "C"), pod("y", 4, on="c")]
+    snapshot = snapshot_from_documents(objects)
+    [read] = manifests_from_documents([wanted])
+    [remedy] = explain_manifest(read, snapshot).remedies
+    accept, _, wait = remedy.action.partition("; and ")
+    assert accept == "accept nvidia.com/gpu.product: A or B or C"
+    assert wait == "wait for these to end, or end them: x on b; or y on c"
+    [changed] = manifests_from_documents([patched(wanted, remedy.patch)])
+    for other in ("x", "y"):
+        left = snapshot_from_documents([one for one in objects if one["metadata"]["name"] != other])
+        assert schedule(changed.pod, left).chosen == {"x": "b", "y": "c"}[other]
+
+
+def test_a_plan_that_changes_more_and_waits_all_the_same_is_left_out() -> None:
+    taint = {"key": "team", "effect": "NoSchedule"}
+    objects = [node("a", 4), pod("x", 4, on="a"), node("b", 4, taints=[taint]), pod("y", 4, on="b")]
+    assert actions(pod("p", 2), *objects) == [
+        "wait for x on a to end, or end it",
+        "tolerate the taint team:NoSchedule; and wait for y on b to end, or end it",
+    ]
+    objects[0]["spec"]["taints"] = [taint]
+    objects[2]["spec"]["taints"].append({"key": "more", "effect": "NoSchedule"})
+    assert actions(pod("p", 2), *objects) == [
+        "tolerate the taint team:NoSchedule; and wait for x on a to end, or end it"
+    ]
+
+
+def test_what_ends_by_itself_comes_first_with_when() -> None:
+    """SCH-10: who holds the GPUs, and until when."""
+    leaving, limited, endless = (pod(name, 4, on=on) for name, on in (("x", "a"), ("y", "b"), ("z", "c")))
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+    limited["spec"]["activeDeadlineSeconds"] = 3600
+    limited["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+    found = actions(pod("p", 4), node("c", 4), endless, node("b", 4), limited, node("a", 4), leaving)
+    x = "x (it ends by 2026-01-01 00:00 UTC, being deleted) on a"
+    y = "y (it ends by 2026-01-01 01:00 UTC, its activeDeadlineSeconds) on b"
+    assert found == [f"wait for these to end, or end them: {x}; or {y}; or z on c"]

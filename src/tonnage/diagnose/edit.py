@@ -21,5 +21,7 @@ class Edit:
     cost: int
     waits_for: str = ""
     """What must end, and where, when the change is but time."""
+    shape: str = ""
+    """Changes of one shape can be made one: they differ only in the values that they accept."""
     on_pod: Callable[[Pod], Pod] = lambda pod: pod
     on_view: Callable[[View], View] = lambda view: view

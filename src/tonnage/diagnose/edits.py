@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from tonnage.decide.cluster.matching import failing_requirements, requirement_holds
+from tonnage.decide.cluster.matching import failing_requirements
 from tonnage.decide.cluster.requests import is_extended, written_amount
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import device_needs
@@ -93,23 +93,32 @@ def tolerate(taint: Taint) -> Edit:
     return Edit(f"tolerate {taint}", f"tolerate the taint {taint}", 1, on_pod=on_pod)
 
 
-def widen(pod: Pod, node: Node) -> Edit | None:
-    """Let nodeSelector and required affinity take the node's values too, where the node has the labels."""
+def widen(pod: Pod, node: Node, *others: Node) -> Edit | None:
+    """Let nodeSelector and required affinity take the node's values too, where the node has the labels.
+
+    With `others` also theirs, where they differ from what is wanted in the same labels.
+    """
     wanted = {key: value for key, value in pod.node_selector.items() if node.labels.get(key) != value}
     terms = [failing_requirements(term, node) for term in pod.affinity.node or ()]
     failing = min(terms, key=len) if terms and all(terms) else ()
-    changes = sorted(wanted.items())
     if any(key not in node.labels for key in wanted) or not all(_can_widen(r, node) for r in failing):
         return None
-    if not changes and not failing:
+    keys = (*sorted(wanted), *(requirement.key for requirement in failing))
+    if not keys:
         return None
-    told = [f"{key}: {value} or {node.labels[key]}" for key, value in changes]
-    told += [f"{r.key}: {' or '.join([*r.values, node.labels[r.key]])}" for r in failing]
+    more = {key: tuple(dict.fromkeys(_values(key, (node, *others)))) for key in keys}
+    told = [f"{key}: {' or '.join(dict.fromkeys((wanted[key], *more[key])))}" for key in sorted(wanted)]
+    told += [f"{r.key}: {' or '.join(dict.fromkeys((*r.values, *more[r.key])))}" for r in failing]
 
     def on_pod(other: Pod) -> Pod:
-        return _widened(other, node, wanted, failing)
+        return _widened(other, more, wanted, failing)
 
-    return Edit(f"widen {'; '.join(told)}", f"accept {'; '.join(told)}", 2, on_pod=on_pod)
+    key, shape = f"widen {'; '.join(told)}", f"widen {', '.join(keys)}"
+    return Edit(key, f"accept {'; '.join(told)}", 2, shape=shape, on_pod=on_pod)
+
+
+def _values(key: str, nodes: Iterable[Node]) -> Iterator[str]:
+    return (node.labels[key] for node in nodes if key in node.labels)
 
 
 def uncordon(node: NodeView) -> Edit:
@@ -191,15 +200,21 @@ def _can_widen(requirement: Requirement, node: Node) -> bool:
     return requirement.operator == "In" and requirement.key in node.labels
 
 
-def _widened(pod: Pod, node: Node, wanted: dict[str, str], failing: tuple[Requirement, ...]) -> Pod:
+def _widened(
+    pod: Pod, more: Mapping[str, tuple[str, ...]], wanted: Mapping[str, str], failing: tuple[Requirement, ...]
+) -> Pod:
     keys = {requirement.key for requirement in failing}
 
     def wider(requirement: Requirement) -> Requirement:
-        if requirement.key not in keys or requirement_holds(requirement, node.labels):
+        if requirement.key not in keys or requirement.operator != "In":
             return requirement
-        return replace(requirement, values=(*requirement.values, node.labels[requirement.key]))
+        values = dict.fromkeys((*requirement.values, *more[requirement.key]))
+        return replace(requirement, values=tuple(values))
 
-    added = tuple(Requirement(key, "In", (value, node.labels[key])) for key, value in sorted(wanted.items()))
+    added = tuple(
+        Requirement(key, "In", tuple(dict.fromkeys((value, *more[key]))))
+        for key, value in sorted(wanted.items())
+    )
     terms = pod.affinity.node
     if terms is not None:
         terms = tuple(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.cluster.filtering import first_refusal
 from tonnage.decide.cluster.scheduling import schedule_on
-from tonnage.decide.cluster.view import View
 from tonnage.diagnose.alignment import kubelet_reasons
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.edit import Edit
 from tonnage.diagnose.edits import edits_for, single
 from tonnage.diagnose.ground import Ground
 from tonnage.diagnose.nodes import NodeVerdicts
 from tonnage.diagnose.patch import patch_of
+from tonnage.diagnose.plan import Plan, applied
 from tonnage.diagnose.rules.schedulers import DEFAULT
+from tonnage.diagnose.waiting import waiting
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonObject
@@ -26,39 +26,12 @@ _MOST_TRIALS: Final = 24
 _MOST_OFFERED: Final = 6
 _MOST_NAMED: Final = 4
 _PREEMPTS: Final = "PreemptLowerPriority"
-_TOGETHER_COST: Final = 10
-"""What needing several changes at once adds for each but the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Edits that together answer all reasons of a node."""
-
-    edits: tuple[Edit, ...]
-    node: str
-
-    @property
-    def cost(self) -> int:
-        return sum(e.cost for e in self.edits) + _TOGETHER_COST * (len(self.edits) - 1)
-
-    @property
-    def key(self) -> frozenset[str]:
-        return frozenset(e.key for e in self.edits)
-
-    @property
-    def changes(self) -> tuple[Edit, ...]:
-        """What is to be done beside waiting."""
-        return tuple(e for e in self.edits if not e.waits_for)
-
-    @property
-    def waits(self) -> tuple[Edit, ...]:
-        return tuple(e for e in self.edits if e.waits_for)
 
 
 def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     """Remedies for a pod that no node takes, each of which makes the engine place it."""
     found: dict[frozenset[str], tuple[int, Remedy]] = {}
-    waits: list[_Plan] = []
+    waits: list[Plan] = []
     for plan in _plans(case, ground)[:_MOST_TRIALS]:
         needed = _least(plan, case, ground)
         if needed is None or needed.key in found:
@@ -67,7 +40,9 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
             waits.append(needed)
         else:
             found[needed.key] = (needed.cost, _remedy(needed, case, ground))
-    ranked = [*_cleared(case), *found.values(), *_waiting(waits, case, ground), *_by_priority(case, ground)]
+    merged = waiting(waits, tuple(found), case)
+    alone = [(plan.cost, _remedy(plan, case, ground)) for plan in merged.alone]
+    ranked = [*_cleared(case), *found.values(), *alone, *merged.together, *_by_priority(case, ground)]
     ranked.sort(key=lambda pair: pair[0])
     return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
 
@@ -89,27 +64,27 @@ def one_of_each(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tupl
     """Asking for one of each shared resource of which a node gives no more, where that places the pod."""
     names = {str(r.facts["resource"]) for r in reasons if r.code is Code.SHARED_REQUEST_TOO_LARGE}
     edits = tuple(single(name) for name in sorted(names))
-    plan = _Plan(edits, str(case.decision.chosen))
+    plan = Plan(edits, str(case.decision.chosen))
     return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground) else ()
 
 
-def _least(plan: _Plan, case: Case, ground: Ground) -> _Plan | None:
+def _least(plan: Plan, case: Case, ground: Ground) -> Plan | None:
     """The plan without the edits that it does not need, the dearest left out first; None when it fails."""
     if not _chosen(plan, case, ground):
         return None
     for edit in sorted(plan.edits, key=lambda e: -e.cost) if len(plan.edits) > 1 else ():
-        others = _Plan(tuple(other for other in plan.edits if other is not edit), plan.node)
+        others = Plan(tuple(other for other in plan.edits if other is not edit), plan.node)
         if others.edits and _chosen(others, case, ground):
             plan = others
     return plan
 
 
-def _chosen(plan: _Plan, case: Case, ground: Ground) -> str | None:
+def _chosen(plan: Plan, case: Case, ground: Ground) -> str | None:
     """Where the engine places the changed pod; None as well where that node's kubelet would not take it.
 
     In a large cluster only the plan's own node is tried.
     """
-    pod, view = _applied(plan.edits, case)
+    pod, view = applied(plan.edits, case)
     if ground.engine is None:
         chosen = schedule_on(pod, view).chosen
     else:
@@ -131,34 +106,9 @@ def _cleared(case: Case) -> list[tuple[int, Remedy]]:
     return [(0, Remedy(f"wait until {listed(victims)} has ended", f"fits {node}"))]
 
 
-def _waiting(plans: list[_Plan], case: Case, ground: Ground) -> Iterator[tuple[int, Remedy]]:
-    """Waiting is one remedy, whichever of several pods it is for, beside the same changes."""
-    groups: dict[frozenset[str], dict[frozenset[str], _Plan]] = {}
-    for plan in plans:
-        changes = frozenset(edit.key for edit in plan.changes)
-        groups.setdefault(changes, {}).setdefault(plan.key, plan)
-    for group in groups.values():
-        unique = [*group.values()]
-        if len(unique) == 1:
-            yield unique[0].cost, _remedy(unique[0], case, ground)
-        else:
-            yield unique[0].cost, _any_of(unique, case)
-
-
-def _any_of(plans: list[_Plan], case: Case) -> Remedy:
-    shown = [plan.waits[0].waits_for for plan in plans[:_MOST_NAMED]]
-    told = "; or ".join([*shown, *(["…"] if len(plans) > _MOST_NAMED else [])])
-    changes = plans[0].changes
-    pod, _ = _applied(changes, case)
-    action = "; and ".join(
-        [*(edit.action for edit in changes), f"wait for these to end, or end them: {told}"]
-    )
-    return Remedy(action, "fits the node that they leave", patch_of(case.pod, pod))
-
-
-def _plans(case: Case, ground: Ground) -> list[_Plan]:
+def _plans(case: Case, ground: Ground) -> list[Plan]:
     """One plan for each distinct way in which a node could be made to take the pod, cheapest first."""
-    plans: dict[frozenset[str], _Plan] = {}
+    plans: dict[frozenset[str], Plan] = {}
     verdicts = NodeVerdicts(case.pod, case.view)
     for one in case.classes:
         others = (verdicts.of(name) for name in one.members[1 : _MOST_NAMED + 2] if one.held)
@@ -166,21 +116,14 @@ def _plans(case: Case, ground: Ground) -> list[_Plan]:
             for less in (False, True):
                 edits = edits_for(case.pod, case.view.nodes[verdict.node], verdict.reasons, less=less)
                 if edits:
-                    plan = _Plan(edits, verdict.node)
+                    plan = Plan(edits, verdict.node)
                     plans.setdefault(plan.key, plan)
     return sorted(plans.values(), key=lambda plan: (plan.cost, sorted(plan.key)))
 
 
-def _applied(edits: Iterable[Edit], case: Case) -> tuple[Pod, View]:
-    pod, view = case.pod, case.view
-    for edit in edits:
-        pod, view = edit.on_pod(pod), edit.on_view(view)
-    return pod, view
-
-
-def _remedy(plan: _Plan, case: Case, ground: Ground) -> Remedy:
+def _remedy(plan: Plan, case: Case, ground: Ground) -> Remedy:
     action = "; and ".join(edit.action for edit in plan.edits)
-    pod, view = _applied(plan.edits, case)
+    pod, view = applied(plan.edits, case)
     changed = ground.engine is not None and view is not case.view  # a node that waits for pods to end
     effect = f"fits {plan.node if changed else ground.chosen(pod, view)}"
     if len(plan.edits) > 1:

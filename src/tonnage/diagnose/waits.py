@@ -66,7 +66,8 @@ def _edit(node: NodeView, ending: tuple[Pod, ...], told: str) -> Edit:
     leaving = all(pod.status.terminating for pod in ending)
     if leaving:
         action = f"wait for {waits_for} to end"
-    cost = (_SOON_COST if leaving else _COST) + len(ending)
+    known = all(ends_by(pod) is not None for pod in ending)
+    cost = (_SOON_COST if leaving else _COST - known) + len(ending)
     return Edit(f"wait {waits_for}", action, cost, waits_for, on_view=on_view)
 
 

@@ -54,6 +54,7 @@ class Code(StrEnum):
     GATED = "scheduling-gated"
     GPU_CONFIG_REFUSED = "gpu-config-refused"
     HAMI_DEVICES = "hami-devices-short"
+    HELD_IDLE = "held-and-idle"
     HOST_PORT_TAKEN = "host-port-taken"
     INSUFFICIENT = "insufficient-resource"
     KUBELET_REJECTED = "kubelet-rejected"

@@ -13,6 +13,7 @@ from tonnage.diagnose.rules import (
     gpu_config,
     halted,
     hami,
+    held_idle,
     labels_of_nobody,
     links_undecided,
     mig_config,
@@ -46,5 +47,6 @@ RULES: Final[tuple[Rule, ...]] = (
     product_undecided,
     links_undecided,
     labels_of_nobody,
+    held_idle,
     condition,
 )

@@ -1,0 +1,63 @@
+"""SCH-8: GPUs that are held and hardly used are not free: Kubernetes counts what is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.diagnose.case import Case
+from tonnage.diagnose.wording import listed
+from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import Code, Layer, NodeVerdict, Reason
+
+_IDLE: Final = 50
+"""A device of whose memory less than a fiftieth is used runs nothing to speak of."""
+_MOST_NODES: Final = 256
+
+
+def findings(case: Case) -> Iterator[Reason]:
+    """One reason for all nodes that are short of devices, of which some are held and idle."""
+    if case.decision.chosen is not None:
+        return
+    known = case.view.snapshot.gpu
+    idle: dict[str, tuple[GpuDevice, ...]] = {}
+    for one in case.classes[:_MOST_NODES]:
+        status, resource = known.get(one.told.node), _short_of(one.told)
+        found = tuple(_idle(status, resource)) if status is not None and resource else ()
+        if found:
+            idle[one.told.node] = found
+    if not idle:
+        return
+    told = "; ".join(_told(name, devices) for name, devices in sorted(idle.items())[:4])
+    facts: dict[str, JsonValue] = {name: [d.uuid for d in devices] for name, devices in sorted(idle.items())}
+    yield Reason(
+        Code.HELD_IDLE,
+        Layer.SCHEDULER,
+        f"Pod {case.pod.namespace}/{case.pod.name}",
+        f"GPUs are held and hardly used: {told}; they are not free: what is allocated counts, not its use",
+        {"idle": facts},
+        "ask those who hold them, or share such GPUs (time-slicing, MPS, MIG)",
+        "NodeGPUStatus",
+        lasting=False,
+    )
+
+
+def _short_of(told: NodeVerdict) -> str:
+    found = (r.facts.get("resource") for r in told.reasons if r.code is Code.INSUFFICIENT)
+    return next((str(name) for name in found if "/" in str(name)), "")
+
+
+def _idle(status: GpuStatus, resource: str) -> Iterator[GpuDevice]:
+    """Devices behind a resource that somebody holds and whose memory is all but empty."""
+    for device in status.devices:
+        used = device.used_mib
+        held = device.resource == resource and bool(device.holders)
+        if held and used is not None and used * _IDLE < device.memory_mib:
+            yield device
+
+
+def _told(name: str, devices: tuple[GpuDevice, ...]) -> str:
+    holders = dict.fromkeys(f"{h.namespace}/{h.pod}" for device in devices for h in device.holders)
+    used, memory = (sum(n) for n in zip(*((d.used_mib or 0, d.memory_mib) for d in devices), strict=True))
+    return f"on {name} {len(devices)} by {listed(holders)} ({used} of {memory} MiB used)"
