@@ -1,7 +1,8 @@
 """Admission: what the server completes in, or refuses of, an object that is well formed.
 
 A plugin sees the object as it is about to be written and may change it in place; it refuses by raising. The
-order of the tuple is the order of asking. Quotas, access rules and webhooks are further plugins.
+order of the tuple is the order of asking. Access rules and webhooks are further plugins; quotas
+are asked after validation.
 
 Source: plugin/pkg/admission of k8s.io/kubernetes (v1.35).
 """

@@ -1,4 +1,4 @@
-"""Writes, in stages: decode, default, prepare, admit, validate, store. A stage is one function of one object.
+"""Writes, in stages: decode, default, prepare, admit, validate, count, store; each a function of one object.
 
 Access rules belong before `decode`, mutating and validating webhooks are admission plugins, and server-side
 apply is one more way (beside the three patches) to get from the stored object to the wanted one.
@@ -53,7 +53,17 @@ class Ids:
 class Pipeline:
     """Creates and updates. Deletions are in `deletion`, which shares `admit`."""
 
-    def __init__(self, store: Store, codec: Codec, clock: Clock, ids: Ids, plugins: Sequence[Plugin]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        codec: Codec,
+        clock: Clock,
+        ids: Ids,
+        plugins: Sequence[Plugin],
+        gates: Sequence[Plugin] = (),
+    ) -> None:
+        """`gates` are asked last about a new object, once it is valid, and change nothing of it."""
+        self._gates = gates
         self.store = store
         self.codec = codec
         self.clock = clock
@@ -71,6 +81,8 @@ class Pipeline:
         await self.admit(request, obj, None)
         self._check(request, obj, None)
         obj = self.codec.for_store(served, obj)
+        for gate in self._gates:
+            await gate.admit(request, obj, None)
         if request.options.dry_run:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:

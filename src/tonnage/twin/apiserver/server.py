@@ -15,6 +15,7 @@ from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
+from tonnage.twin.apiserver.quotas import ResourceQuotas
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.verbs import Verbs
@@ -57,7 +58,8 @@ class ApiServer:
         self.registry = Registry(load_schema())
         admission = (*default_plugins(self.store), *plugins)
         ids = Ids(self._uid, self._random)
-        pipeline = Pipeline(self.store, Codec(self.registry), clock, ids, admission)
+        gates = (ResourceQuotas(self.store),)
+        pipeline = Pipeline(self.store, Codec(self.registry), clock, ids, admission, gates)
         self.verbs = Verbs(self.store, self.registry, clock, pipeline)
         bootstrap(self.store, clock, self._uid)
         self.verbs.definitions.settle_all()

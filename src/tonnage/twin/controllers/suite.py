@@ -12,6 +12,7 @@ from tonnage.twin.controllers.namespaces import NamespaceController
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.replica_set import ReplicaSetController
+from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
 
 
@@ -30,5 +31,6 @@ async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = ""
             NodeLifecycleController(api, clock),
             TaintEvictionController(api, clock),
             PodGarbageController(api, clock),
+            ResourceQuotaController(api, clock),
         ):
             group.create_task(controller.run())

@@ -1,0 +1,132 @@
+"""ResourceQuotas on the twin: what they refuse, and what the controller says is used (ADM-9, ADM-10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.replica_set import ReplicaSetController
+from tonnage.twin.controllers.resource_quota import ResourceQuotaController
+from tonnage.wire.kinds import CONFIG_MAP, EVENT, POD, REPLICA_SET, RESOURCE_QUOTA
+
+Cluster = Any
+GPU = "nvidia.com/gpu"
+
+
+@pytest.fixture
+async def running(cluster: Cluster) -> Cluster:
+    cluster.start(ResourceQuotaController(cluster.api, cluster.clock).run())
+    cluster.start(ReplicaSetController(cluster.api, cluster.clock).run())
+    await cluster.clock.settle()
+    return cluster
+
+
+def asking(limits: JsonObject, **spec: Any) -> JsonObject:
+    return {"spec": {"containers": [{"name": "main", "image": "a", "resources": {"limits": limits}}], **spec}}
+
+
+async def quota(cluster: Cluster, hard: JsonObject, **spec: Any) -> None:
+    await cluster.apply(RESOURCE_QUOTA, "gpus", {"spec": {"hard": hard, **spec}})
+
+
+async def refused(cluster: Cluster, name: str, body: JsonObject) -> str:
+    with pytest.raises(ApiError) as error:
+        await cluster.apply(POD, name, body)
+    assert error.value.code == 403
+    return error.value.message
+
+
+async def used(cluster: Cluster) -> Any:
+    await cluster.clock.advance(1)
+    return (await cluster.api.get(RESOURCE_QUOTA, "gpus", "default")).status
+
+
+async def test_pods_fit_until_the_quota_is_used_up(running: Cluster) -> None:
+    """ADM-10."""
+    await quota(running, {f"requests.{GPU}": "4", "pods": "10"})
+    await running.apply(POD, "a", asking({GPU: 3}))
+    assert await refused(running, "b", asking({GPU: 2})) == (
+        'pods "b" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=2, '
+        "used: requests.nvidia.com/gpu=3, limited: requests.nvidia.com/gpu=4"
+    )
+    await running.apply(POD, "c", asking({GPU: 1}))
+    assert await used(running) == {
+        "hard": {f"requests.{GPU}": "4", "pods": "10"},
+        "used": {f"requests.{GPU}": "4", "pods": "2"},
+    }
+    await running.api.delete(POD, "a", namespace="default", grace_period_s=0)
+    await running.apply(POD, "b", asking({GPU: 2}))
+    assert (await used(running))["used"][f"requests.{GPU}"] == "3"
+
+
+async def test_limits_of_devices_are_kept_as_a_limit_and_never_enforced(running: Cluster) -> None:
+    """ADM-9: nothing counts them, so nothing is ever used of them."""
+    await quota(running, {f"limits.{GPU}": "1"})
+    await running.apply(POD, "a", asking({GPU: 8}))
+    assert await used(running) == {"hard": {f"limits.{GPU}": "1"}}
+
+
+async def test_mig_and_shared_devices_have_keys_of_their_own(running: Cluster) -> None:
+    """ADM-9."""
+    await quota(running, {f"requests.{GPU}": "0"})
+    await running.apply(POD, "part", asking({"nvidia.com/mig-1g.10gb": 1}))
+    await running.apply(POD, "share", asking({f"{GPU}.shared": 1}))
+    assert "exceeded quota" in await refused(running, "whole", asking({GPU: 1}))
+
+
+async def test_a_replica_set_says_why_its_pods_do_not_come_to_be(running: Cluster) -> None:
+    """ADM-10: the pod never exists; its owner has the Event and the condition."""
+    await quota(running, {f"requests.{GPU}": "1"})
+    template = {"metadata": {"labels": {"app": "web"}}, **asking({GPU: 1})}
+    await running.apply(REPLICA_SET, "web", running.workload(2, template=template))
+    await running.clock.advance(1)
+    assert len(await running.all(POD)) == 1
+    [condition] = (await running.api.get(REPLICA_SET, "web", "default")).status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("ReplicaFailure", "True", "FailedCreate")
+    text = "exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=1"
+    assert text in condition.message
+    failed = [e for e in await running.all(EVENT) if e.reason == "FailedCreate"]
+    assert {e.involved_object.name for e in failed} == {"web"}
+    assert text in failed[0].message
+    await running.api.patch(
+        RESOURCE_QUOTA, "gpus", {"spec": {"hard": {f"requests.{GPU}": "2"}}}, namespace="default"
+    )
+    await running.clock.advance(60)
+    assert len(await running.all(POD)) == 2
+
+
+async def test_a_quota_on_cpu_makes_containers_declare_it(running: Cluster) -> None:
+    await quota(running, {"requests.cpu": "4", "limits.memory": "2Gi"})
+    told = await refused(running, "a", asking({"cpu": "1"}))
+    assert "failed quota: gpus: must specify limits.memory for: main" in told
+    await running.apply(POD, "a", asking({"cpu": "500m", "memory": "1Gi"}))
+    assert (await used(running))["used"] == {"requests.cpu": "500m", "limits.memory": "1Gi"}
+
+
+async def test_a_quota_with_a_scope_counts_the_pods_in_it(running: Cluster) -> None:
+    await quota(running, {"pods": "1"}, scopes=["Terminating"])
+    for name in ("a", "b"):
+        await running.apply(POD, name, asking({GPU: 1}))
+    await running.apply(POD, "c", asking({GPU: 1}, activeDeadlineSeconds=60))
+    assert "exceeded quota" in await refused(running, "d", asking({GPU: 1}, activeDeadlineSeconds=60))
+    assert (await used(running))["used"] == {"pods": "1"}
+
+
+async def test_quotas_end_at_their_namespace_and_count_no_other_kinds(running: Cluster) -> None:
+    await quota(running, {"pods": "0", "configmaps": "0"})
+    await running.apply(CONFIG_MAP, "settings", {})
+    await running.apply(POD, "a", asking({GPU: 1}), namespace="kube-public")
+    invalid = asking({GPU: "0.5"})
+    with pytest.raises(ApiError) as error:
+        await running.apply(POD, "half", invalid)
+    assert error.value.code == 422  # an invalid pod is told so, not counted
+
+
+async def test_what_is_no_limit_any_more_leaves_the_status(running: Cluster) -> None:
+    await quota(running, {f"requests.{GPU}": "4", "pods": "10"})
+    assert (await used(running))["used"] == {f"requests.{GPU}": "0", "pods": "0"}
+    await running.api.patch(RESOURCE_QUOTA, "gpus", {"spec": {"hard": {"pods": None}}}, namespace="default")
+    assert await used(running) == {"hard": {f"requests.{GPU}": "4"}, "used": {f"requests.{GPU}": "0"}}
