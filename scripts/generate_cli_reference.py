@@ -52,10 +52,14 @@ $ tonnage status -o wide
 NODE …
 $ kubectl get nodes,pods -A -o json | tonnage status --snapshot -
 NODE …
+$ kubectl create namespace gpu-admission
+namespace/gpu-admission created
 $ tonnage explain -f labs/admission/whole.yaml
 Pod gpu-admission/whole: FITS …
 $ tonnage explain -f labs/admission/whole.yaml -o json
 "verdict": "FITS",
+$ kubectl delete namespace gpu-admission
+namespace "gpu-admission" deleted
 $ tonnage lab list
 inference-sharing …
 $ tonnage lab run admission
