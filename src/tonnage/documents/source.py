@@ -319,7 +319,7 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> JsonScalar:
         text: str = node.value
         kind = node.tag.removeprefix(_TAG)
-        if kind in ("str", "timestamp"):
+        if kind in ("str", "timestamp", "merge", "value"):
             if not node.style and kind == "str" and _JSON_NUMBER.fullmatch(text):
                 return self._number(node, text, path)  # 1e3: YAML 1.2 and Go read a number
             return text

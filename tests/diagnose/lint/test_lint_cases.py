@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tonnage.cli.lint_world import given_for
 from tonnage.cli.options import Common
 from tonnage.diagnose.lint.finding import Severity
-from tonnage.diagnose.lint.lint import Report, lint
+from tonnage.diagnose.lint.lint import Given, Report, lint
+from tonnage.model.verdict import Layer
 
 FOLDER = Path(__file__).parent
 CASES = sorted(
     path for path in FOLDER.glob("*/*.yaml") if path.name != "cluster.yaml" and path.parent.name != "fix"
 )
-_EXPECTED = re.compile(r"# !([a-z-]+):([0-9]+)( four lines below)?")
+_EXPECTED = re.compile(r" !([a-z-]+):([0-9]+)( four lines below)?")
 _CLUSTER = re.compile(r"# cluster: (\S+)")
 
 
@@ -32,6 +36,11 @@ def expected(text: str) -> list[tuple[int, int, str]]:
         for match in _EXPECTED.finditer(line)
     ]
     return sorted(found)
+
+
+@cache
+def offline() -> Given:
+    return asyncio.run(given_for(Common(), []))
 
 
 def linted(path: Path) -> Report:
@@ -58,6 +67,21 @@ def test_a_finding_says_what_to_do(path: Path) -> None:
         assert finding.remedy or finding.code.value in ("value-of-wrong-type", "selector-refused"), finding
         assert finding.source
         assert finding.severity in Severity
+
+
+RECORDED = yaml.safe_load((FOLDER / "recorded_refusals.yaml").read_text())
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["about"])
+def test_what_the_api_server_refuses_is_an_error_and_nothing_else(case: dict[str, Any]) -> None:
+    """Held against the verdicts of a genuine 1.35.8."""
+    report = lint([("f.yaml", case["text"])], offline())
+    refusals = [
+        finding
+        for finding in report.findings
+        if finding.layer in (Layer.ADMISSION, Layer.QUOTA) and finding.severity is Severity.ERROR
+    ]
+    assert bool(refusals or report.unreadable) == case["refused"], report
 
 
 def test_every_family_has_good_and_bad() -> None:

@@ -68,6 +68,7 @@ FACTS: Final[Mapping[LintCode, CodeFacts]] = MappingProxyType({
     LintCode.MIG_CONFIG: _error(_PLG, "A MIG configuration that mig-parted refuses.", _MIG),
     LintCode.MIG_LAYOUT: _error(_PLG, "More MIG devices than a GPU has room for.", _MIG),
     LintCode.MIG_PROFILE: _warning(_PLG, "A MIG profile that no known GPU has.", _MIG),
+    LintCode.NODE_AFFINITY: _error(_ADM, "Node affinity that the API server refuses.", _API),
     LintCode.NEGATIVE: _error(_ADM, "An amount below zero.", _API),
     LintCode.NOT_ADVERTISED: _error(_PLG, "A resource that no node offers.", _SCHEDULER),
     LintCode.NOT_AN_INTEGER: _error(_ADM, "A part of a device.", _API),

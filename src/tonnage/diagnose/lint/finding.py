@@ -35,6 +35,7 @@ class LintCode(StrEnum):
     MIG_CONFIG = "mig-config-invalid"
     MIG_LAYOUT = "mig-layout-impossible"
     MIG_PROFILE = "mig-profile-unknown"
+    NODE_AFFINITY = "node-affinity-invalid"
     NEGATIVE = "quantity-negative"
     NOT_ADVERTISED = "resource-not-advertised"
     NOT_AN_INTEGER = "resource-not-integer"

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.diagnose.lint.finding import Draft, LintCode, Severity, WrapEntries
 from tonnage.diagnose.lint.items import Item, PodSite, mapping, mappings, sequence
 from tonnage.diagnose.lint.rules import selectors_cel
-from tonnage.diagnose.lint.world import World
+from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.documents.source import Path, nearest
 from tonnage.model.json import JsonObject
 
@@ -27,6 +27,8 @@ _FLAT: Final = (
     "capacity",
 )
 _MOST_REQUESTS: Final = 32
+_COMPARED: Final = ("matchAttribute", "distinctAttribute")
+_NAMED: Final = ("resourceClaimName", "resourceClaimTemplateName")
 _ALTERNATIVES: Final = ("exactly", "firstAvailable")
 
 
@@ -49,16 +51,25 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Claims and templates that a pod names; those of the files are there as soon as they are applied."""
-    if world.cluster is None:
-        return
-    snapshot = world.cluster.ground.view.snapshot
+    for index, claim in mappings(site.spec.get("resourceClaims")):
+        given = [field for field in _NAMED if claim.get(field) is not None]
+        if len(given) != 1 and "source" not in claim:
+            told = "a claim of a pod names a ResourceClaim or a ResourceClaimTemplate, and not both"
+            place: Path = (*site.path, "resourceClaims", index)
+            yield Draft(LintCode.CLAIM_INVALID, place, told, f"write one of {', '.join(_NAMED)}")
+    if world.cluster is not None:
+        yield from _absent(site, world, world.cluster)
+
+
+def _absent(site: PodSite, world: World, cluster: Cluster) -> Iterator[Draft]:
+    snapshot = cluster.ground.view.snapshot
     for index, claim in mappings(site.spec.get("resourceClaims")):
         for field, kind, there in (
             ("resourceClaimName", "ResourceClaim", snapshot.claims),
             ("resourceClaimTemplateName", "ResourceClaimTemplate", snapshot.claim_templates),
         ):
             name = claim.get(field)
-            if not isinstance(name, str) or not world.cluster.looked_at(kind, site.item.namespace):
+            if not isinstance(name, str) or not cluster.looked_at(kind, site.item.namespace):
                 continue
             names = sorted(one.name for one in there if one.namespace == site.item.namespace)
             if name not in names and world.own(kind, site.item.namespace, name) is None:
@@ -93,6 +104,9 @@ def _devices(devices: JsonObject, at: Path, item: Item, world: World) -> Iterato
     for section in ("constraints", "config"):
         for index, entry in mappings(devices.get(section)):
             yield from _references(entry, (*at, section, index), names)
+            if section == "constraints" and not any(field in entry for field in _COMPARED):
+                told = "a constraint without matchAttribute"
+                yield Draft(LintCode.CLAIM_INVALID, (*at, section, index), told, "say which must be equal")
 
 
 def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]:
@@ -100,7 +114,7 @@ def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]
         if isinstance(name, str) and name not in names:
             told = f"no request is named {name[:130]}"
             yield Draft(LintCode.CLAIM_INVALID, (*at, "requests", place), told, nearest(name, sorted(names)))
-    for field in ("matchAttribute", "distinctAttribute"):
+    for field in _COMPARED:
         name = entry.get(field)
         if isinstance(name, str) and "/" not in name:
             told = f"{name[:100]} has no domain"
@@ -178,7 +192,7 @@ def _exact(request: JsonObject, at: Path, world: World) -> Iterator[Draft]:
     if mode == "All" and count:
         told = "count goes with ExactCount; All takes every device"
         yield Draft(LintCode.CLAIM_INVALID, (*at, "count"), told, "remove it")
-    elif isinstance(count, int) and not isinstance(count, bool) and count < 1 and mode != "All":
+    elif isinstance(count, int) and count < 0:  # 0 is unset: one
         yield Draft(
             LintCode.CLAIM_INVALID, (*at, "count"), f"count is {count}, and must be above 0", "write 1"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -13,6 +14,7 @@ from tonnage.model.json import JsonObject, JsonValue
 
 _TEXTS: Final = ("string", "time", "micro-time", "duration")
 _NUMBERS: Final = ("int32", "int64")
+_NO_TEXT: Final = re.compile(r"[yYnN]|[-+]?0o[0-7]+")
 _MOST: Final = 100
 _GONE: Final[Mapping[Path, str]] = {
     ("resourceClaims", "source"): "write what is below it in its place: since 1.31 there is no source",
@@ -73,13 +75,22 @@ class _Walk:
         elif kind in _TEXTS:
             if isinstance(value, bool | int | float):
                 yield _number_for_text(self._written(value, path), path)
-            elif not isinstance(value, str) and value is not None:
+            elif isinstance(value, str):
+                yield from self._read_otherwise(value, path)
+            elif value is not None:
                 yield _wrong(value, "a text", path)
         elif kind == "bool":
             if not isinstance(value, bool):
                 yield _wrong(value, "true or false", path)
         elif kind in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int)):
             yield _wrong(value, "a whole number", path)
+
+    def _read_otherwise(self, value: str, path: Path) -> Iterator[Draft]:
+        """What kubectl's YAML reads as no text, though most others do."""
+        if _NO_TEXT.fullmatch(value):
+            part = self._item.sheet.parts.part(self._item.document, path)
+            if part is not None and not part.style:
+                yield _number_for_text(value, path)
 
     def _written(self, value: bool | int | float, path: Path) -> str:
         """The value as it stands in the text: 010 is read as 8, yes as true."""

@@ -18,7 +18,7 @@ from tonnage.diagnose.lint.rules.requests import name_drafts
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.source import Path, nearest
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
+from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, is_label_key
 from tonnage.model.quantity import parse_quantity
 
 _STANDARD: Final = frozenset({
@@ -27,6 +27,8 @@ _STANDARD: Final = frozenset({
     "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas",
     "services.nodeports", "services.loadbalancers",
 })  # fmt: skip
+_WHOLE: Final = _STANDARD - {key for key in _STANDARD if key.endswith(("cpu", "memory", "storage"))}
+"""Counts of objects."""
 _HAMI: Final = re.compile(r"limits\.nvidia\.com/(gpumem|gpucores|gpumem-percentage)")
 _COUNTED: Final = ("requests.", "count/")
 _OF_DRA: Final = ("deviceclass.resource.k8s.io/", "requests.deviceclass.resource.kubernetes.io/")
@@ -40,9 +42,17 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     if item.kind == "ResourceQuota":
         yield from _quota(item, world)
     elif item.kind == "LimitRange":
-        limits = mapping(item.value.get("spec")).get("limits")
-        for index, limit in mappings(limits):
-            yield from _limit(limit, (*item.path, "spec", "limits", index))
+        types: set[str] = set()
+        for index, limit in mappings(mapping(item.value.get("spec")).get("limits")):
+            at: Path = (*item.path, "spec", "limits", index)
+            kind = limit.get("type")
+            if not isinstance(kind, str) or not kind:
+                yield Draft(LintCode.LIMIT_RANGE, at, "a limit needs a type", "write type: Container")
+            elif kind in types:
+                told = f"a second limit of type {kind[:60]}"
+                yield Draft(LintCode.LIMIT_RANGE, (*at, "type"), told, "write both as one")
+            types.add(str(kind))
+            yield from _limit(limit, at)
 
 
 def _quota(item: Item, world: World) -> Iterator[Draft]:
@@ -52,6 +62,9 @@ def _quota(item: Item, world: World) -> Iterator[Draft]:
     for key, value in hard.items():
         if "/" not in key:
             yield from _standard(key, (*at, key))
+        elif not is_label_key(key):
+            told = f"{key[:100]} is no qualified name"
+            yield Draft(LintCode.QUOTA_INVALID, (*at, key), told, "write domain/name", on_key=True)
         elif not _is_counted(key) and not hami:
             yield _without_effect(key, hard, (*at, key))
         if key.startswith("requests."):
@@ -102,10 +115,10 @@ def _whole(key: str, value: JsonValue, place: Path) -> Iterator[Draft]:
         yield Draft(LintCode.QUANTITY, place, f"{str(value)[:60]!r} is no quantity", "write a number")
     elif amount < 0:
         yield Draft(LintCode.NEGATIVE, place, f"{key[:100]}: {value} is below zero", "write 0 or more")
-    elif "/" in key and amount.denominator != 1 and _STORAGE not in key:
-        yield Draft(
-            LintCode.NOT_AN_INTEGER, place, f"{key[:100]}: {value} is no whole number", "write a whole number"
-        )
+    elif amount.denominator != 1 and (key in _WHOLE or ("/" in key and _STORAGE not in key)):
+        told = f"{key[:100]}: {value} is no whole number"
+        accepted = Severity.WARNING if key.startswith("requests.") else None
+        yield Draft(LintCode.NOT_AN_INTEGER, place, told, "write a whole number", severity=accepted)
 
 
 def _gap(hard: JsonObject, place: Path, item: Item, world: World) -> Iterator[Draft]:
@@ -161,7 +174,8 @@ def _limit(limit: JsonObject, at: Path) -> Iterator[Draft]:
                 yield Draft(LintCode.QUANTITY, place, f"{str(value)[:60]!r} is no quantity", "write a number")
             elif is_extended(name) and amount.denominator != 1:
                 told = f"{name}: {value} is no whole number"
-                yield Draft(LintCode.NOT_AN_INTEGER, place, told, "write a whole number")
+                remedy = "write a whole number"
+                yield Draft(LintCode.NOT_AN_INTEGER, place, told, remedy, severity=Severity.WARNING)
     if kind == "Pod":
         for part in ("default", "defaultRequest"):
             if parts[part]:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
-from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits
+from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits, Severity
 from tonnage.diagnose.lint.items import PodSite, mapping, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.rules import quantities
@@ -29,7 +29,8 @@ _CODES: Final[Mapping[str, LintCode]] = {
     Code.REQUEST_LIMIT_UNEQUAL: LintCode.REQUEST_LIMIT_UNEQUAL,
     Code.LIMIT_MISSING: LintCode.LIMIT_MISSING,
 }
-_STANDARD: Final = ("cpu", "memory", "ephemeral-storage", "storage", "hugepages-2Mi", "hugepages-1Gi")
+_STANDARD: Final = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi")
+_PREFIXES: Final = ("requests.", "limits.")
 _DEVICES: Final = (
     GPU,
     GPU + SHARED_SUFFIX,
@@ -82,8 +83,15 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
                 f"{name[:100]} is no resource of Kubernetes, and has no domain",
                 remedy,
                 "the API server refuses it: must be a standard resource type or fully qualified",
+                severity=Severity.ERROR,
                 on_key=True,
             )
+        return
+    if name.startswith(_PREFIXES):
+        told = f"{name[:100]} is a quota's key, not a resource"
+        remedy = f"write {name.partition('.')[2][:100]}"
+        why = "the API server refuses it: doesn't follow extended resource name standard"
+        yield Draft(LintCode.RESOURCE_NAME, place, told, remedy, why, severity=Severity.ERROR, on_key=True)
         return
     bare = name.removesuffix(SHARED_SUFFIX)
     if bare.startswith(MIG_PREFIX):
@@ -118,7 +126,7 @@ def _mig_name(name: str, place: Path) -> Iterator[Draft]:
 def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
     for section, values in amounts.items():
         for name, value in values.items():
-            if _read(value) is None:
+            if value is not None and _read(value) is None:
                 yield Draft(
                     LintCode.QUANTITY,
                     (*at, section, name),

@@ -28,6 +28,8 @@ def drafts(selectors: JsonValue, at: Path, world: World, *, of_class: bool = Fal
     for index, selector in mappings(selectors):
         expression = mapping(selector.get("cel")).get("expression")
         if not isinstance(expression, str):
+            remedy = "write cel: {expression: ...}"
+            yield Draft(LintCode.SELECTOR_REFUSED, (*at, index), "a selector without expression", remedy)
             continue
         place: Path = (*at, index, "cel", "expression")
         guarded = guarded or _GUARDED.search(expression) is not None
