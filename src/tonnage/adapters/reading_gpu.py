@@ -107,7 +107,11 @@ def parts_from(value: object) -> tuple[DevicePart, ...]:
 
 
 def _part(part: Mapping[str, object]) -> DevicePart:
+    placement = part.get("placement")
+    start = placement.get("start") if isinstance(placement, dict) else None
     return DevicePart(
+        start=_whole(start),
+        memory_mib=_whole(part.get("memoryMiB")) or 0,
         uuid=_text(part.get("uuid")),
         profile=_text(part.get("profile")),
         resource=_text(part.get("resource")),

@@ -35,6 +35,7 @@ COMMANDS: Final = {
         "Try out what would be: other nodes or workloads, or a trace of jobs.",
     ),
     "doctor": ("tonnage.cli.doctor", "Say what is wrong with a node: the first failing layer first."),
+    "mig": ("tonnage.cli.mig", "Plan MIG layouts, and check the configurations that name them."),
     "hardware": ("tonnage.cli.hardware", "Show, break, mend or divide GPUs of the embedded cluster."),
     "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
     "cdi": ("tonnage.cli.cdi", "Make CDI specs for container runtimes, and check them."),

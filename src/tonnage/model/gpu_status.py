@@ -42,6 +42,9 @@ class DevicePart:
     resource: str = ""
     healthy: bool = True
     reason: str = ""
+    start: int | None = None
+    """The memory slice at which it begins; None: not told."""
+    memory_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

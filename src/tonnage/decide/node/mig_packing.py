@@ -91,7 +91,7 @@ def _fewest(vectors: tuple[Vector, ...], wanted: Vector) -> tuple[tuple[tuple[Ve
     least = max((ceil(_worth(price, wanted)) for price in prices), default=0)
     for count in range(least, least + sum(wanted) + 1):
         search = _Search(prices, _MOST_STEPS)
-        answer = search.divided(sorted(vectors, reverse=True, key=lambda one: one[::-1]), wanted, count)
+        answer = search.divided(sorted(vectors, reverse=True), wanted, count)  # many small ones first
         if answer is not None:
             return answer, count == least or not search.gave_up
     raise AssertionError("a GPU for each service is enough")

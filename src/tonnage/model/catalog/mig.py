@@ -92,6 +92,22 @@ def mig_board(product: str) -> MigBoard | None:
     return next((board for board in mig_boards() if any(some <= told for some in board.words)), None)
 
 
+def usable_mib(board: MigBoard, key: str, total_mib: int) -> tuple[dict[str, int], bool]:
+    """(MiB that a device of each profile has, whether that was seen); media variants are left out.
+
+    `key` is the product's in the catalogue of GPUs. Where nobody has seen it: its slices less 5 %.
+
+    >>> usable_mib(mig_board("NVIDIA A100-SXM4-80GB"), "A100-80", 81920)[0]["1g.10gb"]
+    9856
+    """
+    plain = [name for name in board.profiles if "+" not in name and "-" not in name]
+    seen = _table()["memory_mib"].get(key)
+    if seen is not None:
+        return dict(zip(plain, seen, strict=True)), True
+    share = {name: board.profiles[name].memory / board.memory for name in plain}
+    return {name: int(total_mib * share[name] * 0.95) for name in plain}, False
+
+
 def is_undivided(product: str) -> bool:
     """Whether it is known that a product cannot be divided.
 

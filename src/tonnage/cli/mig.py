@@ -1,0 +1,190 @@
+"""`tonnage mig`: what GPUs can be divided into, what that takes, and whether a configuration is right."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+import click
+
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output import emit, printable
+from tonnage.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tonnage.decide.node.mig_goal import GpuGoal, MigGpu
+    from tonnage.model.json import JsonValue
+    from tonnage.model.mig import MigConfigs
+
+_DEMAND: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,7})(Mi|Gi)?B?")
+_MOST_GPUS: Final = 64
+
+
+class Asked(TypedDict):
+    """What is wanted, and of which GPUs."""
+
+    config: str | None
+    layout: str | None
+    demand: tuple[str, ...]
+    node: str | None
+    product: str | None
+    gpus: int
+
+
+@click.group(help="Plan MIG layouts, and check the configurations that name them.")
+def command() -> None:
+    pass
+
+
+@command.command(
+    "plan",
+    help="Show what it takes to divide GPUs as wanted: what stays, what is made where, who must go.\n\n"
+    "Wanted is a layout, a configuration of a mig-parted FILE (each without --config), or a demand for "
+    "memory. The GPUs are those of a node, or whole ones of a product. Nothing is changed. Exit status 1 "
+    "when it cannot be done, or somebody must go first.",
+    epilog=examples(
+        "tonnage mig plan --node a100-0 --layout all-balanced",
+        "tonnage mig plan --node a100-0 mig-parted.yaml --config mixed-workload",
+        "tonnage mig plan --product A100-80 --layout 3g.40gb:1,2g.20gb:1,1g.10gb:2",
+        "tonnage mig plan --product A100-80 --gpus 4 mig-parted.yaml",
+        "tonnage mig plan --product A100-80 --demand 10x9800Mi --demand 2x40000Mi",
+    ),
+)
+@click.argument("file", required=False, metavar="[FILE]")
+@click.option("--config", metavar="NAME", help="The configuration of FILE to plan.")
+@click.option(
+    "--layout", metavar="LAYOUT", help="all-balanced, all-1g.10gb, all-disabled, or 1g.10gb:2,3g.40gb:1."
+)
+@click.option("--demand", multiple=True, metavar="NxMEMORY", help="N services that need so much: 10x9800Mi.")
+@click.option("--node", metavar="NODE", help="The node whose GPUs are divided.")
+@click.option("--product", metavar="PRODUCT", help="Whole GPUs of this product instead: A100-80.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(1, _MOST_GPUS),
+    default=1,
+    show_default=True,
+    help="How many of the product.",
+)
+@common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
+def plan(common: Common, file: str | None, **asked: Unpack[Asked]) -> int:
+    """Exit status 1 when it cannot be done, or somebody must go first."""
+    layout, demand, config = asked["layout"], asked["demand"], asked["config"]
+    if sum((file is not None, layout is not None, bool(demand))) != 1:
+        raise click.UsageError("say what is wanted: FILE, --layout or --demand, and one of them only")
+    if (asked["node"] is None) == (asked["product"] is None):
+        raise click.UsageError("say which GPUs: --node or --product")
+    if config is not None and file is None:
+        raise click.UsageError("--config is a name in FILE, and there is no FILE")
+    if demand:
+        return _show_demand(common, asked["product"], demand)
+    there = _gpus(common, asked["node"], asked["product"] or "", asked["gpus"])
+    return _show(common, _goals(there, file, config, layout or ""))
+
+
+@command.command(
+    "lint",
+    help="Check mig-parted configurations, also in ConfigMaps: form, profiles, and room on one GPU.",
+    epilog=examples("tonnage mig lint mig-parted.yaml", "tonnage mig lint configmap.yaml -o json"),
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@common_options(output=("text", "json", "yaml", "sarif"))
+@click.pass_context
+def check(context: click.Context, common: Common, files: tuple[str, ...]) -> int:
+    """Exit status 1 for errors and warnings, 2 for what cannot be read."""
+    from tonnage.cli.lint import command as lint
+
+    words = [*files, "-o", common.output, *(["-v"] if common.verbose else [])]
+    with lint.make_context("lint", words, parent=context) as inner:
+        return int(lint.invoke(inner))
+
+
+def _gpus(common: Common, node: str | None, product: str, count: int) -> tuple[MigGpu, ...]:
+    from tonnage.diagnose.mig_plans import gpus_of, pretended_gpus
+
+    if node is None:
+        return pretended_gpus(product, count)
+    from tonnage.cli.cluster import snapshot_of
+
+    statuses = asyncio.run(snapshot_of(common)).gpu
+    if node not in statuses:
+        near = get_close_matches(node, statuses, n=1)
+        remedy = (
+            f"did you mean {near[0]}?" if near else f"nodes whose agent does: {', '.join([*statuses][:10])}"
+        )
+        raise ConfigError(Problem(f"no agent tells of the GPUs of node {node[:253]}", remedy=remedy))
+    return gpus_of(statuses[node])
+
+
+def _goals(
+    gpus: tuple[MigGpu, ...], file: str | None, config: str | None, layout: str
+) -> Mapping[str, tuple[GpuGoal, ...]]:
+    from tonnage.decide.node.mig_goal import goals_by_entries, goals_by_layout
+
+    if file is None:
+        return {layout: goals_by_layout(gpus, layout)}
+    configs = _read(file)
+    if config is not None and config not in configs:
+        near = get_close_matches(config, configs, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join([*configs][:20])}"
+        raise ConfigError(Problem(f"no configuration {config[:60]}", file, remedy=remedy))
+    chosen = [config] if config is not None else [*configs]
+    return {name: goals_by_entries(gpus, configs[name]) for name in chosen}
+
+
+def _read(name: str) -> MigConfigs:
+    from tonnage.cli.lint_files import read_files
+    from tonnage.documents.mig_parted import parse_mig_parted
+
+    files = read_files((name,), recursive=False)
+    if files.problems or len(files.texts) != 1:
+        raise ConfigError(*(files.problems or (Problem("one file is expected", name),)))
+    return parse_mig_parted(files.texts[0].content, source=name)
+
+
+def _show(common: Common, planned: Mapping[str, tuple[GpuGoal, ...]]) -> int:
+    from tonnage.diagnose.mig_plans import goal_json, goal_lines
+
+    goals = [goal for group in planned.values() for goal in group]
+    if common.output != "text":
+        items: list[JsonValue] = [
+            {"config": name, "gpus": [goal_json(goal) for goal in group]} for name, group in planned.items()
+        ]
+        emit({"items": items}, common.output)
+    else:
+        for name, group in planned.items():
+            click.echo(printable(name))
+            for line in (line for goal in group for line in goal_lines(goal)):
+                click.echo(printable(f"  {line}"))
+    waits = any(goal.refusal is not None or (goal.plan is not None and goal.plan.holders) for goal in goals)
+    return int(waits)
+
+
+def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -> int:
+    from tonnage.decide.node.mig_layouts import NoLayout
+    from tonnage.diagnose.mig_plans import demand_json, demand_lines, demand_on
+
+    if product is None:
+        raise click.UsageError("--demand is packed on whole GPUs: say of which --product")
+    found = demand_on(product, _services(demand))
+    if common.output != "text":
+        emit(demand_json(found), common.output)
+    else:
+        click.echo(printable("\n".join(demand_lines(found))))
+    return int(isinstance(found.packing, NoLayout))
+
+
+def _services(demand: tuple[str, ...]) -> dict[int, int]:
+    services: dict[int, int] = {}
+    for text in (part.strip() for one in demand for part in one.split(",")):
+        match = _DEMAND.fullmatch(text)
+        if match is None:
+            raise click.UsageError(
+                f"--demand {text[:60]}: write number x memory, such as 10x9800Mi or 2x40Gi"
+            )
+        mib = int(match[2]) * (1024 if match[3] == "Gi" else 1)
+        services[mib] = services.get(mib, 0) + int(match[1])
+    return services

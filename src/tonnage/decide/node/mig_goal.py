@@ -1,0 +1,100 @@
+"""What each GPU of a node shall be divided into, by a configuration or a layout's name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tonnage.decide.node.mig_layouts import NoLayout, layout_of
+from tonnage.decide.node.mig_plan import Instance, MigPlan, plan_gpu
+from tonnage.model.catalog.mig import MigBoard, is_undivided, mig_board
+from tonnage.model.mig import MigEntry
+
+
+@dataclass(frozen=True, slots=True)
+class MigGpu:
+    """A GPU and its instances now; `enabled`: it is in MIG mode."""
+
+    index: int
+    product: str
+    uuid: str = ""
+    now: tuple[Instance, ...] = ()
+    enabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GpuGoal:
+    """What becomes of a GPU: a plan, or why there is none. Neither: nothing is said of it, it stays.
+
+    `mode`: MIG is turned on or off for it, which resets it.
+    """
+
+    gpu: MigGpu
+    plan: MigPlan | None = None
+    refusal: NoLayout | None = None
+    mode: bool = False
+
+
+def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tuple[GpuGoal, ...]:
+    """What a configuration makes of a node's GPUs; one that two entries want differently is refused."""
+    there = {gpu.index for gpu in gpus}
+    strange = sorted({index for entry in entries for index in entry.devices or () if index not in there})
+    goals = [_by_entries(gpu, entries) for gpu in gpus]
+    goals += [
+        GpuGoal(MigGpu(index, ""), refusal=NoLayout(f"the node has no GPU {index}")) for index in strange
+    ]
+    return tuple(goals)
+
+
+def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
+    """What a layout by name, or of profiles with numbers, makes of every GPU that can be divided."""
+    goals: list[GpuGoal] = []
+    for gpu in gpus:
+        board = mig_board(gpu.product)
+        if board is None:
+            goals.append(GpuGoal(gpu, refusal=_indivisible(gpu.product)))
+            continue
+        found = layout_of(board, layout)
+        if isinstance(found, NoLayout):
+            goals.append(GpuGoal(gpu, refusal=found))
+        else:
+            wanted: dict[str, int] = {}
+            for profile, _ in found.placed:
+                wanted[profile.name] = wanted.get(profile.name, 0) + 1
+            goals.append(_planned(gpu, board, wanted, enabled=not found.whole))
+    return tuple(goals)
+
+
+def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
+    board = mig_board(gpu.product)
+    meant = [entry for entry in entries if _is_for(entry, gpu, board)]
+    if not meant:
+        return GpuGoal(gpu)
+    first = meant[0]
+    if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
+        return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"))
+    if board is None:
+        named = any(entry.enabled and entry.devices is not None for entry in meant)
+        return GpuGoal(gpu, refusal=_indivisible(gpu.product) if named else None)
+    return _planned(gpu, board, first.wanted, enabled=first.enabled)
+
+
+def _is_for(entry: MigEntry, gpu: MigGpu, board: MigBoard | None) -> bool:
+    if entry.devices is not None and gpu.index not in entry.devices:
+        return False
+    return not entry.filters or (board is not None and not set(entry.filters).isdisjoint(board.devices))
+
+
+def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled: bool) -> GpuGoal:
+    plan = plan_gpu(board, gpu.now, {name.partition("c.")[2] or name: n for name, n in wanted.items()})
+    mode = enabled != (gpu.enabled or bool(gpu.now))
+    if isinstance(plan, NoLayout):
+        return GpuGoal(gpu, refusal=plan)
+    return GpuGoal(gpu, plan, mode=mode)
+
+
+def _indivisible(product: str) -> NoLayout:
+    """MIG-5."""
+    if is_undivided(product):
+        return NoLayout(f"{product} has no MIG", ("time-slicing", "MPS", "an A100, A30, H100 or newer"))
+    return NoLayout(f"what fits on {product or 'this GPU'} is not known here")

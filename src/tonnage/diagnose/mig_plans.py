@@ -1,0 +1,190 @@
+"""What it takes to divide the GPUs of a node anew, and what a demand for memory takes; MIG-2 to MIG-6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tonnage.decide.node.mig_goal import GpuGoal, MigGpu
+from tonnage.decide.node.mig_layouts import NoLayout, written
+from tonnage.decide.node.mig_packing import Packing, pack
+from tonnage.decide.node.mig_plan import Instance
+from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.catalog.mig import is_undivided, mig_board, usable_mib
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.json import JsonObject
+from tonnage.model.names import parse_device_id
+
+_NOWHERE = -1
+"""The start of an instance of which nobody tells it: it cannot be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a demand takes on GPUs of a model. `seen`: the memory of its profiles is not an estimate."""
+
+    model: GpuModel
+    services: Mapping[int, int]
+    memory_mib: Mapping[str, int]
+    packing: Packing | NoLayout
+    seen: bool
+
+
+def gpus_of(status: GpuStatus) -> tuple[MigGpu, ...]:
+    """A node's GPUs, their instances and who uses those."""
+    return tuple(_gpu(place, device) for place, device in enumerate(status.devices))
+
+
+def pretended_gpus(product: str, count: int) -> tuple[MigGpu, ...]:
+    """Whole GPUs of a model of the catalogue. Raises ConfigError: no such model."""
+    model = model_named(product)
+    return tuple(MigGpu(index, model.product) for index in range(count))
+
+
+def model_named(product: str) -> GpuModel:
+    """By its key or the driver's name. Raises ConfigError, naming those there are."""
+    models = gpu_models()
+    for key, model in models.items():
+        if product.casefold() in (key.casefold(), model.product.casefold()):
+            return model
+    known = ", ".join(models)
+    raise ConfigError(Problem(f"no GPU model {product[:60]}", remedy=f"known: {known}"))
+
+
+def demand_on(product: str, services: Mapping[int, int]) -> Demand:
+    """The fewest GPUs of a model for services by the MiB that each needs. Raises ConfigError."""
+    model = model_named(product)
+    board = mig_board(model.product)
+    if board is None:
+        known = is_undivided(model.product)
+        why = "it has no MIG" if known else "what fits on it is not in the catalogue"
+        remedy = "time-slicing or MPS; or an A100, A30, H100 or newer"
+        raise ConfigError(Problem(f"{model.product} cannot be divided", why=why, remedy=remedy))
+    memory, seen = usable_mib(board, model.key, model.memory_mib)
+    return Demand(model, services, memory, pack(board, memory, services), seen)
+
+
+def goal_json(goal: GpuGoal) -> JsonObject:
+    """A GPU's part of an answer for scripts."""
+    answer: JsonObject = {"index": goal.gpu.index, "uuid": goal.gpu.uuid, "product": goal.gpu.product}
+    if goal.refusal is not None:
+        return {**answer, "error": goal.refusal.why, "instead": [*goal.refusal.instead]}
+    if goal.plan is None:
+        return {**answer, "untouched": True}
+    return {
+        **answer,
+        "modeChange": goal.mode,
+        "keep": [_instance_json(each) for each in goal.plan.keep],
+        "destroy": [_instance_json(each) for each in goal.plan.destroy],
+        "create": [{"profile": name, "start": start} for name, start in goal.plan.create],
+        "evict": [*goal.plan.holders],
+    }
+
+
+def goal_lines(goal: GpuGoal) -> Iterator[str]:
+    """The same for a person."""
+    name = f"GPU {goal.gpu.index}"
+    if goal.refusal is not None:
+        yield f"{name}: cannot be done: {goal.refusal.why}"
+        if goal.refusal.instead:
+            yield f"  instead: {'; '.join(goal.refusal.instead)}"
+        return
+    if goal.plan is None:
+        yield f"{name}: stays as it is; no entry is for it"
+        return
+    if goal.plan.nothing and not goal.mode:
+        yield f"{name}: is as it shall be ({_spots(goal.plan.keep) or 'no devices'})"
+        return
+    yield f"{name}: {goal.gpu.product}"
+    if goal.mode:
+        yield (
+            "  mode     MIG is turned "
+            + ("off" if goal.gpu.enabled or goal.gpu.now else "on")
+            + ": resets the GPU"
+        )
+    for word, spots in (("keep", _spots(goal.plan.keep)), ("destroy", _spots(goal.plan.destroy))):
+        if spots:
+            yield f"  {word:<8} {spots}"
+    if goal.plan.create:
+        yield f"  create   {', '.join(f'{profile}@{start}' for profile, start in goal.plan.create)}"
+    if goal.plan.holders:
+        yield f"  must go  {', '.join(goal.plan.holders)}"
+
+
+def demand_json(demand: Demand) -> JsonObject:
+    """The answer for scripts."""
+    answer: JsonObject = {
+        "product": demand.model.product,
+        "demand": [{"mib": mib, "count": count} for mib, count in sorted(demand.services.items())],
+        "memoryMiB": dict(demand.memory_mib),
+        "estimated": not demand.seen,
+    }
+    if isinstance(demand.packing, NoLayout):
+        return {**answer, "error": demand.packing.why, "instead": [*demand.packing.instead]}
+    return {
+        **answer,
+        "gpus": demand.packing.count,
+        "least": demand.packing.least,
+        "serves": {str(mib): name for mib, name in demand.packing.serves.items()},
+        "layouts": [{"gpus": number, "profiles": dict(layout)} for layout, number in demand.packing.gpus],
+    }
+
+
+def demand_lines(demand: Demand) -> Iterator[str]:
+    """The same for a person."""
+    packing = demand.packing
+    if isinstance(packing, NoLayout):
+        yield f"cannot be done: {packing.why}"
+        return
+    proven = "the fewest there can be" if packing.least else "perhaps one more than needed"
+    yield f"{packing.count} x {demand.model.product} ({proven})"
+    for layout, number in packing.gpus:
+        yield f"  {number} x {written(layout)}"
+    for mib, name in packing.serves.items():
+        has = demand.memory_mib[name]
+        yield f"{demand.services[mib]} x {mib} MiB on {name}, which has {has} MiB" + _missed(demand, mib)
+    if not demand.seen:
+        yield "The memory of its profiles is estimated; ask a node for what it has."
+
+
+def _missed(demand: Demand, mib: int) -> str:
+    """MIG-6: the next smaller profile, where it is only just too small."""
+    smaller = {name: has for name, has in demand.memory_mib.items() if mib * 0.9 <= has < mib}
+    if not smaller:
+        return ""
+    name = max(smaller, key=lambda each: smaller[each])
+    return f"; {name} has only {smaller[name]}"
+
+
+def _gpu(place: int, device: GpuDevice) -> MigGpu:
+    found: dict[tuple[str, int], Instance] = {}
+    for part in device.parts:
+        start = part.start if part.start is not None else _NOWHERE
+        profile = part.profile.partition("c.")[2] or part.profile
+        key = (profile, start) if start != _NOWHERE else (part.uuid, start)
+        before = found.get(key)
+        holders = {*(before.holders if before else ()), *_holders(device, part.uuid)}
+        found[key] = Instance(profile, start, before.uuid if before else part.uuid, tuple(sorted(holders)))
+    index = device.index if device.index is not None else place
+    return MigGpu(index, device.product, device.uuid, tuple(found.values()), enabled=bool(device.parts))
+
+
+def _holders(device: GpuDevice, uuid: str) -> Iterator[str]:
+    for holder in device.holders:
+        if any(parse_device_id(each).uuid == uuid for each in holder.ids):
+            yield f"{holder.namespace}/{holder.pod}"
+
+
+def _instance_json(instance: Instance) -> JsonObject:
+    answer: JsonObject = {"profile": instance.profile, "start": instance.start, "uuid": instance.uuid}
+    return {**answer, "holders": [*instance.holders]}
+
+
+def _spots(instances: Sequence[Instance]) -> str:
+    ordered = sorted(instances, key=lambda each: each.start)
+    return ", ".join(
+        f"{each.profile}@{each.start if each.start != _NOWHERE else '?'}"
+        + (f" ({', '.join(each.holders)})" if each.holders else "")
+        for each in ordered
+    )

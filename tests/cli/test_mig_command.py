@@ -1,0 +1,171 @@
+"""`tonnage mig`: plans for a captured node and for whole GPUs, demands, refusals; MIG-2 to MIG-6."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tonnage.cli.main import run
+
+CONFIGS = """\
+version: v1
+mig-configs:
+  all-1g.10gb:
+  - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}
+  all-balanced:
+  - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 2, 2g.20gb: 1, 3g.40gb: 1}}
+  mixed-workload:
+  - {devices: [0], mig-enabled: false}
+  - device-filter: ["0x20B210DE"]
+    devices: [1, 2, 3]
+    mig-enabled: true
+    mig-devices: {2g.20gb: 3, 1g.10gb: 1}
+  twice:
+  - {devices: all, mig-enabled: false}
+  - {devices: [1], mig-enabled: true, mig-devices: {7g.80gb: 1}}
+  beyond:
+  - {devices: [0, 9], mig-enabled: true, mig-devices: {7g.80gb: 1}}
+"""
+
+
+def part(profile: str, start: int, uuid: str) -> dict[str, object]:
+    return {"uuid": uuid, "profile": profile, "placement": {"start": start, "size": 1}, "memoryMiB": 9856}
+
+
+def holder(pod: str, *ids: str) -> dict[str, object]:
+    return {
+        "namespace": "ml",
+        "pod": pod,
+        "container": "c",
+        "resource": "nvidia.com/mig-1g.10gb",
+        "ids": [*ids],
+    }
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> str:
+    """A node with a divided GPU, on which two pods run, and a whole one."""
+    parts = [part("1g.10gb", start, f"MIG-{start}") for start in range(7)]
+    holders = [holder("chat", "MIG-2"), holder("eyes", "MIG-5", "MIG-6")]
+    product = {"product": "NVIDIA A100-SXM4-80GB", "memoryMiB": 81920}
+    devices = [
+        {"uuid": "GPU-0", "index": 0, **product, "migDevices": parts, "holders": holders},
+        {"uuid": "GPU-1", "index": 1, **product},
+    ]
+    status = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "a100-0"}}
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "items": [{**status, "status": {"devices": devices}}]}))
+    return str(file)
+
+
+@pytest.fixture
+def configs(tmp_path: Path) -> str:
+    file = tmp_path / "mig-parted.yaml"
+    file.write_text(CONFIGS)
+    return str(file)
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+    status = run(["mig", "plan", *words, "-o", "json"], "tonnage")
+    out = capsys.readouterr().out
+    return status, json.loads(out) if out else {}
+
+
+def test_mig_4_who_must_go_and_what_stays(
+    captured: str, configs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--snapshot", captured, "--node", "a100-0", configs, "--config", "all-balanced")
+    status, answer = asked(capsys, *words)
+    divided, whole = answer["items"][0]["gpus"]
+    assert status == 1
+    assert [(each["profile"], each["start"], each["holders"]) for each in divided["keep"]] == [
+        ("1g.10gb", 5, ["ml/eyes"]),
+        ("1g.10gb", 6, ["ml/eyes"]),
+    ] or divided["evict"] == ["ml/eyes"]
+    assert len(divided["evict"]) == 1
+    assert (whole["evict"], whole["keep"], whole["modeChange"]) == ([], [], True)
+    assert sorted(each["start"] for each in whole["create"]) == [0, 2, 3, 4]
+
+
+def test_mig_3_the_documents_configurations_on_whole_gpus(
+    configs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, answer = asked(capsys, "--product", "A100-80", "--gpus", "4", configs)
+    by_name = {item["config"]: item["gpus"] for item in answer["items"]}
+    assert status == 1, "two of them cannot be done"
+    assert [len(gpu["create"]) for gpu in by_name["all-1g.10gb"]] == [7, 7, 7, 7]
+    assert [len(gpu["create"]) for gpu in by_name["mixed-workload"]] == [0, 4, 4, 4]
+    assert by_name["twice"][1]["error"] == "two entries want it divided differently"
+    assert by_name["beyond"][-1]["error"] == "the node has no GPU 9"
+
+
+def test_the_gpus_of_another_board_are_not_meant(configs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--product", "A100-40", "--gpus", "4", configs, "--config", "mixed-workload")
+    status, answer = asked(capsys, *words)
+    assert status == 0
+    assert answer["items"][0]["gpus"][1]["untouched"] is True
+
+
+def test_mig_5_a_product_that_has_no_mig(capsys: pytest.CaptureFixture[str]) -> None:
+    status, answer = asked(capsys, "--product", "T4", "--layout", "all-balanced")
+    assert status == 1
+    assert answer["items"][0]["gpus"][0]["error"] == "Tesla T4 has no MIG"
+    assert "time-slicing" in answer["items"][0]["gpus"][0]["instead"]
+
+
+def test_mig_6_a_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    status, answer = asked(capsys, "--product", "A100-80", "--demand", "10x9800Mi,2x40000Mi")
+    assert (status, answer["gpus"], answer["least"], answer["estimated"]) == (0, 3, True, False)
+    assert run(["mig", "plan", "--product", "A100-80", "--demand", "10x10Gi"], "tonnage") == 0
+    assert "10 x 10240 MiB on 1g.20gb, which has 19968 MiB; 1g.10gb has only 9856" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--product", "A100-80"), "say what is wanted"),
+        (("--layout", "all-balanced"), "--node or --product"),
+        (("--product", "A100-81", "--layout", "all-balanced"), "no GPU model A100-81"),
+        (("--product", "A100-80", "--demand", "ten"), "write number x memory"),
+        (("--product", "T4", "--demand", "1x1Gi"), "cannot be divided"),
+        (("--product", "A100-80", "/nowhere.yaml"), "/nowhere.yaml"),
+    ],
+)
+def test_wrong_use_is_told(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mig", "plan", *words], "tonnage") == 2
+    assert said in capsys.readouterr().err
+
+
+def test_every_problem_of_a_file_at_once_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(
+        "version: v2\nmig-configs:\n  a:\n  - {devices: some, mig-enabled: true, mig-devices: {9x: 1}}\n"
+        "  - {devices: [0], mig-enabled: false, mig-devices: {1g.10gb: 1}, extra: 1}\n"
+    )
+    assert run(["mig", "plan", "--product", "A100-80", str(file)], "tonnage") == 2
+    told = capsys.readouterr().err
+    for place in (":1:1 version", ":4:6 mig-configs.a[0].devices", ":5:67 mig-configs.a[1].extra"):
+        assert place in told
+    assert "9x is no MIG profile" in told
+    assert "at least 1" not in told
+
+
+def test_an_unknown_node_and_an_unknown_configuration(
+    captured: str, configs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(["mig", "plan", "--snapshot", captured, "--node", "a100-1", "--layout", "all-balanced"], "t") == 2
+    )
+    assert "did you mean a100-0?" in capsys.readouterr().err
+    assert run(["mig", "plan", "--product", "A100-80", configs, "--config", "all-balance"], "t") == 2
+    assert "did you mean all-balanced?" in capsys.readouterr().err
+
+
+def test_lint_checks_such_a_file(configs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mig", "lint", configs], "tonnage") == 0
+    assert run(["mig", "lint", "/nowhere.yaml"], "tonnage") == 2
