@@ -20,7 +20,10 @@ COMMANDS: Final = {
     "down": ("tonnage.cli.down", "Stop the embedded cluster and remove what it left."),
     "lab": ("tonnage.cli.lab", "List labs, or run one step by step."),
     "status": ("tonnage.cli.status", "Show the fleet: a row for each node and device."),
-    "explain": ("tonnage.cli.explain", "Say why a pod is where it is, or would be."),
+    "explain": (
+        "tonnage.cli.explain",
+        "Say why a pod is where it is, or would be, or why a workload has not the pods it should have.",
+    ),
     "lint": ("tonnage.cli.lint", "Check manifests and GPU configuration, with line and column."),
     "topo": (
         "tonnage.cli.topo",
