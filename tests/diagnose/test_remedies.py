@@ -199,6 +199,23 @@ def test_a_plan_that_changes_more_and_waits_all_the_same_is_left_out() -> None:
     ]
 
 
+def test_a_jobs_deadline_says_until_when_its_pods_run() -> None:
+    held = pod("x", 4, on="a")
+    held["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "etl", "uid": "u", "controller": True}
+    ]
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "etl", "namespace": "default", "uid": "u"},
+        "spec": {"activeDeadlineSeconds": 7200, "template": {}},
+        "status": {"startTime": "2026-01-01T00:00:00Z"},
+    }
+    [action] = actions(pod("p", 4), node("a", 4), held, job)
+    until = "it ends by 2026-01-01 02:00 UTC, activeDeadlineSeconds of its Job etl"
+    assert action == f"wait for x ({until}) on a to end, or end it"
+
+
 def test_what_ends_by_itself_comes_first_with_when() -> None:
     """SCH-10: who holds the GPUs, and until when."""
     leaving, limited, endless = (pod(name, 4, on=on) for name, on in (("x", "a"), ("y", "b"), ("z", "c")))
@@ -207,5 +224,5 @@ def test_what_ends_by_itself_comes_first_with_when() -> None:
     limited["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
     found = actions(pod("p", 4), node("c", 4), endless, node("b", 4), limited, node("a", 4), leaving)
     x = "x (it ends by 2026-01-01 00:00 UTC, being deleted) on a"
-    y = "y (it ends by 2026-01-01 01:00 UTC, its activeDeadlineSeconds) on b"
+    y = "y (it ends by 2026-01-01 01:00 UTC, activeDeadlineSeconds) on b"
     assert found == [f"wait for these to end, or end them: {x}; or {y}; or z on c"]

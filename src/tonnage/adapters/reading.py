@@ -46,7 +46,13 @@ from tonnage.adapters.reading_volumes import (
     volume_from,
     volumes_of,
 )
-from tonnage.adapters.reading_workloads import KIND_OF, happening_from, maker_from
+from tonnage.adapters.reading_workloads import (
+    KIND_OF,
+    happening_from,
+    maker_from,
+    queued_from,
+    with_job_ends,
+)
 from tonnage.model.cluster import (
     Container,
     DisruptionBudget,
@@ -64,7 +70,7 @@ from tonnage.model.policies import LimitRange, RuntimeClass, Webhook
 from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice, TaintRule
 from tonnage.model.selectors import Labels, Taint, Toleration
 from tonnage.model.volumes import StorageClass, Volume, VolumeClaim
-from tonnage.model.workloads import Happening, Workload
+from tonnage.model.workloads import Happening, QueuedWorkload, Workload
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 from tonnage.wire import policies as policy_objects
@@ -187,6 +193,7 @@ class _Parts:
     webhooks: list[Webhook] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
+    queued: list[QueuedWorkload] = field(default_factory=list)
     volumes: list[Volume] = field(default_factory=list)
     volume_limits: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -265,6 +272,8 @@ class _Parts:
                 self.accounts.add((obj.metadata.namespace or "default", obj.metadata.name))
             case policy_objects.WebhookConfiguration():
                 self.webhooks += webhooks_from(obj)
+            case w.KueueWorkload():
+                self.queued.append(queued_from(obj))
             case w.Event():
                 self.happenings.append(happening_from(obj))
             case _:
@@ -280,7 +289,9 @@ def snapshot_from(
         parts.take(obj)
     return Snapshot(
         nodes=tuple(parts.nodes),
-        pods=tuple(with_priority(p.pod, parts.classes) if p.bare else p.pod for p in parts.pods),
+        pods=with_job_ends(
+            [with_priority(p.pod, parts.classes) if p.bare else p.pod for p in parts.pods], parts.workloads
+        ),
         priority_classes=tuple(parts.classes),
         namespaces=parts.namespaces,
         budgets=tuple(parts.budgets),
@@ -300,6 +311,7 @@ def snapshot_from(
         webhooks=tuple(parts.webhooks),
         workloads=tuple(parts.workloads),
         happenings=tuple(parts.happenings),
+        queued=tuple(parts.queued),
         volumes=tuple(parts.volumes),
         volume_limits=parts.volume_limits,
         server_version=server_version,

@@ -45,6 +45,7 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.MUTATING_WEBHOOKS,
     kinds.VALIDATING_WEBHOOKS,
     *kinds.POD_MAKERS,
+    kinds.KUEUE_WORKLOAD,
     kinds.PERSISTENT_VOLUME,
     kinds.CSI_NODE,
 )
@@ -53,6 +54,7 @@ _OLDER_VERSIONS: Final = ("v1beta2", "v1beta1")
 READ: Final[dict[tuple[str, str], Kind[Any]]] = {
     (kinds.EVENT.api_version, kinds.EVENT.kind): kinds.EVENT,
     **{(kind.api_version, kind.kind): kind for kind in READ_KINDS},
+    ("kueue.x-k8s.io/v1beta2", "Workload"): kinds.KUEUE_WORKLOAD,
     **{
         (f"{kind.group}/{version}", kind.kind): kind
         for kind in READ_KINDS

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 from tonnage.adapters.reading_parts import moment
-from tonnage.model.workloads import Happening, Stated, Workload, WorkloadKey
+from tonnage.model.cluster import Pod
+from tonnage.model.workloads import Happening, QueuedWorkload, Stated, Workload, WorkloadKey
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p
 
@@ -21,7 +25,8 @@ KIND_OF: Final[Mapping[type[p.PodMaker], str]] = {
     p.CronJobRead: "CronJob",
 }
 _REVISION: Final = "deployment.kubernetes.io/revision"
-_SPEC_NUMBERS: Final = ("parallelism", "completions", "backoffLimit", "progressDeadlineSeconds")
+_DEADLINE: Final = "activeDeadlineSeconds"
+_SPEC_NUMBERS: Final = ("parallelism", "completions", "backoffLimit", "progressDeadlineSeconds", _DEADLINE)
 _STATUS_NUMBERS: Final = (
     "replicas",
     "readyReplicas",
@@ -50,11 +55,30 @@ def maker_from(found: p.PodMaker, kind: str) -> Workload:
         kind == "StatefulSet" and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
         int(revision) if (revision := meta.annotations.get(_REVISION, "")).isdecimal() else 0,
         moment(meta.creation_timestamp),
+        moment(started) if isinstance(started := status.get("startTime"), str) else None,
         not isinstance(observed, int) or observed >= meta.generation,
         tuple(_stated(c) for c in status.get("conditions") or () if isinstance(c, dict)),
         numbers,
         msgspec.json.encode(_template(kind, spec)),
     )
+
+
+def with_job_ends(pods: Sequence[Pod], workloads: Iterable[Workload]) -> tuple[Pod, ...]:
+    """The pods, each with when its Job must have ended, where the Job has a deadline."""
+    ends: dict[tuple[str, str], datetime] = {}
+    for job in workloads:
+        if job.key.kind == "Job" and job.started is not None and _DEADLINE in job.numbers:
+            with suppress(OverflowError):
+                seconds = timedelta(seconds=job.numbers[_DEADLINE])
+                ends[job.key.namespace, job.key.name] = job.started + seconds
+    if not ends:
+        return tuple(pods)
+
+    def of(pod: Pod) -> datetime | None:
+        owner = pod.owner
+        return ends.get((pod.namespace, owner.name)) if owner is not None and owner.kind == "Job" else None
+
+    return tuple(replace(pod, job_ends=end) if (end := of(pod)) else pod for pod in pods)
 
 
 def _template(kind: str, spec: Mapping[str, Any]) -> object:
@@ -88,6 +112,22 @@ def _stated(condition: Mapping[str, Any]) -> Stated:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def queued_from(found: w.KueueWorkload) -> QueuedWorkload:
+    """A Workload of Kueue: in its last words, why its queue has no quota for it."""
+    meta, conditions = found.metadata, found.status.get("conditions")
+    told = [_stated(c) for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
+    open_ = next((c for c in told if c.type == "QuotaReserved" and c.status != "True"), None)
+    reserved = any(c.type == "QuotaReserved" and c.status == "True" for c in told)
+    waits = "" if reserved else (open_.message if open_ else "") or "its queue has not looked at it yet"
+    return QueuedWorkload(
+        meta.namespace or "default",
+        meta.name,
+        str(found.spec.get("queueName") or ""),
+        frozenset((owner.kind, owner.name) for owner in meta.owner_references),
+        waits,
+    )
 
 
 def happening_from(event: w.Event) -> Happening:

@@ -40,6 +40,12 @@ def ends_by(pod: Pod) -> datetime | None:
     """When a pod will have ended at the latest; None when nothing says so."""
     if pod.status.gone_by is not None:
         return pod.status.gone_by
+    own = _own_end(pod)
+    known = [end for end in (own, pod.job_ends) if end is not None]
+    return min(known, default=None)
+
+
+def _own_end(pod: Pod) -> datetime | None:
     if pod.deadline_s is None or pod.status.start is None:
         return None
     try:
@@ -53,7 +59,8 @@ def until(pod: Pod) -> str:
     by = ends_by(pod)
     if by is None:
         return ""
-    why = "being deleted" if pod.status.terminating else "its activeDeadlineSeconds"
+    owner = f" of its Job {pod.owner.name}" if pod.owner and by == pod.job_ends else ""
+    why = "being deleted" if pod.status.terminating else f"activeDeadlineSeconds{owner}"
     return f"it ends by {utc(by)}, {why}"
 
 

@@ -25,7 +25,7 @@ from tonnage.model.resource_claims import (
 )
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
 from tonnage.model.volumes import PodVolume, StorageClass, Volume, VolumeClaim, VolumeLimits
-from tonnage.model.workloads import Happening, Workload
+from tonnage.model.workloads import Happening, QueuedWorkload, Workload
 
 Requests: TypeAlias = Mapping[str, int]
 """Amount by resource name; `cpu` in thousandths of a core, the others in whole units."""
@@ -197,6 +197,8 @@ class Pod:
     claims: tuple[PodClaim, ...] = ()
     deadline_s: int | None = None
     """`spec.activeDeadlineSeconds`: how long it may run from its start."""
+    job_ends: datetime | None = None
+    """When its Job's deadline ends it."""
     volumes: tuple[PodVolume, ...] = ()
     """Those that come from PersistentVolumeClaims."""
     service_account: str = ""
@@ -366,6 +368,7 @@ class Snapshot:
     webhooks: tuple[Webhook, ...] = ()
     workloads: tuple[Workload, ...] = ()
     happenings: tuple[Happening, ...] = ()
+    queued: tuple[QueuedWorkload, ...] = ()
     volumes: tuple[Volume, ...] = ()
     volume_limits: VolumeLimits = field(default_factory=dict)
     server_version: str = ""

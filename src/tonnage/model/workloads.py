@@ -51,6 +51,8 @@ class Workload:
     """A StatefulSet that starts one pod after the other."""
     revision: int = 0
     created: datetime | None = None
+    started: datetime | None = None
+    """A Job's `status.startTime`."""
     seen: bool = True
     """Its controller has looked at it as it is now."""
     conditions: tuple[Stated, ...] = ()
@@ -60,6 +62,18 @@ class Workload:
     def condition(self, kind: str, status: str = "True") -> Stated | None:
         """The condition of a type, when it has that status."""
         return next((c for c in self.conditions if (c.type, c.status) == (kind, status)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedWorkload:
+    """A Workload of Kueue, and what its queue says: why it has no quota, empty once it has."""
+
+    namespace: str
+    name: str
+    queue: str = ""
+    owners: frozenset[tuple[str, str]] = frozenset()
+    """Kind and name of what it stands for."""
+    waits: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ CUSTOM_RESOURCE = Kind(
     o.CustomResourceDefinition,
 )
 NODE_GPU_STATUS = Kind("tonnage.dev", "v1alpha1", "NodeGPUStatus", "nodegpustatuses", False, o.NodeGPUStatus)
+KUEUE_WORKLOAD = Kind("kueue.x-k8s.io", "v1beta1", "Workload", "workloads", True, o.KueueWorkload)
 SERVICE = Kind("", "v1", "Service", "services", True, o.Service)
 REPLICATION_CONTROLLER = Kind(
     "", "v1", "ReplicationController", "replicationcontrollers", True, o.ReplicationController

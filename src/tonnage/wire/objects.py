@@ -240,6 +240,11 @@ class ConfigMap(Object):
     binary_data: dict[str, str] = {}
 
 
+class KueueWorkload(Object):
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
 class PriorityClass(Object):
     value: int = 0
     global_default: bool = False

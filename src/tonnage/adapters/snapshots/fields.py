@@ -155,11 +155,13 @@ WORKLOAD: Final[Rules] = {
         "completions": Mark.KEPT,
         "suspend": Mark.KEPT,
         "backoffLimit": Mark.KEPT,
+        "activeDeadlineSeconds": Mark.KEPT,
         "paused": Mark.KEPT,
         "selector": SELECTOR,
         "template": _TEMPLATE,
     },
     "status": {
+        "startTime": Mark.KEPT,
         "replicas": Mark.KEPT,
         "readyReplicas": Mark.KEPT,
         "availableReplicas": Mark.KEPT,

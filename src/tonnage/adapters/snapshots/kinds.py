@@ -150,6 +150,10 @@ CAPTURED: Final = (
         },
         "status": {"phase": Mark.KEPT},
     }),
+    CapturedKind("kueue.x-k8s.io/v1beta1", "Workload", "workloads", {
+        "spec": {"queueName": Named("queue")},
+        "status": {"conditions": CONDITION},
+    }),
     CapturedKind("v1", "PersistentVolume", "persistentvolumes", {
         "spec": {
             "capacity": Mark.AMOUNTS,

@@ -7,6 +7,7 @@ from typing import Final
 
 from tonnage.diagnose.case import Case
 from tonnage.model.verdict import Code, Layer, Reason
+from tonnage.model.workloads import QueuedWorkload
 
 _KUEUE: Final = "kueue.x-k8s.io"
 _QUEUE: Final = f"{_KUEUE}/queue-name"
@@ -31,7 +32,12 @@ def findings(case: Case) -> Iterator[Reason]:
     if named:
         told += f"; {' and '.join(name for name, _ in named)} holds it until it admits it"
         remedy = "; ".join(look.format(namespace=pod.namespace) for _, look in named)
-    if queue := pod.labels.get(_QUEUE):
+    queue = pod.labels.get(_QUEUE)
+    workload = _workload(case)
+    if workload is not None:
+        queue = workload.queue or queue
+        told += f"; its Workload {workload.name} in the queue {queue} {_state(workload)}"
+    elif queue:
         told += f" (queue {queue})"
     yield Reason(
         Code.GATED,
@@ -43,6 +49,18 @@ def findings(case: Case) -> Iterator[Reason]:
         "spec.schedulingGates",
         lasting=False,
     )
+
+
+def _workload(case: Case) -> QueuedWorkload | None:
+    """Kueue's Workload for the pod, or for what made it."""
+    pod = case.pod
+    own = {("Pod", pod.name)} | ({(pod.owner.kind, pod.owner.name)} if pod.owner else set())
+    found = (w for w in case.view.snapshot.queued if w.namespace == pod.namespace and w.owners & own)
+    return next(found, None)
+
+
+def _state(workload: QueuedWorkload) -> str:
+    return f"waits: {workload.waits}" if workload.waits else "has its quota: the gate goes any moment"
 
 
 def _domain(gate: str) -> str:
