@@ -41,7 +41,11 @@ def test_labs_and_deployments_that_ship_have_nothing_wrong_but_what_labs_show(
     monkeypatch.chdir(ROOT)
     assert linted("labs", "-R", "-o", "json") == 1
     answer = json.loads(capsys.readouterr().out)
-    found = {f"{one['file'].removeprefix('labs/')}:{one['line']}": one["code"] for one in answer["findings"]}
+    found = {
+        f"{one['file'].removeprefix('labs/')}:{one['line']}": one["code"]
+        for one in answer["findings"]
+        if one["severity"] != "note"
+    }
     told = {place: code for place, code in found.items() if "-as-written" not in place}
     assert told == {place: code for place, code in KNOWN.items() if "-as-written" not in place}
     assert found.items() >= KNOWN.items()

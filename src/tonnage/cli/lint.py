@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         "tonnage lint . -R -o sarif > lint.sarif",
     ),
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
 @click.option("-R", "--recursive", is_flag=True, help="Look into the folders of folders, too.")
 @click.option("--fix", is_flag=True, help="Repair what is certain, in place; comments and order stay.")
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Show what --fix would do, as a diff.")

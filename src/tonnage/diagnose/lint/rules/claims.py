@@ -39,7 +39,7 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     spec = mapping(item.value.get("spec"))
     at: Path = (*item.path, "spec")
     if item.kind == "DeviceClass":
-        yield from selectors_cel.drafts(spec.get("selectors"), (*at, "selectors"), world, of_class=True)
+        yield from selectors_cel.drafts(spec.get("selectors"), (*at, "selectors"), world)
         return
     if item.kind == "ResourceClaimTemplate":
         spec, at = mapping(spec.get("spec")), (*at, "spec")
@@ -196,7 +196,15 @@ def _exact(request: JsonObject, at: Path, world: World) -> Iterator[Draft]:
         yield Draft(
             LintCode.CLAIM_INVALID, (*at, "count"), f"count is {count}, and must be above 0", "write 1"
         )
-    yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), world)
+    before = _selectors_of(str(name), world)
+    yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), world, before)
+
+
+def _selectors_of(name: str, world: World) -> tuple[str, ...]:
+    if world.cluster is None:
+        return ()
+    found = world.cluster.ground.view.supply.classes.get(name)
+    return found.selectors if found is not None else ()
 
 
 def _class(name: str, place: Path, world: World) -> Iterator[Draft]:

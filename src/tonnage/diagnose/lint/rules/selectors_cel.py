@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
-from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
+from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
 from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of
 from tonnage.diagnose.lint.finding import Draft, LintCode, SetText, Severity
 from tonnage.diagnose.lint.items import mapping, mappings
@@ -14,37 +15,97 @@ from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.selector_advice import advised
 from tonnage.documents.source import Path
 from tonnage.model.json import JsonValue
+from tonnage.model.resource_claims import Device
 
 _KNOWN_DRIVER: Final = "gpu.nvidia.com"
 """Its memory is a capacity, in every release of the driver."""
 _NVIDIA: Final = re.compile(r"device\.driver\s*==\s*(['\"])gpu\.nvidia\.com\1")
 _GUARDED: Final = re.compile(r"device\.driver|has\(|\.\?|\bin\s+device")
+_MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z_][A-Za-z0-9_]{0,31})")
 _ONE_LINE: Final = 2048
+_MOST_TRIED: Final = 4096
 
 
-def drafts(selectors: JsonValue, at: Path, world: World, *, of_class: bool = False) -> Iterator[Draft]:
-    """Findings on the `cel.expression` of each selector."""
-    guarded = False
+def drafts(
+    selectors: JsonValue, at: Path, world: World, before: tuple[str, ...] | None = None
+) -> Iterator[Draft]:
+    """Findings on the `cel.expression` of each selector.
+
+    `before` are the selectors of a request's class, which are asked first; None for those of a class.
+    """
+    found: list[tuple[Path, str]] = []
     for index, selector in mappings(selectors):
         expression = mapping(selector.get("cel")).get("expression")
         if not isinstance(expression, str):
             remedy = "write cel: {expression: ...}"
             yield Draft(LintCode.SELECTOR_REFUSED, (*at, index), "a selector without expression", remedy)
-            continue
-        place: Path = (*at, index, "cel", "expression")
-        guarded = guarded or _GUARDED.search(expression) is not None
-        error = _error(expression, world.minor)
-        if error:
-            yield _refused(expression, error, place, world)
-        elif of_class and not guarded and "device." in expression:
-            yield Draft(
-                LintCode.SELECTOR_DOUBTFUL,
-                place,
-                "the class does not say of which driver its devices are",
-                "begin with device.driver == 'gpu.nvidia.com' &&, or whose they are",
-                "a device without the attribute is an error, which ends the attempt on every node",
-                severity=Severity.NOTE,
-            )
+            return
+        found.append(((*at, index, "cel", "expression"), expression))
+    refused = [
+        _refused(expression, error, place, world)
+        for place, expression in found
+        if (error := _error(expression, world.minor))
+    ]
+    yield from refused
+    if refused or not found:
+        return
+    if world.cluster is not None and world.cluster.ground.view.supply.by_pool:
+        yield from _on_devices(found, before or (), world.cluster.ground.view.supply)
+    elif before is None and not _GUARDED.search(found[0][1]) and "device." in found[0][1]:
+        yield Draft(
+            LintCode.SELECTOR_DOUBTFUL,
+            found[0][0],
+            "the class does not say of which driver its devices are",
+            "begin with device.driver == 'gpu.nvidia.com' &&, or whose they are",
+            "a device without the attribute is an error, which ends the attempt on every node",
+        )
+
+
+def _on_devices(found: list[tuple[Path, str]], before: tuple[str, ...], supply: Supply) -> Iterator[Draft]:
+    """The selectors tried on the devices that there are, in the scheduler's order."""
+    selected, tried = 0, 0
+    for (driver, pool), device in islice(_devices(supply), _MOST_TRIED):
+        tried += 1
+        try:
+            if not all(supply.selects(expression, driver, device) for expression in before):
+                continue
+        except (CelError, UnsupportedError):
+            return
+        for place, expression in found:
+            try:
+                if not supply.selects(expression, driver, device):
+                    break
+            except UnsupportedError:
+                return
+            except CelError as error:
+                yield _fails(place, expression, str(error), f"{driver} {pool}/{device.name}", supply)
+                return
+        else:
+            selected += 1
+    if not selected and tried < _MOST_TRIED:
+        told = f"none of the {tried} devices of the cluster is selected"
+        remedy = "see what they publish: kubectl get resourceslices -o yaml"
+        yield Draft(LintCode.SELECTOR_DOUBTFUL, found[-1][0], told, remedy, severity=Severity.WARNING)
+
+
+def _fails(place: Path, expression: str, error: str, device: str, supply: Supply) -> Draft:
+    key = _MISSING_KEY.search(error)
+    better = advised(expression, key[1] if key else "", supply)
+    return Draft(
+        LintCode.SELECTOR_DOUBTFUL,
+        place,
+        f"the selector fails on the device {device}: {error}",
+        f"write {better}" if better else "ask with has() for what may be missing, after device.driver ==",
+        "an error on one device ends the attempt on every node",
+        severity=Severity.WARNING,
+    )
+
+
+def _devices(supply: Supply) -> Iterator[tuple[tuple[str, str], Device]]:
+    for pool, slices in supply.by_pool.items():
+        for one in slices:
+            for device in one.devices:
+                yield pool, device
 
 
 def _error(expression: str, minor: int) -> str:
