@@ -68,7 +68,15 @@ BY_NAMESPACE = {
         pytest.param(1, "NodeGPUStatus", {}, Verdict.FITS, False, id="one is given out by every plugin"),
         pytest.param(2, "NodeGPUStatus", {}, Verdict.UNKNOWN, True, id="two may be refused by a plugin"),
         pytest.param(1, "ReplicaSet", {}, Verdict.FITS, True, id="which of the nodes is not certain"),
-        pytest.param(1, "LimitRange", {}, Verdict.FITS, False, id="a kind that bears on nothing"),
+        pytest.param(1, "LimitRange", {}, Verdict.UNKNOWN, True, id="a limit range may refuse it"),
+        pytest.param(1, "ServiceAccount", {}, Verdict.FITS, False, id="it names no account"),
+        pytest.param(
+            1, "ServiceAccount", {"serviceAccountName": "a"}, Verdict.UNKNOWN, True, id="an account"
+        ),
+        pytest.param(1, "RuntimeClass", {}, Verdict.FITS, False, id="it names no runtime class"),
+        pytest.param(1, "RuntimeClass", {"runtimeClassName": "a"}, Verdict.UNKNOWN, True, id="a class"),
+        pytest.param(1, "ValidatingWebhookConfiguration", {}, Verdict.FITS, True, id="a webhook may"),
+        pytest.param(1, "Deployment", {}, Verdict.FITS, False, id="a kind that bears on nothing"),
     ],
 )  # fmt: skip
 def test_a_kind_that_was_not_read_counts_where_it_matters(

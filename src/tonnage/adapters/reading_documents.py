@@ -141,12 +141,15 @@ def manifests_from_documents(
 
 
 def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namespace: str) -> Snapshot:
-    """The cluster with the claims, templates and device classes that come in the same documents as a pod.
+    """The cluster with the namespaces, claims, templates and device classes that come in the same documents.
 
     Raises:
         ConfigError: one of them cannot be read.
     """
-    items = [dict(item) for _, item in _items(documents, "", 0) if item.get("kind") in _OF_CLAIMS]
+    found = [item for _, item in _items(documents, "", 0)]
+    items = [dict(item) for item in found if item.get("kind") in _OF_CLAIMS]
+    spaces = snapshot_from_documents([i for i in found if i.get("kind") == "Namespace"] or [{"kind": "List"}])
+    snapshot = replace(snapshot, namespaces={**snapshot.namespaces, **spaces.namespaces})
     if not items:
         return snapshot
     for item in items:

@@ -119,6 +119,7 @@ def webhooks_from(found: p.WebhookConfiguration) -> Iterator[Webhook]:
             selector_of(item.get("namespaceSelector")) or LabelSelector(),
             selector_of(item.get("objectSelector")) or LabelSelector(),
             tuple(_rule(rule) for rule in _maps(item.get("rules"))),
+            f":{service.get('port', 443)}{service.get('path', '')}?timeout={item.get('timeoutSeconds', 10)}s",
         )
 
 

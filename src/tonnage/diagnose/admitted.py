@@ -49,7 +49,6 @@ def explain_forbidden(
     manifest = attempt.manifest
     reasons = tuple(reason_of(one, str(subject), manifest.pod.namespace) for one in refusals)
     first = reasons[0]
-    early = isinstance(refusals[0], NotThere | ClassConflict)
     told = "the API server refuses its pods" if manifest.pod.owner else "the API server refuses it"
     return Explanation(
         subject=subject,
@@ -58,10 +57,18 @@ def explain_forbidden(
         phase="",
         needs=device_needs(manifest.pod),
         message=f"{told}: {'; '.join(reason.message for reason in reasons)}",
-        upstream_message=f'pods "{shown_name(manifest, early=early)}" is forbidden: {refusals[0].text}',
+        upstream_message=_words(refusals[0], manifest),
         reasons=reasons,
         remedies=tuple(_remedies(attempt, refusals, later)) or _said(reasons),
     )
+
+
+def _words(refusal: Refusal, manifest: Manifest) -> str:
+    """The server's answer. A webhook that cannot be asked is an error of its own, not the pod's fault."""
+    if isinstance(refusal, Unreachable):
+        return f"Internal error occurred: {refusal.text}"
+    name = shown_name(manifest, early=isinstance(refusal, NotThere | ClassConflict))
+    return f'pods "{name}" is forbidden: {refusal.text}'
 
 
 def shown_name(manifest: Manifest, *, early: bool) -> str:
@@ -116,11 +123,13 @@ def explain_unserved(attempt: Attempt, subject: Subject) -> Explanation | None:
     return None
 
 
-def explain_no_namespace(attempt: Attempt, subject: Subject) -> Explanation | None:
+def explain_no_namespace(attempt: Attempt, subject: Subject, later: Later) -> Explanation | None:
     """A namespace that does not exist, where every namespace is known."""
     snapshot, namespace = attempt.snapshot, attempt.manifest.pod.namespace
     if "Namespace" not in snapshot.complete or namespace in snapshot.namespaces:
         return None
+    then = later(attempt.manifest, replace(snapshot, namespaces={**snapshot.namespaces, namespace: {}}))
+    fits = then.message if then.verdict is Verdict.FITS else f"{then.verdict}: {then.message}"
     reason = Reason(
         Code.NAMESPACE_MISSING,
         Layer.ADMISSION,
@@ -139,7 +148,7 @@ def explain_no_namespace(attempt: Attempt, subject: Subject) -> Explanation | No
         message=f"the API server refuses it: {reason.message}",
         upstream_message=f'namespaces "{namespace}" not found',
         reasons=(reason,),
-        remedies=(Remedy(reason.remedy, "the API server lets it exist"),),
+        remedies=(Remedy(reason.remedy, f"then: {fits}"),),
     )
 
 

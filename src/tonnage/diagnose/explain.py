@@ -98,13 +98,13 @@ def explain_new(manifest: Manifest, subject: Subject, snapshot: Snapshot, versio
     attempt = Attempt(manifest, snapshot, ground.view.profile.minor)
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)
-    whole = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject)
-    if whole is not None:
-        return whole
 
     def later(changed: Manifest, cluster: Snapshot) -> Explanation:
         return explain_new(changed, subject, cluster, version)
 
+    whole = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject, later)
+    if whole is not None:
+        return whole
     admission = attempt.admission
     if admission.early and not manifest.pod.owner:
         return explain_forbidden(attempt, subject, (*admission.early, *admission.late), later)

@@ -51,7 +51,10 @@ def _head(explanation: Explanation) -> Iterator[str]:
 def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
     """A workload's pods, the worst first."""
     for group in groups:
-        yield f"{listed(group.names)}: {group.told.verdict}, {group.told.message}"
+        told = group.told
+        alike = len(group.names) == 1 or told.verdict is not Verdict.FITS
+        what = told.message if alike else f"{told.phase}, each on its node"
+        yield f"{listed(group.names)}: {told.verdict}, {what}"
 
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:

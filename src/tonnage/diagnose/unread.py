@@ -26,8 +26,6 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
                 yield _reason(case, kind, "what the nodes have free is not known"), True
             case "Namespace" if any(_by_labels(pod) for pod in (case.pod, *snapshot.pods)):
                 yield _reason(case, kind, "an affinity term chooses namespaces by their labels"), True
-            case "ResourceQuota" if new and verdict in _OPEN:
-                yield _reason(case, kind, "a quota may refuse it", Layer.QUOTA), True
             case "NodeGPUStatus" if verdict in _OPEN and any(n > 1 for n in device_needs(case.pod).values()):
                 told = "a node's device plugin may give out one of a shared resource at most"
                 yield _reason(case, kind, told, Layer.PLUGIN), True
@@ -43,8 +41,27 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
                 len(case.decision.feasible) > 1
             ):
                 yield _reason(case, kind, "it may be spread otherwise over the nodes that fit"), False
+            case _ if new:
+                yield from _before_it_exists(case, kind, verdict)
             case _:
                 pass
+
+
+def _before_it_exists(case: Case, kind: str, verdict: Verdict) -> Iterator[tuple[Reason, bool]]:
+    """The same for kinds that only the API server asks about, once."""
+    match kind:
+        case "ResourceQuota" if verdict in _OPEN:
+            yield _reason(case, kind, "a quota may refuse it", Layer.QUOTA), True
+        case "LimitRange" if verdict in _OPEN:
+            yield _reason(case, kind, "a limit range may refuse or change it", Layer.ADMISSION), True
+        case "RuntimeClass" if case.pod.runtime_class:
+            yield _reason(case, kind, "it names a runtime class", Layer.ADMISSION), True
+        case "ServiceAccount" if case.pod.service_account not in ("", "default"):
+            yield _reason(case, kind, "it names a service account", Layer.ADMISSION), True
+        case "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration":
+            yield _reason(case, kind, "a webhook may change or refuse it", Layer.ADMISSION), False
+        case _:
+            pass
 
 
 def _by_labels(pod: Pod) -> bool:

@@ -68,7 +68,7 @@ class _Case:
         asides = tuple(aside_reasons(self.family))
         told = [state.message for state in states]
         told += [f"{missing} of {head.wanted} pods are not there: {cause.message}"] if cause else []
-        told += [f"{_counted(group)}: {group.told.message}" for group in bad[:2]]
+        told += [f"{_counted(group, len(self.family.pods))}: {group.told.message}" for group in bad[:2]]
         verdicts = [group.told.verdict for group in bad]
         verdicts += [cause.verdict] if cause else []
         verdicts += [Verdict.NEVER if state.lasting else Verdict.NOT_NOW for state in states]
@@ -147,5 +147,7 @@ class _Case:
             )
 
 
-def _counted(group: PodGroup) -> str:
-    return f"pod {group.names[0]}" if len(group.names) == 1 else f"{len(group.names)} pods"
+def _counted(group: PodGroup, whole: int) -> str:
+    if len(group.names) == 1:
+        return f"pod {group.names[0]}"
+    return f"{len(group.names)} of {whole} pods"

@@ -64,7 +64,8 @@ class WebhookRule:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook of a configuration. `service` is (namespace, name), None for one at a URL.
+    """A webhook of a configuration. `service` is (namespace, name), None for one at a URL; `query` is what
+    stands behind the name in its URL: port, path, timeout.
 
     `must_answer`: a pod is refused when it cannot be asked. `conditional`: CEL conditions decide further.
     """
@@ -78,3 +79,4 @@ class Webhook:
     namespaces: LabelSelector = field(default_factory=LabelSelector)
     objects: LabelSelector = field(default_factory=LabelSelector)
     rules: tuple[WebhookRule, ...] = ()
+    query: str = ""

@@ -38,8 +38,22 @@ CONDITION: Final[Rules] = {
     "message": Mark.TEXT,
     "lastTransitionTime": Mark.KEPT,
 }
+_CONTEXT: Final[Rules] = {
+    "privileged": Mark.KEPT,
+    "allowPrivilegeEscalation": Mark.KEPT,
+    "runAsNonRoot": Mark.KEPT,
+    "runAsUser": Mark.KEPT,
+    "procMount": Mark.KEPT,
+    "capabilities": {"add": Mark.KEPT, "drop": Mark.KEPT},
+    "seccompProfile": {"type": Mark.KEPT},
+    "appArmorProfile": {"type": Mark.KEPT},
+    "seLinuxOptions": {"type": Mark.KEPT},
+    "windowsOptions": {"hostProcess": Mark.KEPT},
+}
+_POD_CONTEXT: Final[Rules] = {**_CONTEXT, "sysctls": {"name": Mark.KEPT}}
 _CONTAINER: Final[Rules] = {
     "name": _CONTAINER_NAME,
+    "securityContext": _CONTEXT,
     "image": Mark.IMAGE,
     "resources": {**AMOUNTS, "claims": {"name": _CLAIM_NAME, "request": Mark.KEPT}},
     "env": {"name": Mark.VARIABLE},
@@ -156,6 +170,8 @@ WORKLOAD: Final[Rules] = {
         "suspend": Mark.KEPT,
         "backoffLimit": Mark.KEPT,
         "activeDeadlineSeconds": Mark.KEPT,
+        "progressDeadlineSeconds": Mark.KEPT,
+        "podManagementPolicy": Mark.KEPT,
         "paused": Mark.KEPT,
         "selector": SELECTOR,
         "template": _TEMPLATE,
@@ -174,6 +190,27 @@ WORKLOAD: Final[Rules] = {
         "conditions": CONDITION,
     },
 }
+CRON_WORKLOAD: Final[Rules] = {
+    "spec": {
+        "schedule": Mark.KEPT,
+        "suspend": Mark.KEPT,
+        "jobTemplate": {"spec": WORKLOAD["spec"]},
+    },
+}
+_WEBHOOK_SERVICE: Final[Rules] = {"namespace": NAMESPACE, "name": Named("service"), "port": Mark.KEPT}
+WEBHOOKS: Final[Rules] = {
+    "webhooks": {
+        "name": Named("webhook"),
+        "clientConfig": {"service": _WEBHOOK_SERVICE},
+        "failurePolicy": Mark.KEPT,
+        "timeoutSeconds": Mark.KEPT,
+        "namespaceSelector": SELECTOR,
+        "objectSelector": SELECTOR,
+        "matchConditions": {"name": Named("condition")},
+        "rules": {"operations": Mark.KEPT, "apiGroups": Mark.KEPT, "resources": Mark.KEPT},
+    },
+}
+"""Neither URLs nor certificates."""
 _EXACT: Final[Rules] = {
     "name": Mark.KEPT,
     "deviceClassName": Named("deviceclass"),

@@ -10,6 +10,7 @@ from tonnage.adapters.snapshots.fields import (
     ALLOCATED,
     AMOUNTS,
     CONDITION,
+    CRON_WORKLOAD,
     DEVICES,
     META,
     NAMESPACE,
@@ -19,6 +20,7 @@ from tonnage.adapters.snapshots.fields import (
     POD_STATUS,
     SELECTOR,
     SLICE_DEVICE,
+    WEBHOOKS,
     WORKLOAD,
 )
 from tonnage.adapters.snapshots.marks import Mark, Named, Rules
@@ -107,6 +109,23 @@ CAPTURED: Final = (
     CapturedKind("apps/v1", "StatefulSet", "statefulsets", WORKLOAD),
     CapturedKind("apps/v1", "DaemonSet", "daemonsets", WORKLOAD),
     CapturedKind("batch/v1", "Job", "jobs", WORKLOAD),
+    CapturedKind("batch/v1", "CronJob", "cronjobs", CRON_WORKLOAD),
+    CapturedKind("v1", "ServiceAccount", "serviceaccounts", {}),
+    CapturedKind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", {
+        "handler": Mark.KEPT,
+        "overhead": {"podFixed": Mark.AMOUNTS},
+        "scheduling": {"nodeSelector": Mark.LABELS, "tolerations": Mark.KEYED},
+    }, namespaced=False),
+    *(
+        CapturedKind(
+            "admissionregistration.k8s.io/v1",
+            f"{kind}WebhookConfiguration",
+            f"{kind.lower()}webhookconfigurations",
+            WEBHOOKS,
+            namespaced=False,
+        )
+        for kind in ("Mutating", "Validating")
+    ),
     CapturedKind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", {
         "spec": {"selectors": Mark.WHOLE, "extendedResourceName": Mark.KEPT},
     }, namespaced=False),

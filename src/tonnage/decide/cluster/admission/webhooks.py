@@ -32,7 +32,7 @@ class Unreachable:
         """The server's words; without a pod behind the Service they depend on the network."""
         name = self.webhook.name
         space, service = self.webhook.service or ("", "")
-        url = f"https://{service}.{space}.svc:443"
+        url = f"https://{service}.{space}.svc{self.webhook.query}"
         why = f'service "{service}" not found' if self.service_missing else "connect: connection refused"
         return f'failed calling webhook "{name}": failed to call webhook: Post "{url}": {why}'
 
