@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tonnage.decide.cluster.requests import written_amount
@@ -12,6 +12,7 @@ from tonnage.model.selectors import Requirement
 from tonnage.model.verdict import Code, Layer, NodeClass, Reason
 
 _MOST_NAMED = 6
+_NAME: Final = "metadata.name"
 
 
 def summary(classes: tuple[NodeClass, ...]) -> str:
@@ -84,7 +85,7 @@ def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> 
     reasons = [one.told.reasons[number] for one in classes]
     first = reasons[0]
     alone = all(len(one.members) == 1 for one in classes)
-    if len({reason.message for reason in reasons}) == 1 and (alone or first.code is not Code.INSUFFICIENT):
+    if len({reason.message for reason in reasons}) == 1 and (alone or not _differs(first)):
         return first.message
     resource = str(first.facts.get("resource"))
     asked = f"asks {written_amount(resource, _number(first.facts.get('requested')))} {resource}"
@@ -95,7 +96,7 @@ def told_together(classes: Sequence[NodeClass], number: int, namespace: str) -> 
         case Code.TOO_LARGE:
             return f"{asked}, the whole nodes have {_range(reasons, resource, 'allocatable')} allocatable"
         case Code.NODE_AFFINITY if len({_wanted(reason) for reason in reasons}) == 1:
-            values = sorted({value for reason in reasons for value in _actual(reason)})
+            values = sorted({value for one in classes for value in _actual(one, number)})
             return f"wants {_wanted(first)}; the nodes have {listed(values)}"
         case _:
             return f"{first.message} (so on {first.subject.removeprefix('Node ')})"
@@ -159,9 +160,18 @@ def _wanted(reason: Reason) -> str:
     return "; ".join(found)
 
 
-def _actual(reason: Reason) -> list[str]:
-    found = [item["actual"] for item in _objects(reason, "failing")]
-    return ["no such label" if value is None else str(value) for value in found]
+def _differs(reason: Reason) -> bool:
+    """Whether nodes of one class tell this reason in words of their own."""
+    return "holders" in reason.facts or any(i["key"] == _NAME for i in _objects(reason, "failing"))
+
+
+def _actual(one: NodeClass, number: int) -> Iterator[str]:
+    """What the nodes of a class have instead of what is wanted."""
+    for item in _objects(one.told.reasons[number], "failing"):
+        if item["key"] == _NAME:
+            yield from one.members
+        else:
+            yield "no such label" if item["actual"] is None else str(item["actual"])
 
 
 def _objects(reason: Reason, fact: str) -> list[dict[str, JsonValue]]:

@@ -171,7 +171,8 @@ def _placed(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) -> 
         return Decision(feasible[0], feasible, refusals=filtered.refusals)
     scores = engine.rate(pod, feasible) if engine else rated(pod, view, feasible)
     totals = scores.totals
-    chosen = min(feasible, key=lambda name: (-totals[name], name))
+    best = max(totals.values())
+    chosen = min(name for name, total in totals.items() if total == best)
     return Decision(chosen, feasible, scores, refusals=filtered.refusals)
 
 

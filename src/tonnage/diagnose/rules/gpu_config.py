@@ -12,9 +12,10 @@ def findings(case: Case) -> Iterator[Reason]:
     """A reason for every node whose agent complains, when the pod needs a device and does not fit."""
     if case.decision.chosen is not None or case.decision.gates or not device_needs(case.pod):
         return
-    for name in case.view.nodes:
-        status = case.view.snapshot.gpu.get(name)
-        for problem in status.problems if status is not None else ():
+    known = case.view.snapshot.gpu
+    complaining = [name for name, status in known.items() if status.problems and name in case.view.nodes]
+    for name in sorted(complaining):
+        for problem in known[name].problems:
             yield Reason(
                 Code.GPU_CONFIG_REFUSED,
                 Layer.PLUGIN,

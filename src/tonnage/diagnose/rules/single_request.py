@@ -16,9 +16,9 @@ STRICT_KEY: Final = "sharing.timeSlicing.failRequestsGreaterThanOne"
 def findings(case: Case) -> Iterator[Reason]:
     """A reason for each container that asks more than one where the node's sharing allows one."""
     strict: dict[str, list[str]] = {}
-    for name in case.view.nodes:
-        status = case.view.snapshot.gpu.get(name)
-        for resource in sorted(status.single_requests) if status is not None else ():
+    known = case.view.snapshot.gpu
+    for name in sorted([name for name, status in known.items() if status.single_requests]):
+        for resource in sorted(known[name].single_requests) if name in case.view.nodes else ():
             strict.setdefault(resource, []).append(name)
     for container in (*case.pod.init_containers, *case.pod.containers):
         for resource, nodes in strict.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -26,6 +26,8 @@ class Occupants:
     priorities: NDArray[np.int64]
     least: NDArray[np.int64]
     """By row: the lowest priority there; the highest number where there is no pod."""
+    earliest: NDArray[np.int64]
+    """The order of their start times, of equal ones the same; those that have not started come last."""
     _asked: dict[str, Amounts]
     """By resource: what pods ask, of several that share it once; and by pod which of these."""
     _shape: Rows
@@ -40,16 +42,6 @@ class Occupants:
         """By row: how many ask for some of a resource."""
         asking = self.rows[self.asking(resource) > 0]
         return np.bincount(asking, minlength=len(self.least)).astype(np.int64)
-
-    def earliest(self) -> NDArray[np.int64]:
-        """The order of their start times, of equal ones the same; those that have not started come last."""
-
-        def ranks() -> NDArray[np.int64]:
-            starts = [pod.status.start for pod in self.pods]
-            rank = {start: n for n, start in enumerate(sorted({s for s in starts if s is not None}))}
-            return np.fromiter((len(rank) if s is None else rank[s] for s in starts), np.int64, len(starts))
-
-        return self._once(("earliest",), ranks)
 
     def where(self, matches: Matches, *, terminating: bool = True) -> Mask:
         """Those that match, without those that terminate if so asked."""
@@ -93,9 +85,20 @@ def occupants_of(columns: Columns, views: Mapping[str, NodeView]) -> Occupants:
         np.repeat(np.arange(len(nodes)), [len(node.pods) for node in nodes]),
         np.fromiter((pod.priority for pod, _ in there), np.int64, len(there)),
         np.array([lowest if n.least_priority is None else n.least_priority for n in nodes], np.int64),
+        _ranks([pod.status.start for pod, _ in there]),
         by_resource([there[place][1] for place in kinds.tolist()]),
         which,
     )
+
+
+def _ranks(starts: Sequence[datetime | None]) -> NDArray[np.int64]:
+    known: dict[datetime | None, int] = {None: 0}
+    codes = np.array([known.setdefault(start, len(known)) for start in starts], np.intp)
+    ordered = sorted(start for start in known if start is not None)
+    ranks = np.full(len(known), len(ordered))
+    ranks[[known[start] for start in ordered]] = np.arange(len(ordered))
+    found: NDArray[np.int64] = ranks[codes]
+    return found
 
 
 def _places(flags: Iterable[bool]) -> NDArray[np.int64]:

@@ -143,7 +143,7 @@ def _cheapest(view: View, occupants: Occupants, victims: Rows, breaking: Mask, t
     np.add.at(total, which, priorities + 2**31)
     earliest = np.full(len(rows), np.iinfo(np.int64).max)
     of_top = priorities == top[which]
-    np.minimum.at(earliest, which[of_top], occupants.earliest()[victims[of_top]])
+    np.minimum.at(earliest, which[of_top], occupants.earliest[victims[of_top]])
     violations = np.bincount(which, breaking, len(rows)).astype(np.int64)
     keys = np.array([-earliest, np.bincount(which), total, top, violations])
     order = np.lexsort((rows, *keys))
