@@ -18,6 +18,7 @@ from tonnage.decide.cluster.device_admission import (
     ContainerNeed,
     Let,
     Refused,
+    Supplies,
     Undecided,
     admission,
     affinity,
@@ -226,7 +227,7 @@ def test_admission_is_that_of_the_plain_statement(start: int) -> None:
             )
             for name, one in plain.items()
         }
-        found = admission(Topology(nodes, policy, scope=scope), needs, devices)
+        found = admission(Topology(nodes, policy, scope=scope), needs, Supplies(devices))
         if isinstance(found, Undecided):
             seen["undecided"] += 1
             continue
@@ -263,4 +264,4 @@ def test_a_choice_on_which_the_next_container_hangs_is_not_decided() -> None:
     numa = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 0}
     supply = {"g": Devices("g", numa, frozenset(numa), frozenset())}
     needs = [ContainerNeed("one", {"g": 3}), ContainerNeed("two", {"g": 2})]
-    assert isinstance(admission(Topology(2, TopologyPolicy.RESTRICTED), needs, supply), Undecided)
+    assert isinstance(admission(Topology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply)), Undecided)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from tonnage.decide.cluster.cpus import NO_CPUS, CpuIds, Cpus, NoCpus, cpu_hints, take_cpus
 from tonnage.decide.cluster.devices import (
     NO_IDS,
     AskPlugin,
@@ -21,6 +22,7 @@ from tonnage.decide.cluster.devices import (
     hints_for,
     prefer,
 )
+from tonnage.decide.cluster.numa_memory import MemoryCell, memory_hints, with_memory
 from tonnage.decide.cluster.topology_manager import (
     ANY,
     REASON,
@@ -33,16 +35,21 @@ from tonnage.decide.cluster.topology_manager import (
 )
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
+_CPU: Final = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerNeed:
-    """Devices that a container asks for. `reusable_after` marks an init container that ends first."""
+    """What a container asks for. `reusable_after` marks an init container that ends first."""
 
     name: str
     resources: Mapping[str, int]
     reusable_after: bool = False
     sidecar: bool = False
+    cpus: int = 0
+    """Whole CPUs that a static CPU manager gives it alone; 0 where the pod is not Guaranteed."""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    """Bytes by kind that a static memory manager gives it; nothing where the pod is not Guaranteed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +80,25 @@ Admission: TypeAlias = Let | Refused | Undecided
 
 
 def pod_request(needs: Sequence[ContainerNeed]) -> dict[str, int]:
-    """What a pod asks as a whole: the containers and sidecars together, or the greediest init step.
+    """What a pod asks of plugins as a whole, see `greatest_request`.
 
     >>> pod_request([ContainerNeed("i", {"g": 4}, reusable_after=True), ContainerNeed("m", {"g": 2})])
     {'g': 4}
     """
+    return greatest_request([(need, need.resources) for need in needs])
+
+
+def greatest_request(asked: Sequence[tuple[ContainerNeed, Mapping[str, int]]]) -> dict[str, int]:
+    """The containers and sidecars together, or the greediest init step, of each amount by itself."""
     total: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for need in needs:
+    for need, amounts in asked:
         if need.reusable_after:
-            for name in (*need.resources, *sidecars):
-                step = need.resources.get(name, 0) + sidecars.get(name, 0)
-                peak[name] = max(peak.get(name, 0), step)
+            for name in (*amounts, *sidecars):
+                peak[name] = max(peak.get(name, 0), amounts.get(name, 0) + sidecars.get(name, 0))
             continue
-        for name, count in need.resources.items():
+        for name, count in amounts.items():
             total[name] = total.get(name, 0) + count
             if need.sidecar:
                 sidecars[name] = sidecars.get(name, 0) + count
@@ -129,47 +140,124 @@ def _again(devices: Devices, held: Ids, count: int) -> tuple[Hint, ...] | None:
     return hints_for(replace(devices, healthy=held, allocated=NO_IDS), count)
 
 
-def admission(
-    topology: Topology, needs: Sequence[ContainerNeed], devices: Mapping[str, Devices]
-) -> Admission:
+@dataclass(frozen=True, slots=True)
+class Supplies:
+    """What a kubelet has to give. `cpus` and `memory` None: no static manager looks after them."""
+
+    devices: Mapping[str, Devices]
+    cpus: Cpus | None = None
+    memory: Mapping[int, MemoryCell] | None = None
+
+
+def admission(topology: Topology, needs: Sequence[ContainerNeed], supplies: Supplies) -> Admission:
     """What a kubelet says of a pod that it has not seen before.
 
-    A resource that no plugin offers (`devices` lacks it) is not the device manager's.
+    A resource that no plugin offers (`supplies.devices` lacks it) is not the device manager's.
     """
-    supply = dict(devices)
-    reusable: dict[str, Ids] = {}
-    hints: list[Hint] = []
-    given: dict[tuple[str, str], Ids] = {}
     mine = [
-        replace(need, resources={n: c for n, c in need.resources.items() if n in devices}) for need in needs
+        replace(need, resources={n: c for n, c in need.resources.items() if n in supplies.devices})
+        for need in needs
     ]
+    if supplies.memory is not None and any(need.reusable_after and need.memory for need in mine):
+        return Undecided("how much memory init containers leave to the others is not followed")
+    steps = _Steps(topology, dict(supplies.devices), supplies.cpus, supplies.memory)
     whole: Hint | None = None
     if topology.scope is TopologyScope.POD and topology.policy is not TopologyPolicy.NONE:
-        whole, aligned = affinity(topology, pod_request(mine), supply.__getitem__)
+        whole, aligned = steps.hint_of_all(mine)
         if not aligned:
             return Refused(REASON, REFUSAL)
+    hints: list[Hint] = []
     for index, need in enumerate(mine):
-        hint, aligned = (
-            (whole, True)
-            if whole is not None
-            else affinity(topology, need.resources, supply.__getitem__, reusable=reusable)
-        )
+        hint, aligned = (whole, True) if whole is not None else steps.hint(need)
         if not aligned:
             return Refused(REASON, REFUSAL, need.name)
         hints.append(hint)
+        stopped = steps.give(need, hint, mine[index + 1 :])
+        if stopped is not None:
+            return stopped
+    return Let(tuple(hints), steps.given)
+
+
+@dataclass(slots=True)
+class _Steps:
+    """An admission under way: what is left, and what finished init containers leave to the next."""
+
+    topology: Topology
+    devices: dict[str, Devices]
+    cpus: Cpus | None
+    memory: Mapping[int, MemoryCell] | None
+    reusable: dict[str, Ids] = field(default_factory=dict)
+    reusable_cpus: CpuIds = NO_CPUS
+    given: dict[tuple[str, str], Ids] = field(default_factory=dict)
+
+    def hint(self, need: ContainerNeed) -> tuple[Hint, bool]:
+        """The merged hint of a container, and whether the policy lets it in."""
+        return self._merged(need.resources, need.cpus, need.memory, first=False)
+
+    def hint_of_all(self, needs: Sequence[ContainerNeed]) -> tuple[Hint, bool]:
+        """The same of a pod as a whole."""
+        cpus = greatest_request([(need, {_CPU: need.cpus}) for need in needs]).get(_CPU, 0)
+        memory = greatest_request([(need, need.memory) for need in needs])
+        return self._merged(pod_request(needs), cpus, memory, first=True)
+
+    def _merged(
+        self, wanted: Mapping[str, int], cpus: int, memory: Mapping[str, int], *, first: bool
+    ) -> tuple[Hint, bool]:
+        others: list[tuple[Hint, ...] | None] = []
+        if self.cpus is not None:
+            others.append(cpu_hints(self.cpus, cpus, NO_CPUS if first else self.reusable_cpus))
+        if self.memory is not None and any(memory.values()):
+            others += [memory_hints(self.memory, memory)] * len(memory)
+        reusable = {} if first else self.reusable
+        return affinity(
+            self.topology, wanted, self.devices.__getitem__, reusable=reusable, others=tuple(others)
+        )
+
+    def give(
+        self, need: ContainerNeed, hint: Hint, rest: Sequence[ContainerNeed]
+    ) -> Refused | Undecided | None:
+        """Hand out what a container asks for; why not, or why that cannot be foreseen."""
         for name, count in need.resources.items():
-            request = Request(count, reusable.get(name, NO_IDS), hint)
-            found = _chosen(supply[name], request)
+            supply, reusable = self.devices[name], self.reusable.get(name, NO_IDS)
+            found = _chosen(supply, Request(count, reusable, hint))
             if isinstance(found, Unavailable):
                 told = f"Allocate failed due to {found.message}, which is unexpected"
                 return Refused(UNEXPECTED, told, need.name)
-            if _open(found, supply[name], topology) and _asks_again(mine[index + 1 :], name):
+            if _open(found, supply, self.topology) and any(each.resources.get(name) for each in rest):
                 return Undecided(f"which {name} container {need.name} gets decides for the next")
-            given[need.name, name] = found.ids
-            supply[name] = replace(supply[name], allocated=supply[name].allocated | found.ids)
-            known = reusable.get(name, NO_IDS)
-            reusable[name] = known | found.ids if need.reusable_after else known - found.ids
-    return Let(tuple(hints), given)
+            self.given[need.name, name] = found.ids
+            self.devices[name] = replace(supply, allocated=supply.allocated | found.ids)
+            self.reusable[name] = reusable | found.ids if need.reusable_after else reusable - found.ids
+        if self.memory is not None and any(need.memory.values()) and hint.mask is not None:
+            self.memory = with_memory(self.memory, hint.mask, need.memory)
+        return self._give_cpus(need, hint, rest) if self.cpus is not None and need.cpus else None
+
+    def _give_cpus(
+        self, need: ContainerNeed, hint: Hint, rest: Sequence[ContainerNeed]
+    ) -> Refused | Undecided | None:
+        if self.cpus is None:
+            return None
+        found = take_cpus(self.cpus, need.cpus, hint, self.reusable_cpus)
+        if isinstance(found, NoCpus):
+            told = (
+                found.message
+                if found.reason
+                else f"Allocate failed due to {found.message}, which is unexpected"
+            )
+            return Refused(found.reason or UNEXPECTED, told, need.name)
+        if _cpus_open(self.cpus, need.cpus, hint) and any(each.cpus for each in rest):
+            return Undecided(f"which CPUs container {need.name} gets decides for the next")
+        self.cpus = replace(self.cpus, free=self.cpus.free - found)
+        self.reusable_cpus = self.reusable_cpus | found if need.reusable_after else self.reusable_cpus - found
+        return None
+
+
+def _cpus_open(cpus: Cpus, count: int, hint: Hint) -> bool:
+    """Whether CPUs of several NUMA nodes are there to choose from."""
+    aligned = [cpu for cpu in cpus.free if hint.mask is None or hint.mask >> cpus.numa[cpu] & 1]
+    others = cpus.free - set(aligned)
+    pool, missing = (aligned, count) if len(aligned) >= count else (others, count - len(aligned))
+    return len(pool) > missing and len({cpus.numa[cpu] for cpu in pool}) > 1
 
 
 def _chosen(devices: Devices, request: Request) -> Chosen | Unavailable:
@@ -183,7 +271,3 @@ def _open(chosen: Chosen, devices: Devices, topology: Topology) -> bool:
     if topology.policy in (TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT):
         return False
     return len({devices.numa.get(each, 0) for each in chosen.pool}) > 1
-
-
-def _asks_again(needs: Sequence[ContainerNeed], resource: str) -> bool:
-    return any(need.resources.get(resource, 0) for need in needs)

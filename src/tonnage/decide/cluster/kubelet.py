@@ -14,6 +14,7 @@ from tonnage.decide.cluster.device_admission import (
     ContainerNeed,
     Let,
     Refused,
+    Supplies,
     Undecided,
     admission,
 )
@@ -125,13 +126,13 @@ def _judged(
     told: list[KubeletAnswer] = []
     for scope in scopes:
         scoped = replace(topology, scope=scope)
-        found: Admission = admission(scoped, needs, supply)
+        found: Admission = admission(scoped, needs, Supplies(supply))
         if isinstance(found, Undecided):
             told.append(Untold(found.why))
         elif isinstance(found, Let) or found.reason != "TopologyAffinityError":
             told.append(Aligned(_unasked(pod, policies)))
         else:
-            lasting = isinstance(admission(scoped, needs, idle), Refused)
+            lasting = isinstance(admission(scoped, needs, Supplies(idle)), Refused)
             told.append(NotAligned(policy, scope, layout_of(supply, needs), lasting))
     if not told:
         return Untold(f"its topology manager scope is {policies.topology_scope}, which is none")
