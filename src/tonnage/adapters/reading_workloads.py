@@ -26,6 +26,7 @@ KIND_OF: Final[Mapping[type[p.PodMaker], str]] = {
 }
 _REVISION: Final = "deployment.kubernetes.io/revision"
 _DEADLINE: Final = "activeDeadlineSeconds"
+_ENDED: Final = ("Complete", "Failed")
 _SPEC_NUMBERS: Final = ("parallelism", "completions", "backoffLimit", "progressDeadlineSeconds", _DEADLINE)
 _STATUS_NUMBERS: Final = (
     "replicas",
@@ -46,18 +47,20 @@ def maker_from(found: p.PodMaker, kind: str) -> Workload:
     numbers = {name: spec[name] for name in _SPEC_NUMBERS if _is_number(spec.get(name))}
     numbers |= {name: status[name] for name in _STATUS_NUMBERS if _is_number(status.get(name))}
     observed = status.get("observedGeneration")
+    conditions = tuple(_stated(c) for c in status.get("conditions") or () if isinstance(c, dict))
+    ended = any(c.type in _ENDED and c.status == "True" for c in conditions)
     return Workload(
         WorkloadKey(kind, namespace, meta.name),
         meta.uid,
         WorkloadKey(owner.kind, namespace, owner.name) if owner else None,
-        _wanted(kind, spec, numbers),
+        0 if ended and kind == "Job" else _wanted(kind, spec, numbers),
         bool(spec.get("paused") or spec.get("suspend")),
         kind == "StatefulSet" and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
         int(revision) if (revision := meta.annotations.get(_REVISION, "")).isdecimal() else 0,
         moment(meta.creation_timestamp),
         moment(started) if isinstance(started := status.get("startTime"), str) else None,
         not isinstance(observed, int) or observed >= meta.generation,
-        tuple(_stated(c) for c in status.get("conditions") or () if isinstance(c, dict)),
+        conditions,
         numbers,
         msgspec.json.encode(_template(kind, spec)),
     )
@@ -98,7 +101,7 @@ def _wanted(kind: str, spec: Mapping[str, Any], numbers: Mapping[str, int]) -> i
             return numbers.get("desiredNumberScheduled")
         case "Job":
             at_once = numbers.get("parallelism", 1)
-            whole = numbers.get("completions")
+            whole = numbers.get("completions", None if "parallelism" in numbers else 1)
             return at_once if whole is None else max(0, min(at_once, whole - numbers.get("succeeded", 0)))
         case _:
             replicas = spec.get("replicas", 1)

@@ -1,0 +1,254 @@
+"""Workloads: pods that never came to be, and those that did. Events are quoted, never needed. ADM-10."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.reading_documents import manifest_of, snapshot_from_documents
+from tonnage.diagnose.render import explanation_lines
+from tonnage.diagnose.workload_pods import family_of
+from tonnage.diagnose.workloads import explain_workload, find_workload
+from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.model.workloads import WorkloadKey
+
+Body = dict[str, Any]
+GPU = "nvidia.com/gpu"
+NODE: Body = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "gpu-1"},
+    "status": {"allocatable": {"cpu": "96", "memory": "1Ti", "pods": "110", GPU: "2"}},
+}
+TEMPLATE: Body = {
+    "metadata": {"labels": {"app": "w"}},
+    "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {GPU: "1"}}}]},
+}
+
+
+def made(kind: str, *, status: Body | None = None, owner: str = "", name: str = "w", **spec: Any) -> Body:
+    group = "batch/v1" if "Job" in kind else "apps/v1"
+    meta: Body = {"name": name, "namespace": "ml", "uid": f"uid-{name}"}
+    if owner:
+        above, _, called = owner.partition("/")
+        meta["ownerReferences"] = [{"kind": above, "name": called, "controller": True}]
+    body = {"template": TEMPLATE, **spec}
+    if kind == "CronJob":
+        body = {"schedule": "@daily", "jobTemplate": {"spec": {"template": TEMPLATE}}, **spec}
+    return {"apiVersion": group, "kind": kind, "metadata": meta, "spec": body, "status": status or {}}
+
+
+def pod(
+    name: str, owner: str, *, phase: str = "Running", on: str = "gpu-1", status: Body | None = None
+) -> Body:
+    above, _, called = owner.partition("/")
+    reference = {"kind": above, "name": called, "controller": True}
+    meta = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "ownerReferences": [reference]}
+    spec = {**TEMPLATE["spec"], **({"nodeName": on} if on else {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": spec,
+        "status": {"phase": phase, **(status or {})},
+    }
+
+
+def event(message: str, about: str = "ReplicaSet/w-1") -> Body:
+    kind, _, name = about.partition("/")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "ml"},
+        "involvedObject": {"kind": kind, "namespace": "ml", "name": name},
+        "reason": "FailedCreate",
+        "message": f"Error creating: {message}",
+    }
+
+
+def explained(kind: str, *objects: Body, name: str = "w") -> Explanation:
+    snapshot = snapshot_from_documents([{"kind": "List", "items": [NODE, *objects]}])
+    workload = find_workload(snapshot, WorkloadKey(kind, "ml", name))
+    assert workload is not None
+    return explain_workload(workload, manifest_of(workload, snapshot.priority_classes), snapshot)
+
+
+FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "verdict", "code", "says"),
+    [
+        pytest.param(
+            made("Job", suspend=True), Verdict.NOT_NOW, Code.WORKLOAD_PAUSED, '"suspend":false', id="held"
+        ),
+        pytest.param(
+            made("CronJob", suspend=True), Verdict.NOT_NOW, Code.WORKLOAD_PAUSED, "suspended", id="cron"
+        ),
+        pytest.param(
+            made("Deployment", paused=True),
+            Verdict.NOT_NOW,
+            Code.WORKLOAD_PAUSED,
+            "kubectl rollout resume deployment/w -n ml",
+            id="paused",
+        ),
+        pytest.param(
+            made("StatefulSet", replicas=0), Verdict.NEVER, Code.WORKLOAD_ZERO, "--replicas=1", id="zero"
+        ),
+        pytest.param(
+            made("Job", parallelism=0), Verdict.NEVER, Code.WORKLOAD_ZERO, "parallelism is 0", id="none"
+        ),
+        pytest.param(
+            made("DaemonSet", status={"desiredNumberScheduled": 0}),
+            Verdict.NEVER,
+            Code.WORKLOAD_ZERO,
+            "none of the nodes",
+            id="no node is meant",
+        ),
+        pytest.param(
+            made("Job", status={"conditions": [FAILED]}),
+            Verdict.NEVER,
+            Code.WORKLOAD_ENDED,
+            "it has failed (BackoffLimitExceeded): too often",
+            id="failed too often",
+        ),
+        pytest.param(
+            made("Job"), Verdict.UNKNOWN, Code.WORKLOAD_UNSEEN, "look at kube-controller-manager", id="idle"
+        ),
+        pytest.param(
+            made("Deployment", status={"conditions": [LATE]}),
+            Verdict.UNKNOWN,
+            Code.WORKLOAD_DEADLINE,
+            "no progress for 600 seconds",
+            id="late",
+        ),
+    ],
+)  # fmt: skip
+def test_a_workload_says_itself_why_it_makes_no_pods(
+    workload: Body, verdict: Verdict, code: Code, says: str
+) -> None:
+    told = explained(workload["kind"], workload)
+    assert told.verdict is verdict
+    assert code in {reason.code for reason in told.reasons}
+    assert says in "\n".join(explanation_lines(told))
+
+
+def test_a_job_that_is_done_is_well() -> None:
+    done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+    told = explained("Job", made("Job", status=done), pod("w-x", "Job/w", phase="Succeeded"))
+    assert (told.verdict, told.message) == (Verdict.FITS, "ended well: 1 pods succeeded")
+
+
+def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
+    owner = "ReplicaSet/w-1"
+    waiting = [pod(f"w-1-{n}", owner, phase="Pending", on="") for n in "cde"]
+    told = explained(
+        "Deployment",
+        made("Deployment", replicas=5),
+        made("ReplicaSet", name="w-1", owner="Deployment/w", replicas=5),
+        pod("w-1-a", owner),
+        pod("w-1-b", owner),
+        *waiting,
+    )
+    assert [(g.told.verdict, g.names) for g in told.pods] == [
+        (Verdict.NOT_NOW, ("w-1-c", "w-1-d", "w-1-e")),
+        (Verdict.FITS, ("w-1-a", "w-1-b")),
+    ]
+    assert (told.verdict, told.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
+    assert told.message.startswith("3 of 5 pods: ")
+    assert told.to_json()["pods"][0]["count"] == 3  # type: ignore[index,call-overload]
+    assert "w-1-a, w-1-b: FITS, Running, each on its node" in "\n".join(explanation_lines(told))
+
+
+def test_a_stateful_set_waits_for_the_pod_before() -> None:
+    status = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
+    first = pod("w-0", "StatefulSet/w", status=status)
+    told = explained("StatefulSet", made("StatefulSet", replicas=3), first)
+    assert Code.WORKLOAD_WAITS in {reason.code for reason in told.reasons}
+    assert "only when w-0 is ready (1 of 3 are there)" in told.message
+    at_once = made("StatefulSet", replicas=3, podManagementPolicy="Parallel")
+    other = explained("StatefulSet", at_once, first)
+    assert Code.WORKLOAD_WAITS not in {reason.code for reason in other.reasons}
+    assert "2 of 3 pods are not there" in other.message
+
+
+DENIED = 'admission webhook "w.example" denied the request: no'
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "layer"),
+    [
+        (DENIED, Code.WEBHOOK_DENIED, Layer.ADMISSION),
+        ('admission webhook "w.example" denied the request without explanation', Code.WEBHOOK_DENIED, None),
+        (
+            (
+                'Internal error occurred: failed calling webhook "w.example": failed to call webhook: Post '
+                '"https://w.p.svc:443/?timeout=10s": context deadline exceeded'
+            ),
+            Code.WEBHOOK_UNREACHABLE,
+            Layer.ADMISSION,
+        ),
+        (
+            'pods "w-1-x" is forbidden: exceeded quota: q, requested: pods=1',
+            Code.WORKLOAD_REFUSED,
+            Layer.QUOTA,
+        ),
+    ],
+    ids=["denied", "denied without a word", "not reached", "a quota that has room by now"],
+)
+def test_what_only_the_server_knew_is_quoted(text: str, code: Code, layer: Layer | None) -> None:
+    objects = (made("Deployment"), made("ReplicaSet", name="w-1", owner="Deployment/w"))
+    assert Code.WORKLOAD_UNSEEN in {reason.code for reason in explained("Deployment", *objects).reasons}
+    told = explained("Deployment", *objects, event(text))
+    assert (told.verdict, told.upstream_message) == (Verdict.NOT_NOW, text)
+    assert code in {reason.code for reason in told.reasons}
+    assert layer in (None, told.layer)
+
+
+def test_what_is_foreseen_is_told_in_the_words_that_were_said() -> None:
+    """The name of the pod that was refused is only there."""
+    full = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "ml"},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    objects = (made("Deployment"), made("ReplicaSet", name="w-1", owner="Deployment/w"), full)
+    foreseen = (
+        'pods "w-1-…" is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0'
+    )
+    said = foreseen.replace("…", "x7f2p")
+    assert explained("Deployment", *objects).upstream_message == foreseen
+    assert explained("Deployment", *objects, event(said)).upstream_message == said
+    assert explained("Deployment", *objects, event(DENIED)).upstream_message == foreseen
+
+
+def test_owners_that_own_each_other_end() -> None:
+    objects: list[Any] = [
+        made("ReplicaSet", name="a", owner="Deployment/w"),
+        made("Deployment", owner="ReplicaSet/a"),
+        made("ReplicaSet", name="self", owner="ReplicaSet/self"),
+    ]
+    snapshot = snapshot_from_documents([{"kind": "List", "items": objects}])
+    workload = find_workload(snapshot, WorkloadKey("Deployment", "ml", "w"))
+    assert workload is not None
+    assert [one.key.name for one in family_of(workload, snapshot).everyone] == ["w", "a"]
+    assert explained("ReplicaSet", *objects, name="self").verdict is Verdict.UNKNOWN
+
+
+def test_a_cron_job_is_told_by_its_newest_job() -> None:
+    objects = (
+        made("CronJob"),
+        made("Job", name="w-1", owner="CronJob/w"),
+        pod("w-1-x", "Job/w-1", phase="Pending", on=""),
+        pod("w-1-y", "Job/w-1"),
+        pod("w-1-z", "Job/w-1"),
+    )
+    told = explained("CronJob", *objects)
+    assert (told.verdict, told.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
+    assert told.message.startswith("pod w-1-x: ")
+    assert (
+        explained("CronJob", made("CronJob")).message == "nothing stands against it; it has made no pods yet"
+    )
