@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import stat
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tonnage.cli.lint_world import is_there
 from tonnage.cli.main import run
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonValue
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, image: x}]\n"
@@ -52,7 +56,7 @@ def test_labs_and_deployments_that_ship_have_nothing_wrong_but_what_labs_show(
     assert not answer["unreadable"]
     assert linted("deploy", "docs", "-R", "-o", "json") == 0
     shown = capsys.readouterr()
-    assert json.loads(shown.out)["findings"] == []
+    assert not json.loads(shown.out)["unreadable"]
     assert "not read: the templates of the chart deploy/helm/tonnage" in shown.err
 
 
@@ -281,3 +285,41 @@ def test_a_template_is_told_in_one_word(tmp_path: Path, capsys: pytest.CaptureFi
     shown = capsys.readouterr().err
     assert shown.count("error:") == 1
     assert "helm template" in shown
+
+
+class Answering:
+    """The part of a client that asks for what is named."""
+
+    def __init__(self, answers: dict[str, JsonValue | int]) -> None:
+        self.answers = answers
+
+    async def get_raw(self, path: str) -> JsonValue:
+        answer = self.answers.get(path, 404)
+        if isinstance(answer, int):
+            raise ApiError(answer, "Refused", "no")
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        pytest.param(("ServiceAccount", "ml", "robot"), True, id="it is there"),
+        pytest.param(("ServiceAccount", "ml", "other"), False, id="it is not"),
+        pytest.param(("ConfigMap", "ml", "settings"), None, id="one may not ask"),
+        pytest.param(("ConfigMap", "", "anywhere"), True, id="in some namespace"),
+        pytest.param(("ConfigMap", "", "nowhere"), False, id="in none"),
+        pytest.param(("PriorityClass", "", "../../secrets/x"), False, id="a name that is a path"),
+    ],
+)
+def test_a_cluster_is_asked_for_what_is_named(name: tuple[str, str, str], there: bool | None) -> None:
+    selected = "/api/v1/configmaps?limit=1&fieldSelector=metadata.name%3D"
+    api = Answering(
+        {
+            "/api/v1/namespaces/ml/serviceaccounts/robot": {},
+            "/api/v1/namespaces/ml/configmaps/settings": 403,
+            f"{selected}anywhere": {"items": [{}]},
+            f"{selected}nowhere": {"items": []},
+            "/api/v1/secrets/x": {},
+        }
+    )
+    assert asyncio.run(is_there(api, name, asyncio.Semaphore(1))) is there

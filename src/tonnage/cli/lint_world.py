@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
 from tonnage.cli.options import Common
@@ -24,10 +24,15 @@ from tonnage.wire.schema import load_schema
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tonnage.adapters.kubernetes.http import HttpKubernetes
-
 Name = tuple[str, str, str]
 """(kind, namespace or empty, name)."""
+
+
+class Asked(Protocol):
+    """Of a client: the answer at a path. Raises ApiError."""
+
+    async def get_raw(self, path: str, /) -> JsonValue: ...
+
 
 _MINOR: Final = 35
 _MOST_ASKED: Final = 500
@@ -65,7 +70,7 @@ async def given_for(common: Common, texts: Sequence[tuple[str, str]]) -> Given:
         namespace = common.namespace or api.namespace or "default"
         wanted = sorted(set(_wanted(texts, namespace)))[:_MOST_ASKED]
         limit = asyncio.Semaphore(_AT_ONCE)
-        answers = await asyncio.gather(*(_is_there(api, one, limit) for one in wanted))
+        answers = await asyncio.gather(*(is_there(api, one, limit) for one in wanted))
         known = {one: there for one, there in zip(wanted, answers, strict=True) if there is not None}
         snapshot = _with_claims(await capture(api), texts, namespace)
         return _given(common, snapshot, known, None, namespace)
@@ -202,14 +207,14 @@ def _of_policy(item: Item) -> Iterator[Name]:
             yield "ConfigMap", "", name
 
 
-async def _is_there(api: HttpKubernetes, one: Name, limit: asyncio.Semaphore) -> bool | None:
+async def is_there(api: Asked, one: Name, limit: asyncio.Semaphore) -> bool | None:
     """Whether the cluster has an object; None when one may not ask."""
     kind, space, name = one
     async with limit:
         with suppress(ApiError):
             if kind == "ConfigMap" and not space:
                 selector = quote(f"metadata.name={name}", safe="")
-                found = await api.get_raw(f"/api/v1/configmaps?fieldSelector={selector}&limit=1")
+                found = await api.get_raw(f"/api/v1/configmaps?limit=1&fieldSelector={selector}")
                 return bool(mapping(found).get("items"))
             try:
                 await api.get_raw(_PATHS[kind].format(space=quote(space, safe=""), name=quote(name, safe="")))

@@ -91,6 +91,11 @@ def sequence(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
+def is_variable(value: JsonValue) -> bool:
+    """Whether somebody has yet to fill it in: `${NAME}` of envsubst and its like."""
+    return isinstance(value, str) and "${" in value
+
+
 def mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
     """The mappings of a list, each with its index."""
     for index, one in enumerate(sequence(value)):

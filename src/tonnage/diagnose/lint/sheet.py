@@ -85,7 +85,11 @@ class Sheet:
 
         starts = _line_starts(self.host.text)
         new = edit.new.replace("\n", f"\n{blanks}")
-        return self.host.edit_in_file(Edit(moved(edit.start), moved(edit.end), new))
+        begin, end = moved(edit.start), moved(edit.end)
+        there = self.host.text[begin:end].replace("\r\n", "\n").replace(f"\n{blanks}", "\n")
+        if there != self.text[edit.start : edit.end]:
+            return None  # other line breaks than these: leave it alone
+        return self.host.edit_in_file(Edit(begin, end, new))
 
     @cached_property
     def _block(self) -> tuple[int, int] | None:

@@ -20,6 +20,7 @@ _MEANT: Final = (
     re.compile(r"^version:", re.MULTILINE),
     re.compile(r"^(flags|resources|sharing|imex|mig-configs):", re.MULTILINE),
 )
+_MIG: Final = re.compile(r"^mig-configs:", re.MULTILINE)
 _PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")
 
 
@@ -54,13 +55,12 @@ def _unreadable(item: Item) -> Iterator[Draft]:
             continue
         path: Path = (*item.path, "data", key)
         sheet = item.sheet.inner(item.document, path, text)
+        code = LintCode.MIG_CONFIG if _MIG.search(text) else LintCode.GPU_CONFIG
         for problem in sheet.problems():
             found = _PLACED.search(problem.where)
             if found is not None:
-                line, column = sheet.in_file(int(found[1]), int(found[2]))
-                yield Draft(
-                    LintCode.GPU_CONFIG, path, problem.what, problem.remedy, problem.why, at=(line, column)
-                )
+                at = sheet.in_file(int(found[1]), int(found[2]))
+                yield Draft(code, path, problem.what, problem.remedy, problem.why, at=at)
 
 
 def _draft(

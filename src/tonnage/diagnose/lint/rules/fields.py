@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey
-from tonnage.diagnose.lint.items import Item
+from tonnage.diagnose.lint.items import Item, is_variable
 from tonnage.diagnose.lint.world import FieldShape, World
 from tonnage.documents.source import Path, nearest
 from tonnage.model.json import JsonObject, JsonValue
@@ -44,12 +44,16 @@ class _Walk:
             return
         for key, child in value.items():
             field = fields.get(key)
+            if key.startswith("$"):
+                continue  # a directive of a strategic merge patch
             if field is None:
                 yield _unknown(key, list(fields), (*path, key), value)
             elif child is not None:
                 yield from self._field(field, child, (*path, key))
 
     def _field(self, field: FieldShape, value: JsonValue, path: Path) -> Iterator[Draft]:
+        if is_variable(value):
+            return
         if field.type == "array":
             if not isinstance(value, list):
                 yield _wrong(value, "a list", path)
@@ -67,6 +71,8 @@ class _Walk:
             yield from self._one(field.type, field.ref, value, path)
 
     def _one(self, kind: str, ref: str, value: JsonValue, path: Path) -> Iterator[Draft]:
+        if is_variable(value):
+            return
         if kind == "object" or (ref and kind not in ("array", "map")):
             if isinstance(value, dict):
                 yield from self.of(ref, value, path)

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.node.label_syntax import LONGEST, sanitised
 from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
-from tonnage.diagnose.lint.items import PodSite, at_path, mapping, mappings, sequence
+from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, mappings, sequence
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.source import Path, nearest
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
@@ -90,7 +90,7 @@ def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[D
 
 
 def _label_value(value: JsonValue, path: Path) -> Iterator[Draft]:
-    if isinstance(value, str) and not _VALUE.fullmatch(value):
+    if isinstance(value, str) and not _VALUE.fullmatch(value) and not is_variable(value):
         told = f"no label has the value {value[:80]!r}"
         remedy = "letters, digits, - _ and . alone, 63 at most, the first and last a letter or digit"
         yield Draft(LintCode.NODE_AFFINITY, path, told, remedy)

@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits, Severity
-from tonnage.diagnose.lint.items import PodSite, mapping, mappings
+from tonnage.diagnose.lint.items import PodSite, is_variable, mapping, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.rules import quantities
 from tonnage.documents.source import Path
@@ -126,7 +126,7 @@ def _mig_name(name: str, place: Path) -> Iterator[Draft]:
 def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
     for section, values in amounts.items():
         for name, value in values.items():
-            if value is not None and _read(value) is None:
+            if value is not None and _read(value) is None and not is_variable(value):
                 yield Draft(
                     LintCode.QUANTITY,
                     (*at, section, name),
