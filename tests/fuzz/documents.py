@@ -6,12 +6,17 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from support.kubelet_side import FastClock
 from tonnage.adapters.vendors.scenario import ScenarioBackend
+from tonnage.cli.lint_world import given_for
+from tonnage.cli.options import Common
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.share import share
+from tonnage.diagnose.lint.lint import Given, lint
+from tonnage.diagnose.lint.repair import repaired_texts
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.documents.lab import parse_lab
 from tonnage.documents.lab_command import parse_command
@@ -89,3 +94,21 @@ def lab(data: bytes) -> None:
 def lab_command(data: bytes) -> None:
     with suppress(ValueError, ConfigError):
         parse_command(text_of(data))
+
+
+@cache
+def _offline() -> Given:
+    return asyncio.run(given_for(Common(), []))
+
+
+def manifests(data: bytes) -> None:
+    """Lint reads or refuses, places what it finds in the text, and repairs until nothing is left."""
+    text = text_of(data)
+    report = lint([("f.yaml", text)], _offline())
+    lines = text.count("\n") + text.count("\r") + text.count("\x85") + len(text.split("\u2028")) + 1
+    for finding in report.findings:
+        if not 1 <= finding.line <= lines or finding.column < 1:
+            raise AssertionError(f"{finding} is not in the text")
+    once = repaired_texts([("f.yaml", text)], _offline()).get("f.yaml", text)
+    if repaired_texts([("f.yaml", once)], _offline()):
+        raise AssertionError("a second repair finds something to do")

@@ -22,6 +22,7 @@ TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = Map
         "hardware": documents.hardware,
         "lab": lambda: nullcontext(documents.lab),
         "lab-command": lambda: nullcontext(documents.lab_command),
+        "manifests": lambda: nullcontext(documents.manifests),
         "kubelet-checkpoint": lambda: nullcontext(kubelet.checkpoint),
         "pod-resources": lambda: nullcontext(kubelet.pod_resources),
         "allocate": kubelet.allocate,
