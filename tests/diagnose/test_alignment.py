@@ -214,13 +214,24 @@ def test_kub_3_a_manifest_is_judged_by_the_kubelet_too() -> None:
     assert explain_manifest(manifest, snapshot).layer is Layer.KUBELET
 
 
+def test_kub_3_a_full_node_that_would_not_take_it_idle_either_is_never_and_says_so() -> None:
+    """Behind the want of GPUs stands the topology manager: to wait is no remedy, to ask for less is."""
+    holders = [pod("x", 2, on="a")]
+    explanation = explained("wide", node("a"), status("a", held={0: "x", 1: "x"}), *holders, pod("wide", 4))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.SCHEDULER)
+    [found] = explanation.nodes
+    assert [(r.code, r.hidden) for r in found.reasons] == [
+        (Code.INSUFFICIENT, False),
+        (Code.TOPOLOGY_AFFINITY, True),
+    ]
+    assert next((r.action, r.effect) for r in explanation.remedies) == ("ask for 2 nvidia.com/gpu", "fits a")
+
+
 def test_a_remedy_of_the_scheduler_counts_only_if_the_kubelet_takes_the_pod() -> None:
     """The taint alone keeps the pod away, and behind it the kubelet would."""
     tainted = node("a")
     tainted["spec"] = {"taints": [{"key": "t", "value": "", "effect": "NoSchedule"}]}
     assert explained("wide", tainted, status("a", "none"), pod("wide", 4)).remedies[0].effect == "fits a"
-    assert not [
-        r
-        for r in explained("wide", tainted, status("a"), pod("wide", 4)).remedies
-        if r.effect.startswith("fits")
-    ]
+    [both] = explained("wide", tainted, status("a"), pod("wide", 4)).remedies
+    assert both.action == "tolerate the taint t:NoSchedule; and ask for 2 nvidia.com/gpu"
+    assert both.effect.startswith("fits a (all of it is needed")

@@ -45,6 +45,7 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
         "policy": answer.policy.value,
         "scope": answer.scope.value,
         "numa": [*answer.layout],
+        "most": {**answer.most},
     }
     remedy = "ask for as many as one NUMA node has, or relax kubelet's topologyManagerPolicy there"
     return (
@@ -59,6 +60,12 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
             lasting=answer.lasting,
         ),
     )
+
+
+def behind(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
+    """Why the kubelet would not take the pod either, once the node is free."""
+    found = kubelet_reasons(pod, NodeView(node.node), view)
+    return tuple(replace(reason, hidden=True) for reason in found)
 
 
 def asked(pod: Pod) -> str:

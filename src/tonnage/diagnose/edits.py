@@ -51,10 +51,21 @@ def _edit(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
             return shrink(pod, str(reason.facts["resource"]), _fact(reason, "free"))
         case Code.INSUFFICIENT | Code.TOO_MANY_PODS:
             return wait_for(pod, node, reason)
+        case Code.TOPOLOGY_AFFINITY:
+            return fewer(pod, reason)
         case Code.POD_ANTI_AFFINITY | Code.POD_ANTI_AFFINITY_OF_OTHERS | Code.HOST_PORT_TAKEN:
             return wait_for_one(pod, node, str(reason.facts.get("pod") or reason.facts.get("holder")))
         case _:
             return None
+
+
+def fewer(pod: Pod, reason: Reason) -> Edit | None:
+    """Ask for as many devices as one NUMA node has, in a pod that asks for one kind."""
+    most = reason.facts.get("most")
+    if not isinstance(most, dict) or len(most) != 1:
+        return None
+    [(resource, count)] = most.items()
+    return shrink(pod, resource, count) if isinstance(count, int) else None
 
 
 def _less(pod: Pod, reason: Reason) -> Edit | None:

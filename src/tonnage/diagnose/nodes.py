@@ -11,7 +11,7 @@ from tonnage.decide.cluster.filtering import prepared, refusals_of
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import NodeView, View
-from tonnage.diagnose.alignment import kubelet_reasons
+from tonnage.diagnose.alignment import behind, kubelet_reasons
 from tonnage.diagnose.claims import with_survey
 from tonnage.diagnose.node_entries import entries_of
 from tonnage.diagnose.node_state import CORDONED, told_state
@@ -125,8 +125,8 @@ def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View
     ]
     reasons = [*_without_doubles(reasons)]
     unread = tuple(_unreadable(node))
-    if not reasons and not unread:
-        reasons = [*kubelet_reasons(pod, node, view)]
+    if not unread:
+        reasons += behind(pod, node, view) if reasons else kubelet_reasons(pod, node, view)
     if any(reason.lasting for reason in reasons):
         verdict = Verdict.NEVER
     elif unread:

@@ -5,6 +5,7 @@ It is asked only where all that it goes by is known; else the answer is `Untold`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -29,6 +30,7 @@ from tonnage.model.node_software import KubeletPolicies
 _MOST_NUMA_NODES: Final = 8
 """With more, hints are too many to be walked through for an answer."""
 _STRICT: Final = (TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE)
+_STRICT_NAMES: Final = frozenset(policy.value for policy in _STRICT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class NotAligned:
     layout: tuple[str, ...]
     """For each NUMA node what it has of the resources that the pod asks for, in words."""
     lasting: bool
+    most: Mapping[str, int]
+    """Healthy devices of the NUMA node that has the most of a resource, by resource."""
 
 
 KubeletAnswer: TypeAlias = Aligned | NotAligned | Untold
@@ -106,10 +110,27 @@ def ask_kubelet(pod: Pod, node: NodeView, status: GpuStatus | None) -> KubeletAn
 
 def mark_of(status: GpuStatus | None, node: NodeView) -> object:
     """Equal for nodes whose kubelets answer alike; None where the policy keeps nothing out or is unknown."""
-    if status is None or status.software.policies.topology_manager not in {p.value for p in _STRICT}:
+    if status is None or status.software.policies.topology_manager not in _STRICT_NAMES:
         return None
     policies = status.software.policies
-    return policies, status.devices, tuple(status.replicas.items()), tuple(pod.key for pod in node.pods)
+    told = policies.topology_manager, policies.topology_scope, policies.cpu_manager, policies.memory_manager
+    supply = devices_of(status, node)
+    if isinstance(supply, Untold):
+        return told, None
+    return told, tuple(
+        (
+            name,
+            tuple(
+                sorted(
+                    Counter(
+                        (numa, each in devices.healthy, each in devices.allocated)
+                        for each, numa in devices.numa.items()
+                    ).items()
+                )
+            ),
+        )
+        for name, devices in sorted(supply.items())
+    )
 
 
 def _judged(
@@ -133,7 +154,7 @@ def _judged(
             told.append(Aligned(_unasked(pod, policies)))
         else:
             lasting = isinstance(admission(scoped, needs, Supplies(idle)), Refused)
-            told.append(NotAligned(policy, scope, layout_of(supply, needs), lasting))
+            told.append(NotAligned(policy, scope, layout_of(supply, needs), lasting, _most_of(supply, needs)))
     if not told:
         return Untold(f"its topology manager scope is {policies.topology_scope}, which is none")
     if len({type(answer) for answer in told}) > 1:
@@ -183,6 +204,15 @@ def layout_of(supply: Mapping[str, Devices], needs: tuple[ContainerNeed, ...]) -
         )
         for number in numbers
     )
+
+
+def _most_of(supply: Mapping[str, Devices], needs: tuple[ContainerNeed, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in {name for need in needs for name in need.resources if name in supply}:
+        devices = supply[name]
+        numbers = {n for mask in devices.numa.values() for n in nodes_of(mask)}
+        found[name] = max((_count(devices, devices.healthy, number) for number in numbers), default=0)
+    return found
 
 
 def _count(devices: Devices, ids: frozenset[str], number: int) -> int:

@@ -11,7 +11,7 @@ from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Code, Layer, Reason
 
-_MOST_CANDIDATES: Final = 64
+_MOST_CANDIDATES: Final = 16
 
 
 def candidates_of(case: Case) -> tuple[str, ...]:
