@@ -90,6 +90,12 @@ def test_kub_2_an_unhealthy_device_shows_as_allocatable_below_capacity() -> None
     [row] = rows(node("a", {GPU: "4"}, {GPU: "3"}), agent("a", ill))
     assert row.health == "1 of 1 unhealthy: Xid 79"
     assert not row.in_order
+    dated = node("a", {GPU: "4"}, {GPU: "3"})
+    dated["status"]["conditions"] = [
+        {"type": "GPUsHealthy", "status": "False", "lastTransitionTime": "2026-01-01T09:30:00Z"}
+    ]
+    [row] = rows(dated, agent("a", {**ill, "index": 3}))
+    assert row.health == "1 of 1 unhealthy: Xid 79 (GPU 3; since 2026-01-01 09:30 UTC)"
     [bare] = rows(node("a", {GPU: "4"}, {GPU: "3"}))
     assert bare.health == "1 of 4 not allocatable"
 

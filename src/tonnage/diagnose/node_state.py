@@ -11,6 +11,8 @@ from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Code, Layer, Reason
 
 _PREFIX: Final = "node.kubernetes.io/"
+GPUS_HEALTHY: Final = "GPUsHealthy"
+"""The condition in which a node's agent says whether all its devices are."""
 CORDONED: Final = f"{_PREFIX}unschedulable"
 """The taint of a cordoned node."""
 _NOT_READY: Final = frozenset(("not-ready", "unreachable"))

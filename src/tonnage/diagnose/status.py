@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import NodeView, view_of
+from tonnage.diagnose.node_state import GPUS_HEALTHY, utc
 from tonnage.diagnose.nodes import holders
 from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.model.cluster import Node, Snapshot
@@ -157,12 +158,21 @@ def _mode(node: Node, resource: str, devices: Iterable[GpuDevice]) -> str:
     return label or ("time-sliced" if resource.endswith(SHARED_SUFFIX) else "exclusive")
 
 
+def _which(node: Node, ill: list[GpuDevice]) -> str:
+    """KUB-2: which devices, by index, and since when the agent calls the node's devices unhealthy."""
+    numbers = [str(device.index) for device in ill if device.index is not None]
+    told = [f"GPU {', '.join(numbers)}"] if numbers else []
+    since = next((one.since for one in node.ills if one.type == GPUS_HEALTHY and one.since), None)
+    told += [f"since {utc(since)}"] if since is not None else []
+    return f" ({'; '.join(told)})" if told else ""
+
+
 def _troubles(node: Node, resource: str, devices: list[GpuDevice], status: GpuStatus | None) -> Iterator[str]:
     ill = [device for device in devices if not device.healthy]
     missing = node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)
     if ill:
         why = "; ".join(sorted({device.reason for device in ill if device.reason}))
-        yield f"{len(ill)} of {len(devices)} unhealthy{f': {why}' if why else ''}"
+        yield f"{len(ill)} of {len(devices)} unhealthy{f': {why}' if why else ''}{_which(node, ill)}"
     elif missing > 0 and _is_former(node, resource, status):
         yield "offered under another name now, still held under this one"
     elif missing > 0:

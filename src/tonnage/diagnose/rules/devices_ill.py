@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.cluster.view import NodeView
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.node_state import utc
+from tonnage.diagnose.node_state import GPUS_HEALTHY, utc
 from tonnage.diagnose.wording import listed
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.verdict import Code, Layer, Reason
@@ -16,7 +16,6 @@ from tonnage.model.verdict import Code, Layer, Reason
 _MOST_NODES: Final = 4
 _MOST_LOOKED_AT: Final = 1024
 """Nodes of a large cluster: an answer must not take long."""
-_HEALTH: Final = "GPUsHealthy"
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -38,7 +37,7 @@ def findings(case: Case) -> Iterator[Reason]:
 def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuStatus | None) -> Reason:
     capacity = node.node.capacity[resource]
     ill = tuple(named_ills(status, resource))
-    since = next((one.since for one in node.node.ills if one.type == _HEALTH and one.since), None)
+    since = next((one.since for one in node.node.ills if one.type == GPUS_HEALTHY and one.since), None)
     dated = f" (since {utc(since)})" if since is not None else ""
     which = f": {listed(ill)}{dated}" if ill else "; which and why, its NodeGPUStatus would tell"
     return Reason(
