@@ -12,11 +12,11 @@ from benchmarks import (
     cluster,
     command_line,
     doctor,
-    explaining,
     genuine,
     health,
     placing,
     preferred_allocation,
+    scale,
     snapshot,
 )
 from benchmarks.table import print_figures
@@ -36,7 +36,7 @@ def main() -> int:
             "health": health.measure,
             "preferred": preferred_allocation.measure,
             "placing": placing.measure,
-            "explaining": explaining.measure,
+            "scale": scale.measure,
             "snapshot": snapshot.measure,
         },
         sys.argv[1:],

@@ -75,9 +75,12 @@ def explain(pod: Pod, snapshot: Snapshot, *, version: str = "") -> Explanation:
     return _explain_waiting(pod, subject, ground_of(snapshot, version=version))
 
 
-def explain_on(ground: Ground, pod: Pod) -> Explanation:
-    """The explanation of a pod that waits, on a cluster that was made ready before."""
-    return _explain_waiting(pod, Subject("Pod", pod.namespace, pod.name), ground)
+def explain_on(ground: Ground, pod: Pod, *, trying: bool = True) -> Explanation:
+    """The explanation of a pod that waits, on a cluster that was made ready before.
+
+    Not `trying`: without remedies, which take longer than the rest.
+    """
+    return _explain_waiting(pod, Subject("Pod", pod.namespace, pod.name), ground, trying=trying)
 
 
 def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
@@ -125,7 +128,9 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
     return next((pod for pod in snapshot.pods if pod.key == (namespace, name)), None)
 
 
-def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = False) -> Explanation:
+def _explain_waiting(
+    pod: Pod, subject: Subject, ground: Ground, *, new: bool = False, trying: bool = True
+) -> Explanation:
     asked = pod
     if pod.scheduler_name == HAMI:
         pod = replace(pod, containers=without_parts(pod))
@@ -141,7 +146,7 @@ def _explain_waiting(pod: Pod, subject: Subject, ground: Ground, *, new: bool = 
         verdict = Verdict.UNKNOWN
     layer = None if verdict is Verdict.FITS else _layer(case, verdict, reasons)
     remedies: tuple[Remedy, ...] = ()
-    if verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
+    if trying and verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
         remedies = (
             remedies_for(case, ground)
             if decision.chosen is None
