@@ -103,6 +103,33 @@ def mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
             yield index, one
 
 
+def resources_of(item: Item) -> Iterator[tuple[Path, JsonObject]]:
+    """What an object asks for outside of any pod's spec: each `resources` with devices, and its path."""
+    pods = {site.path for site in pods_of(item)}
+    yield from _resources(item.path, item.value, pods)
+
+
+def _resources(path: Path, value: JsonValue, pods: set[Path]) -> Iterator[tuple[Path, JsonObject]]:
+    if path in pods:
+        return
+    if isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _resources((*path, index), child, pods)
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            names = [
+                name
+                for section in ("limits", "requests")
+                for name in (
+                    mapping(child.get(section)) if key == "resources" and isinstance(child, dict) else ()
+                )
+            ]
+            if any("/" in name for name in names):
+                yield (*path, key), mapping(child)
+            elif key != "status":
+                yield from _resources((*path, key), child, pods)
+
+
 def at_path(value: JsonValue, path: Path) -> JsonValue:
     """The part at a path, None where there is none.
 
@@ -142,7 +169,8 @@ def _opened(
 def pods_of(item: Item) -> Iterator[PodSite]:
     """The pods that an object makes: itself, or whatever in it has the shape of a pod template.
 
-    So a CronJob's, a RayCluster's and those of kinds that nobody has heard of are found alike.
+    So a CronJob's, a RayCluster's and those of kinds that nobody has heard of are found alike. A kind may
+    have the fields of a pod's spec among its own.
     """
     if not item.kind or item.kind in _NO_PODS:
         return
@@ -156,12 +184,13 @@ def pods_of(item: Item) -> Iterator[PodSite]:
 
 def _templates(item: Item, path: Path, value: JsonValue) -> Iterator[PodSite]:
     if isinstance(value, dict):
-        spec = value.get("spec")
-        if path != item.path and isinstance(spec, dict) and _is_pod_spec(spec):
-            yield PodSite(item, (*path, "spec"), spec, mapping(value.get("metadata")))
-            return
         for key, child in value.items():
-            if key not in ("status", "metadata"):
+            if key in ("status", "metadata"):
+                continue
+            if isinstance(child, dict) and _is_pod_spec(child):
+                own = mapping(value.get("metadata")) if key == "spec" and path != item.path else {}
+                yield PodSite(item, (*path, key), child, own)
+            else:
                 yield from _templates(item, (*path, key), child)
     elif isinstance(value, list):
         for index, child in enumerate(value):

@@ -19,5 +19,13 @@ from tonnage.diagnose.lint.rules import (
 )
 from tonnage.diagnose.lint.world import ItemRule, PodRule
 
-ITEM_RULES: Final[tuple[ItemRule, ...]] = (quotas, device_plugin, mig_parted, cluster_policy, claims, fields)
+ITEM_RULES: Final[tuple[ItemRule, ...]] = (
+    requests,
+    quotas,
+    device_plugin,
+    mig_parted,
+    cluster_policy,
+    claims,
+    fields,
+)
 POD_RULES: Final[tuple[PodRule, ...]] = (requests, claims, tolerations, node_labels, names, placement)

@@ -6,6 +6,7 @@ Judged as if the cluster were empty: what has to end first is no mistake in a ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.cluster.matching import node_is_selected, requirement_holds, tolerates, untolerated
@@ -41,10 +42,10 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     pod = manifest.pod
     nodes = [view.node for view in cluster.ground.view.nodes.values()]
     yield from _idle_tolerations(site, pod, nodes)
-    found = [*_refusals(site, pod, nodes, cluster)]
+    found = [*_refusals(site, pod, nodes, cluster)] or [*_engine(site, manifest, world, cluster)]
+    if site.item.kind == "DaemonSet":  # where there is nothing for it to do it has no pods
+        found = [replace(draft, severity=Severity.NOTE) for draft in found]
     yield from found
-    if not found:
-        yield from _engine(site, manifest, world, cluster)
 
 
 def _as_pod(site: PodSite) -> JsonObject:

@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits, Severity
-from tonnage.diagnose.lint.items import PodSite, is_variable, mapping, mappings
+from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, mappings, resources_of
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.rules import quantities
 from tonnage.documents.source import Path
@@ -45,6 +45,21 @@ _OTHERS: Final = re.compile(
 """Names that other programs offer under the vendor's domain."""
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
 _CUTOFF: Final = 0.82
+
+
+def of_item(item: Item, world: World) -> Iterator[Draft]:
+    """Findings on what a custom kind asks for outside of a pod's spec, such as a model server's."""
+    group, _, version = item.api_version.rpartition("/")
+    if not item.kind or (group, version, item.kind) in world.shapes.kinds:
+        return
+    for at, resources in resources_of(item):
+        amounts = {name: mapping(resources.get(name)) for name in ("limits", "requests")}
+        yield from _unreadable(amounts, at)
+        yield from _refused("", amounts, at)
+        for section, values in amounts.items():
+            for name in values:
+                if section == "limits" or name not in amounts["limits"]:
+                    yield from name_drafts(name, (*at, section, name))
 
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
