@@ -18,6 +18,7 @@ from benchmarks import (
     preferred_allocation,
     scale,
     snapshot,
+    whatif,
 )
 from benchmarks.table import print_figures
 
@@ -38,6 +39,7 @@ def main() -> int:
             "placing": placing.measure,
             "scale": scale.measure,
             "snapshot": snapshot.measure,
+            "whatif": whatif.measure,
         },
         sys.argv[1:],
         rounds=ROUNDS,

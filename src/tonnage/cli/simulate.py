@@ -75,6 +75,7 @@ command.add_command(trace)
 
 
 def _answer(common: Common, flags: Flags, filename: Path | None) -> WhatIf:
+    from tonnage.adapters.snapshots.objects import collector_paused
     from tonnage.diagnose.simulate.trying import what_if
 
     namespace = common.namespace or "default"
@@ -83,7 +84,8 @@ def _answer(common: Common, flags: Flags, filename: Path | None) -> WhatIf:
     snapshot = _snapshot(common)
     alternatives, snapshot = with_manifests(alternatives, snapshot, namespace, folder)
     try:
-        return what_if(snapshot, alternatives, version=common.server_version or "", tell=_tell)
+        with collector_paused():  # nothing that is made goes in circles
+            return what_if(snapshot, alternatives, version=common.server_version or "", tell=_tell)
     finally:
         progress("")
 

@@ -50,21 +50,21 @@ def _layout(node: Node) -> str:
 
 def related_names(resource: str, view: View) -> dict[str, tuple[str, ...]]:
     """Resources of the same vendor that stand for the same kind of device, and the nodes that offer them."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[str]] = {}
+    related: dict[str, bool] = {}
     for name, node in view.nodes.items():
-        for related in related_on(node.node, resource):
-            found[related] = (*found.get(related, ()), name)
-    return dict(sorted(found.items()))
+        for other, amount in node.node.allocatable.items():
+            if other not in related:
+                related[other] = _is_related(other, resource)
+            if related[other] and amount > 0:
+                found.setdefault(other, []).append(name)
+    return {other: tuple(nodes) for other, nodes in sorted(found.items())}
 
 
 def related_on(node: Node, resource: str) -> tuple[str, ...]:
     """The related resources of which a node has any."""
-    vendor = resource.split("/", maxsplit=1)[0]
-    return tuple(
-        name
-        for name, amount in sorted(node.allocatable.items())
-        if amount > 0 and name != resource and name.startswith(f"{vendor}/") and _is_kin(name, resource)
-    )
+    offered = (name for name, amount in node.allocatable.items() if amount > 0)
+    return tuple(sorted(name for name in offered if _is_related(name, resource)))
 
 
 def is_same_device(one: str, other: str) -> bool:
@@ -76,5 +76,8 @@ def is_same_device(one: str, other: str) -> bool:
     return one != other and one.removesuffix(SHARED_SUFFIX) == other.removesuffix(SHARED_SUFFIX)
 
 
-def _is_kin(one: str, other: str) -> bool:
+def _is_related(one: str, other: str) -> bool:
+    """Whether two names of one vendor stand for the same kind of device."""
+    if one == other or one.partition("/")[0] != other.partition("/")[0]:
+        return False
     return is_same_device(one, other) or "mig-" in one or "mig-" in other

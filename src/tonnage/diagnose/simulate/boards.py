@@ -72,6 +72,21 @@ def board_of_node(node: Node, status: GpuStatus | None) -> Board | Problem:
     return Board(found, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
 
 
+def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
+    """Everything that `board_of_node` looks at: nodes of which it is equal have equal boards."""
+    labels = node.labels
+    product = labels.get(PRODUCT, "")
+    own = labels.get(f"{OWN}{product.partition('-MIG-')[0]}.count", "") if "-MIG-" in product else ""
+    amounts = tuple(
+        sorted((r, n, node.allocatable.get(r, 0)) for r, n in node.capacity.items() if _is_gpu(r))
+    )
+    told = (product, labels.get(_COUNT, ""), labels.get(_MEMORY, ""), labels.get(_STRATEGY, ""), own)
+    if status is None or not status.devices:
+        return node.name if not product else "", told, amounts
+    devices = tuple((d.index, d.product, d.memory_mib, d.healthy) for d in status.devices[:MOST_GPUS])
+    return told, amounts, devices, tuple(sorted(status.replicas.items()))
+
+
 def devices_of_product(product: str, count: int) -> tuple[Device, ...] | Problem:
     """Whole GPUs of a product of the catalogue."""
     models = gpu_models()
@@ -141,17 +156,21 @@ def offer_of(board: Board) -> Offer:
 def with_offer(node: Node, before: Offer, after: Offer) -> Node:
     """The node with what it offers after the change. A resource that it no longer offers stands at zero."""
     allocatable, capacity = dict(node.allocatable), dict(node.capacity)
-    gone = {name for name in (*capacity, *allocatable) if name.startswith((GPU, MIG_PREFIX))}
+    gone = {name for name in (*capacity, *allocatable) if _is_gpu(name)}
     for name in gone | set(before.amounts):
         allocatable[name] = capacity[name] = 0
     for name, (healthy, every) in after.amounts.items():
         allocatable[name], capacity[name] = healthy, every
     labels = node.labels
     if PRODUCT in labels:
-        kept = {key: value for key, value in labels.items() if key not in before.labels}
-        kept = {key: value for key, value in kept.items() if not key.startswith(MIG_PREFIX)}
+        former = before.labels
+        kept = {k: v for k, v in labels.items() if k not in former and not k.startswith(MIG_PREFIX)}
         labels = kept | after.labels
     return replace(node, allocatable=allocatable, capacity=capacity, labels=labels)
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource.startswith((GPU, MIG_PREFIX))
 
 
 def _indivisible(device: Device | None) -> Problem:

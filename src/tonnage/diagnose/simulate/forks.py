@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from tonnage.decide.cluster.requests import pod_requests
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.simulate.boards import Board, Offer
-from tonnage.model.cluster import Node, Pod, PodStatus
+from tonnage.model.cluster import Node, Pod, PodStatus, Requests
 from tonnage.model.errors import Problem
 
 _STAYS_WITH_NODE: Final = ("DaemonSet", "Node")
@@ -36,6 +37,7 @@ class Cause(StrEnum):
 
 
 _ORDER: Final = list(Origin)
+_NEW: Final = PodStatus()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,14 @@ class Candidate:
 
 @dataclass(slots=True)
 class Memory:
-    """Offers that were worked out before, shared by all alternatives."""
+    """What was worked out before, for all alternatives: thousands of nodes have a handful of boards."""
 
-    offers: dict[object, Offer] = field(default_factory=dict)
-    boards: dict[object, Board | Problem] = field(default_factory=dict)
+    boards: dict[Hashable, Board | Problem] = field(default_factory=dict)
+    """By what a node says of its GPUs."""
+    changed: dict[Hashable, Board | Problem] = field(default_factory=dict)
+    """By the identity of a board and what is done to it."""
+    offers: dict[int, tuple[Board, Offer]] = field(default_factory=dict)
+    """By the identity of a board, which is kept alive."""
 
 
 @dataclass(slots=True)
@@ -106,6 +112,13 @@ class Fork:
         view = self.base.nodes.get(name)
         return view.pods if view is not None else ()
 
+    def asked_on(self, name: str) -> tuple[tuple[Pod, Requests], ...]:
+        """What a node holds, with what each pod asks."""
+        view = self.base.nodes.get(name)
+        if name not in self.held and view is not None:
+            return tuple(zip(view.pods, view.amounts, strict=True))
+        return tuple((pod, pod_requests(pod)) for pod in self.pods_on(name))
+
     def displace(self, name: str, pods: Iterable[Pod], cause: Cause) -> None:
         """Take pods off a node; who has a controller is made anew, the others are lost."""
         leaving = {pod.key: pod for pod in pods}
@@ -143,7 +156,7 @@ def stays_with_node(pod: Pod) -> bool:
 
 def fresh(pod: Pod) -> Pod:
     """The pod as its controller makes it anew."""
-    return replace(pod, node_name="", status=PodStatus())
+    return replace(pod, node_name="", status=_NEW)
 
 
 def fork_of(base: View, memory: Memory) -> Fork:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
-from tonnage.decide.cluster.requests import pod_requests
 from tonnage.decide.node.units import fits
 from tonnage.diagnose.simulate import boards
 from tonnage.diagnose.simulate.boards import Board, Offer, board_of_node, offer_of, with_offer
@@ -87,17 +86,16 @@ def _set(fork: Fork, name: str, change: SetMig | SetSharing) -> Problem | None:
     now, then = _offer(fork, before), _offer(fork, after)
     node = fork.node(name)
     fork.boards[name] = after
-    if (not before.unsure and before.key == after.key) or _same(node, then):
+    if after is before or _same(node, then):
         return None
-    if isinstance(change, SetMig):
-        holders = _holders(fork, name, change, before)
-        if isinstance(holders, Problem):
-            return holders
-        fork.nodes[name] = with_offer(node, now, then)
-        fork.displace(name, holders, Cause.REPARTITIONED)
-    else:
-        fork.nodes[name] = with_offer(node, now, then)
-    fork.displace(name, _too_many(fork, name), Cause.RESHARED)
+    asked = tuple((pod, wants) for pod, amounts in fork.asked_on(name) if (wants := _of_gpus(amounts)))
+    holders = _holders(fork, name, change, asked) if isinstance(change, SetMig) else set()
+    if isinstance(holders, Problem):
+        return holders
+    changed = fork.nodes[name] = with_offer(node, now, then)
+    fork.displace(name, [pod for pod, _ in asked if pod.key in holders], Cause.REPARTITIONED)
+    left = [(pod, wants) for pod, wants in asked if pod.key not in holders]
+    fork.displace(name, _too_many(changed, left), Cause.RESHARED)
     return None
 
 
@@ -106,27 +104,36 @@ def _changed(fork: Fork, board: Board, change: SetMig | SetSharing) -> Board | P
         how: tuple[object, ...] = change.layout, change.devices, change.strategy
     else:
         how = change.resource, change.replicas, change.rename
-    key = board.key, board.unsure, how
-    known = fork.memory.boards.get(key)
+    key = id(board), how
+    known = fork.memory.changed.get(key)
     if known is None:
         if isinstance(change, SetMig):
             known = boards.divided(board, change.layout, change.devices, change.strategy)
         else:
             known = boards.shared(board, change.resource, change.replicas, rename=change.rename)
-        fork.memory.boards[key] = known
+        if isinstance(known, Board) and not board.unsure and known.key == board.key:
+            known = board
+        fork.memory.changed[key] = known
     return known
 
 
 def _board(fork: Fork, name: str) -> Board | Problem:
-    known = fork.boards.get(name)
-    return known or board_of_node(fork.node(name), fork.base.snapshot.gpu.get(fork.copied.get(name, name)))
+    board = fork.boards.get(name)
+    if board is not None:
+        return board
+    node, status = fork.node(name), fork.base.snapshot.gpu.get(fork.copied.get(name, name))
+    key = boards.said_of_gpus(node, status)
+    known = fork.memory.boards.get(key)
+    if known is None:
+        known = fork.memory.boards[key] = board_of_node(node, status)
+    return known
 
 
 def _offer(fork: Fork, board: Board) -> Offer:
-    offer = fork.memory.offers.get(board.key)
-    if offer is None:
-        offer = fork.memory.offers[board.key] = offer_of(board)
-    return offer
+    known = fork.memory.offers.get(id(board))
+    if known is None:
+        known = fork.memory.offers[id(board)] = board, offer_of(board)
+    return known[1]
 
 
 def _same(node: Node, offer: Offer) -> bool:
@@ -135,35 +142,35 @@ def _same(node: Node, offer: Offer) -> bool:
     return now == {name: every for name, (_, every) in offer.amounts.items()}
 
 
-def _holders(fork: Fork, name: str, change: SetMig, before: Board) -> list[Pod] | Problem:
+_Asked: TypeAlias = Sequence[tuple[Pod, Mapping[str, int]]]
+"""Pods that ask for GPUs or parts of them, and how many."""
+
+
+def _holders(fork: Fork, name: str, change: SetMig, asked: _Asked) -> set[tuple[str, str]] | Problem:
     """Pods with a GPU that is to be divided anew: nothing may run on it then."""
-    pods = fork.pods_on(name)
     if change.devices is None:
-        return [pod for pod in pods if _gpu_requests(pod)]
+        return {pod.key for pod, _ in asked}
     status = fork.base.snapshot.gpu.get(name)
-    if status is None and any(_gpu_requests(pod) for pod in pods):
+    if status is None and asked:
         return Problem(
             "who holds which GPU is not known",
             why="no agent reports it",
             remedy="divide all GPUs of the node, or give a snapshot that has NodeGPUStatus objects",
         )
     devices = status.devices if status is not None else ()
-    keys = {(h.namespace, h.pod) for d in devices if d.index in change.devices for h in d.holders}
-    return [pod for pod in pods if pod.key in keys]
+    return {(h.namespace, h.pod) for d in devices if d.index in change.devices for h in d.holders}
 
 
-def _gpu_requests(pod: Pod) -> bool:
-    return any(n > 0 and r.startswith((GPU, MIG_PREFIX)) for r, n in pod_requests(pod).items())
+def _of_gpus(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {r: n for r, n in amounts.items() if n > 0 and r.startswith((GPU, MIG_PREFIX))}
 
 
-def _too_many(fork: Fork, name: str) -> list[Pod]:
+def _too_many(node: Node, asked: _Asked) -> list[Pod]:
     """Pods that ask for more of a device than the node offers now; the youngest have to go."""
-    node = fork.node(name)
-    left = {r: n for r, n in node.allocatable.items() if r.startswith((GPU, MIG_PREFIX))}
+    left = dict(node.allocatable)
     found: list[Pod] = []
-    for pod in sorted(fork.pods_on(name), key=lambda pod: (pod.created or _LATEST, pod.key)):
-        wanted = {r: n for r, n in pod_requests(pod).items() if n > 0 and r in left}
-        if any(n > left[r] for r, n in wanted.items()):
+    for pod, wanted in sorted(asked, key=lambda one: (one[0].created or _LATEST, one[0].key)):
+        if any(n > left.get(r, 0) for r, n in wanted.items()):
             found.append(pod)
             continue
         for resource, amount in wanted.items():

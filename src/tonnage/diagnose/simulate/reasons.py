@@ -22,7 +22,7 @@ def reasons_of(candidates: Iterable[Candidate], ground: Ground) -> tuple[tuple[W
     """Pods that wait by their reason, most first; and the code by pod (`namespace/name`)."""
     groups: dict[Hashable, list[Candidate]] = {}
     for one in candidates:
-        groups.setdefault(group_of(one.pod), []).append(one)
+        groups.setdefault(group_of(one.pod, shunned=ground.view.shy), []).append(one)
     told: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
     ordered = sorted(groups.values(), key=len, reverse=True)
     for members in ordered[:MOST_ASKED]:

@@ -5,7 +5,7 @@ On columns where pods allow it (`decide.cluster.fleet`), else node by node, as o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,6 +19,7 @@ from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.simulate.claims import snapshot_after, supply_for, with_allocated
 from tonnage.diagnose.simulate.forks import Fork
+from tonnage.diagnose.simulate.shapes import group_of, stays_refused
 from tonnage.model.cluster import Pod
 
 MOST_JUDGED: Final = 2_000_000
@@ -48,9 +49,22 @@ class Scene:
     least_priority: int | None
     come: dict[str, list[Pod]] = field(default_factory=dict)
     left: int = MOST_JUDGED
+    refused: set[Hashable] = field(default_factory=set)
+    """Groups of pods that found no room, which pods that come cannot make."""
 
     def place(self, pod: Pod) -> Placed:
         """Put a pod where the scheduler would, if anywhere."""
+        group = group_of(pod, shunned=self.view.shy)
+        if group in self.refused:
+            return Placed()
+        placed = self._placed(pod)
+        if placed.victims:
+            self.refused.clear()
+        elif placed.node is None and not placed.unknown and stays_refused(pod):
+            self.refused.add(group)
+        return placed
+
+    def _placed(self, pod: Pod) -> Placed:
         if pod.scheduler_name != DEFAULT_SCHEDULER:
             return Placed(unknown=(f"it is placed by {pod.scheduler_name}",))
         if pod.gates:
@@ -70,10 +84,15 @@ class Scene:
         occupants = occupants_of(self.fleet.columns, self.nodes)
         return FleetEngine(self.fleet, occupants, np.array(marks or [0] * len(self.nodes), np.int64))
 
+    @property
+    def pods(self) -> int:
+        """How many pods have a node."""
+        return sum(len(n.pods) for n in self.nodes.values()) + sum(map(len, self.come.values()))
+
     def settled(self) -> View:
         """The view with every pod that was placed."""
         for name, pods in self.come.items():
-            self.nodes[name] = self.nodes[name].plus(pods)
+            self.nodes[name] = self.nodes[name].plus(replace(pod, node_name=name) for pod in pods)
         self.come.clear()
         shy = any(node.shy for node in self.nodes.values())
         self.view = replace(self.view, nodes=self.nodes, shy=shy)
@@ -127,8 +146,7 @@ class Scene:
         return Placed(name, decision.victims)
 
     def _holds(self, node: str, pod: Pod) -> None:
-        bound = replace(pod, node_name=node)
-        self.come.setdefault(node, []).append(bound)
+        self.come.setdefault(node, []).append(pod)
         least = self.least_priority
         self.least_priority = pod.priority if least is None else min(least, pod.priority)
 

@@ -37,19 +37,27 @@ def shape_of(pod: Pod) -> Hashable:
     )
 
 
-def group_of(pod: Pod) -> Hashable:
-    """What decides whether a pod waits, and for what: equal for pods that are answered alike."""
+def group_of(pod: Pod, *, shunned: bool) -> Hashable:
+    """What decides whether a pod waits, and for what: equal for pods that are answered alike.
+
+    `shunned`: some pod wants to be away from others, so that labels tell pods apart.
+    """
+    looks = shunned or bool(pod.spread or pod.affinity.pods or pod.affinity.anti or pod.claims)
     return (
         shape_of(pod),
-        pod.namespace,
         pod.affinity,
         pod.spread,
         pod.priority,
         pod.may_preempt,
         pod.gates,
         tuple((entry.name, entry.template or entry.claim) for entry in pod.claims),
-        tuple(sorted(pod.labels.items())) if pod.spread or pod.affinity.pods or pod.affinity.anti else (),
+        (pod.namespace, *sorted(pod.labels.items())) if looks else (),
     )
+
+
+def stays_refused(pod: Pod) -> bool:
+    """Whether pods that come to nodes can never make room for the pod."""
+    return not (pod.affinity.pods or any(constraint.hard for constraint in pod.spread))
 
 
 def references_of(pods: Iterable[Pod]) -> dict[str, tuple[Reference, ...]]:

@@ -67,11 +67,8 @@ def _outcome(
 ) -> Outcome:
     scene = scene_of(fork)
     fates = list(_fates(scene, fork, lambda done, of: tell(alternative.name, done, of) if tell else None))
-    view = scene.settled()
-    engine = scene.engine(marks_of(view)) if len(view.nodes) >= LARGE else None
-    ground = Ground(view, engine)
     waits = [f.candidate for f in fates if f.node is None and not f.unknown]
-    waiting, codes = reasons_of(waits, ground)
+    waiting, codes = reasons_of(waits, _ground(scene)) if waits else ((), {})
     lost = [Fate(one, lost=True) for one in fork.lost]
     unknown: dict[str, list[str]] = {}
     for fate in fates:
@@ -80,14 +77,19 @@ def _outcome(
     return Outcome(
         alternative.name,
         tuple(map(str, alternative.changes)),
-        len(view.nodes),
-        sum(len(node.pods) for node in view.nodes.values()),
+        len(scene.nodes),
+        scene.pods,
         (*(_coded(fate, codes) for fate in fates), *lost),
         waiting,
         figures_of(scene.fleet, references),
-        tuple(_notes(fork, view)),
+        tuple(_notes(fork, scene)),
         {what: tuple(names) for what, names in unknown.items()},
     )
+
+
+def _ground(scene: Scene) -> Ground:
+    view = scene.settled()
+    return Ground(view, scene.engine(marks_of(view)) if len(view.nodes) >= LARGE else None)
 
 
 def _coded(fate: Fate, codes: Mapping[str, str]) -> Fate:
@@ -121,10 +123,10 @@ def _fates(scene: Scene, fork: Fork, tell: Callable[[int, int], None]) -> Iterab
     return found.values()
 
 
-def _notes(fork: Fork, view: View) -> Iterable[str]:
+def _notes(fork: Fork, scene: Scene) -> Iterable[str]:
     """What the answer leaves open."""
     snapshot = fork.base.snapshot
-    unread = [node.name for node in view.nodes.values() if node.node.problems]
+    unread = [node.name for node in scene.nodes.values() if node.node.problems]
     if unread:
         yield f"amounts that cannot be read count as none: on nodes {listed(unread, 5)}"
     missing = sorted(snapshot.missing - {"NodeGPUStatus", *(() if snapshot.claims else OF_CLAIMS)})

@@ -61,6 +61,8 @@ class Columns:
     _capacity: dict[str, Amounts] = field(init=False)
     _nothing: Amounts = field(init=False)
     _images: dict[str, tuple[int, Mask]] = field(init=False, default_factory=dict)
+    _holders: dict[str, list[int]] = field(init=False, default_factory=dict)
+    """By image the rows that have it; empty until somebody asks for one."""
 
     def __post_init__(self) -> None:
         self.nodes = tuple(sorted(self.nodes, key=lambda node: node.name))
@@ -104,10 +106,14 @@ class Columns:
         """Bytes of an image (full name) as the first node that has it says, and which nodes have it."""
         found = self._images.get(name)
         if found is None:
-            sizes = [node.images.get(name) for node in self.nodes]
-            size = next((size for size in sizes if size is not None), 0)
-            mask = np.fromiter((size is not None for size in sizes), bool, len(sizes))
-            found = self._images[name] = (size, mask)
+            if not self._holders:
+                for row, node in enumerate(self.nodes):
+                    for image in node.images:
+                        self._holders.setdefault(image, []).append(row)
+            rows = self._holders.get(name, [])
+            mask = np.zeros(len(self.nodes), bool)
+            mask[rows] = True
+            found = self._images[name] = (self.nodes[rows[0]].images[name] if rows else 0, mask)
         return found
 
     def _column(self, codes: Iterable[int]) -> Codes:

@@ -84,14 +84,18 @@ class Fleet:
     neighbours: Neighbours = field(init=False)
     _everywhere: Rows = field(init=False)
     _standings: dict[Hashable, _Standing] = field(init=False, default_factory=dict)
-    _workloads: dict[str, list[WorkloadSelector]] = field(init=False, default_factory=dict)
+    _services: dict[str, list[WorkloadSelector]] = field(init=False, default_factory=dict)
+    _owners: dict[tuple[str, str, str], LabelSelector] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         overlooks = self.view.profile.overlooks_namespaces
         self.neighbours = Neighbours(self.columns, self.holdings, self.view.namespace_labels, overlooks)
         self._everywhere = np.arange(len(self.columns))
         for workload in self.view.snapshot.selectors:
-            self._workloads.setdefault(workload.namespace, []).append(workload)
+            if workload.kind == "Service":
+                self._services.setdefault(workload.namespace, []).append(workload)
+            else:
+                self._owners[workload.namespace, workload.kind, workload.name] = workload.selector
 
     def fork(self) -> Fleet:
         """The same, to be changed on its own."""
@@ -263,14 +267,12 @@ class Fleet:
         if pod.spread:
             return tuple(constraint for constraint in pod.spread if not constraint.hard)
         requirements: list[Requirement] = []
-        for workload in self._workloads.get(pod.namespace, ()):
-            if workload.kind == "Service":
-                chosen = selector_matches(workload.selector, pod.labels)
-            else:
-                owner = pod.owner
-                chosen = owner is not None and (workload.kind, workload.name) == (owner.kind, owner.name)
-            if chosen:
-                requirements += workload.selector.requirements
+        for service in self._services.get(pod.namespace, ()):
+            if selector_matches(service.selector, pod.labels):
+                requirements += service.selector.requirements
+        if pod.owner is not None:
+            owned = self._owners.get((pod.namespace, pod.owner.kind, pod.owner.name))
+            requirements += owned.requirements if owned is not None else ()
         return rating.default_constraints(LabelSelector(tuple(requirements))) if requirements else ()
 
 

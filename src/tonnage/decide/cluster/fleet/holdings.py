@@ -121,6 +121,10 @@ class Holdings:
     _kin: dict[_Kin, ByRow] = field(default_factory=dict)
     _censuses: dict[Hashable, _Census] = field(default_factory=dict)
     _counted_by: dict[_Kin, list[_Census]] = field(default_factory=dict)
+    _kin_of: dict[tuple[str, int, bool], tuple[Labels, _Kin]] = field(default_factory=dict)
+    """By namespace and identity of the labels, which pods of a workload share; the labels are kept alive."""
+    _kin_in: dict[str, list[_Kin]] = field(default_factory=dict)
+    """By namespace."""
 
     def used(self, resource: str) -> Amounts:
         """How much of a resource the pods of each node have asked for."""
@@ -144,19 +148,27 @@ class Holdings:
             self.uncounted.append((row, pod))
         self.changed.append(row)
 
-    def counts(self, key: Hashable, matches: Matches, *, terminating: bool) -> Counts:
-        """Pods by row that match; kept up to date under `key`, which must tell all questions apart."""
+    def counts(
+        self, key: Hashable, matches: Matches, *, terminating: bool, namespace: str | None = None
+    ) -> Counts:
+        """Pods by row that match; kept up to date under `key`, which must tell all questions apart.
+
+        With a namespace, pods of that one alone are asked about.
+        """
         census = self._censuses.get(key)
         if census is None:
             for row, pod in self.uncounted:
                 self._count(row, pod)
             self.uncounted.clear()
             census = _Census(matches, terminating, np.zeros(len(self.columns), np.int64))
-            for kin, rows in self._kin.items():
+            for kin in self._kin if namespace is None else self._kin_in.get(namespace, ()):
                 if census.counts_kin(kin):
+                    rows = self._kin[kin]
                     census.counts[list(rows)] += list(rows.values())
             self._censuses[key] = census
-            self._counted_by.clear()
+            for kin, counting in self._counted_by.items():
+                if census.counts_kin(kin):
+                    counting.append(census)
         return census.counts
 
     def fork(self) -> Holdings:
@@ -172,6 +184,8 @@ class Holdings:
             changed=[],
             uncounted=list(self.uncounted),
             _kin={kin: dict(rows) for kin, rows in self._kin.items()},
+            _kin_of=dict(self._kin_of),
+            _kin_in={namespace: list(kin) for namespace, kin in self._kin_in.items()},
             _censuses={key: replace(c, counts=c.counts.copy()) for key, c in self._censuses.items()},
             _counted_by={},
         )
@@ -184,9 +198,16 @@ class Holdings:
             _one_more(self.terms.setdefault(OwnedTerm(kind, pod.namespace, term), {}), row)
 
     def _count(self, row: int, pod: Pod) -> _Kin:
-        kin = _Kin(pod.namespace, frozenset(pod.labels.items()), pod.status.terminating)
-        _one_more(self._kin.setdefault(kin, {}), row)
-        return kin
+        key = pod.namespace, id(pod.labels), pod.status.terminating
+        known = self._kin_of.get(key)
+        if known is None:
+            kin = _Kin(pod.namespace, frozenset(pod.labels.items()), pod.status.terminating)
+            if kin not in self._kin:
+                self._kin[kin] = {}
+                self._kin_in.setdefault(pod.namespace, []).append(kin)
+            known = self._kin_of[key] = pod.labels, kin
+        _one_more(self._kin[known[1]], row)
+        return known[1]
 
     def _censuses_of(self, kin: _Kin) -> Iterable[_Census]:
         found = self._counted_by.get(kin)

@@ -44,7 +44,8 @@ class Neighbours:
             counts = np.zeros(len(self.columns), np.int64)
         else:
             matches = self.spread_match(namespace, selector)
-            counts = self.holdings.counts(("spread", namespace, selector), matches, terminating=False)
+            key = "spread", namespace, selector
+            counts = self.holdings.counts(key, matches, terminating=False, namespace=namespace)
         odd = [
             row
             for row, guest in self.guests

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.decide.cluster.fleet.columns import Amounts, Columns, Mask
+from tonnage.decide.cluster.fleet.columns import Columns, Mask
 from tonnage.decide.cluster.fleet.holdings import FORBIDS, Holdings
 from tonnage.decide.cluster.fleet.neighbours import Neighbours, by_domain, counting_nodes
 from tonnage.decide.cluster.fleet.refusing import Rows
@@ -26,6 +26,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _MIB: Final = 1024 * 1024
 _LEAST_IMAGE: Final = 23 * _MIB
+_MOST_RAW: Final = 2**62
 _MOST_IMAGE: Final = 1000 * _MIB
 
 
@@ -139,33 +140,39 @@ def topology_spread(
         for constraint in soft:
             labelled &= columns.label(constraint.topology_key).codes >= 0
     rated = feasible & labelled
+    if not rated.any():
+        return np.zeros(len(columns), np.int64)
     raw = np.zeros(len(columns), np.float64)
     for constraint in soft:
         raw += _spread_part(constraint, pod, rated, labelled, neighbours)
     whole = np.floor(raw + 0.5).astype(np.int64)
-    if not rated.any():
-        return np.zeros(len(columns), np.int64)
-    least, most = int(whole[rated].min()), int(whole[rated].max())
+    least, most = int(np.where(rated, whole, _MOST_RAW).min()), int(np.where(rated, whole, 0).max())
     if most == 0:
         return np.where(rated, HIGHEST, 0)
-    return np.where(rated, HIGHEST * (most + least - whole) // most, 0)
+    if most - least > len(columns):
+        return np.where(rated, HIGHEST * (most + least - whole) // most, 0)
+    steps = HIGHEST * (most + least - np.arange(least, most + 1)) // most  # divided once for each value
+    return np.where(rated, steps[np.where(rated, whole - least, 0)], 0)
 
 
 def _spread_part(
     constraint: SpreadConstraint, pod: Pod, rated: Mask, labelled: Mask, neighbours: Neighbours
-) -> Amounts | NDArray[np.float64]:
+) -> NDArray[np.float64]:
     columns = neighbours.columns
     column = columns.label(constraint.topology_key)
     counts = neighbours.spread_counts(pod.namespace, constraint.selector)
     if constraint.topology_key == _HOSTNAME:
-        worth = counts * math.log(int(rated.sum()) + 2) + constraint.max_skew - 1
+        worth = counts * math.log(np.count_nonzero(rated) + 2) + constraint.max_skew - 1
         return np.where(column.codes >= 0, worth, 0.0)
     codes = column.codes
     if "" in column.code_of:  # an empty value and none at all are one domain
         codes = np.where(codes == column.code_of[""], -1, codes)
-    domains = np.count_nonzero(np.bincount(codes[rated] + 1))
+    places, size = codes + 1, len(column.values) + 1
+    domains = np.count_nonzero(np.bincount(places, rated, size))
     eligible = labelled & counting_nodes(constraint, pod, columns)
-    sums = np.zeros(len(column.values) + 1, np.int64)
-    np.add.at(sums, codes, np.where(eligible, counts, 0))
-    worth = sums[codes] * math.log(domains + 2) + constraint.max_skew - 1
-    return np.where(column.codes >= 0, worth, 0.0)
+    sums = np.bincount(places, np.where(eligible, counts, 0), size)
+    worths = sums * math.log(domains + 2) + constraint.max_skew - 1
+    if "" in column.code_of:
+        return np.where(column.codes >= 0, worths[places], 0.0)
+    worths[0] = 0.0
+    return np.asarray(worths[places], np.float64)
