@@ -6,6 +6,7 @@ from typing import Final
 
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.families import Boards
+from tonnage.diagnose.held_ill import held_ills
 from tonnage.diagnose.joined import held_by, link_reasons
 from tonnage.diagnose.last_words import known_event, known_trouble
 from tonnage.diagnose.neighbours import with_node_facts
@@ -35,7 +36,8 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
     held = held_by(pod, snapshot, boards)
     links = held.to_json() if held is not None else None
     placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot), links=links)
-    slow = tuple(link_reasons(held, snapshot, boards)) if held is not None and reason is None else ()
+    links_told = link_reasons(held, snapshot, boards) if held is not None else ()
+    besides = (*held_ills(pod, snapshot), *links_told) if reason is None else ()
     return Explanation(
         subject=subject,
         verdict=_verdict(pod, reason),
@@ -45,8 +47,8 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
         message=reason.message if reason else _told(pod, placement) + (held.told if held else ""),
         upstream_message=pod.status.message or next((w.message for w in pod.status.waiting if w.message), ""),
         placement=placement,
-        reasons=(reason,) if reason else tuple(found for found, _ in slow),
-        remedies=_remedies(pod, reason, snapshot) if reason else tuple(remedy for _, remedy in slow),
+        reasons=(reason,) if reason else tuple(found for found, _ in besides),
+        remedies=_remedies(pod, reason, snapshot) if reason else tuple(remedy for _, remedy in besides),
     )
 
 

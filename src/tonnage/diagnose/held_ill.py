@@ -1,0 +1,44 @@
+"""KUB-2: a running pod whose own device is not healthy. Kubernetes lets it run on and says nothing to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tonnage.diagnose.rules.devices_ill import named_ills
+from tonnage.diagnose.wording import listed
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.verdict import Code, Layer, Reason, Remedy
+
+
+def held_ills(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy]]:
+    """One reason for all unhealthy devices, or MIG devices, that a running pod holds."""
+    status = snapshot.gpu.get(pod.node_name)
+    if status is None or pod.status.phase != "Running":
+        return
+    own = []
+    for device in status.devices:
+        held = [holder for holder in device.holders if (holder.namespace, holder.pod) == pod.key]
+        ids = {each for holder in held for each in holder.ids}
+        parts = tuple(part for part in device.parts if part.uuid in ids)
+        if held:
+            own.append(replace(device, parts=parts))
+    ills = tuple(named_ills(replace(status, devices=tuple(own))))
+    if not ills:
+        return
+    remedy = (
+        f"end the pod when that suits its owner, and do on {pod.node_name} what the device's reason asks for"
+    )
+    yield (
+        Reason(
+            Code.DEVICE_UNHEALTHY,
+            Layer.HARDWARE,
+            f"Pod {pod.namespace}/{pod.name}",
+            f"it holds {listed(ills)}; Kubernetes lets it run on, and no new pod gets that device",
+            {"devices": [*ills]},
+            remedy,
+            "NodeGPUStatus",
+            lasting=False,
+        ),
+        Remedy(remedy, ""),
+    )
