@@ -120,6 +120,7 @@ def shapes() -> Shapes:
     return Shapes(
         {key: row.type for key, row in schema.index.items()},
         {name: row.fields for name, row in schema.types.items()},
+        int(schema.source["k8s.io/kubernetes"].split(".")[1]),
     )
 
 

@@ -1,7 +1,7 @@
 """Each rule against YAML beside it: `# !code:column` at the end of a line is what must be found there.
 
 Nothing else may be found, and nothing at all in a `good.yaml`. Covers ADM-1, ADM-2, ADM-3, ADM-9, SCH-1,
-SCH-6, SHR-3, SHR-5, MIG-2, MIG-3, OPR-1, DRA-1, DRA-2, DRA-3.
+SCH-6, SHR-3, SHR-5, ADM-5, MIG-2, MIG-3, OPR-1, DRA-1, DRA-2, DRA-3.
 """
 
 from __future__ import annotations
@@ -82,6 +82,14 @@ def test_what_the_api_server_refuses_is_an_error_and_nothing_else(case: dict[str
         if finding.layer in (Layer.ADMISSION, Layer.QUOTA) and finding.severity is Severity.ERROR
     ]
     assert bool(refusals or report.unreadable) == case["refused"], report
+
+
+def test_a_later_kubernetes_may_have_fields_that_are_not_known_here() -> None:
+    text = "apiVersion: v1\nkind: Pod\nspec: {containers: [], brandNew: 1, hostNetwork: 5}\n"
+    for version, severities in (("1.35", ["error", "error"]), ("1.37", ["warning", "error"])):
+        known = asyncio.run(given_for(Common(server_version=version), []))
+        report = lint([("f.yaml", text)], known)
+        assert [finding.severity.value for finding in report.findings] == severities
 
 
 def test_every_family_has_good_and_bad() -> None:

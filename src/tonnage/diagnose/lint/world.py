@@ -26,10 +26,14 @@ class FieldShape(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """The fields of built-in kinds: the type of a kind by (group, version, kind), the fields of a type."""
+    """The fields of built-in kinds: the type of a kind by (group, version, kind), the fields of a type.
+
+    `minor` is the version of Kubernetes whose they are.
+    """
 
     kinds: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     types: Mapping[str, Mapping[str, FieldShape]] = field(default_factory=dict)
+    minor: int = 35
 
 
 Known = Mapping[tuple[str, str, str], bool]

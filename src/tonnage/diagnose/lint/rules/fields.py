@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey
+from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey, Severity
 from tonnage.diagnose.lint.items import Item, is_variable
 from tonnage.diagnose.lint.world import FieldShape, World
 from tonnage.documents.source import Path, nearest
@@ -16,6 +17,7 @@ _TEXTS: Final = ("string", "time", "micro-time", "duration")
 _NUMBERS: Final = ("int32", "int64")
 _NO_TEXT: Final = re.compile(r"[yYnN]|[-+]?0o[0-7]+")
 _MOST: Final = 100
+_LATER: Final = "what is known here are the fields of an older Kubernetes than the cluster's"
 _GONE: Final[Mapping[Path, str]] = {
     ("resourceClaims", "source"): "write what is below it in its place: since 1.31 there is no source",
 }
@@ -28,7 +30,9 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     type_name = world.shapes.kinds.get((group, version, item.kind), "")
     if type_name:
         found = _Walk(world.shapes.types, item).of(type_name, item.value, item.path)
-        yield from (draft for draft, _ in zip(found, range(_MOST), strict=False))
+        for draft, _ in zip(found, range(_MOST), strict=False):
+            later = world.minor > world.shapes.minor and draft.code is LintCode.FIELD_UNKNOWN
+            yield replace(draft, severity=Severity.WARNING, why=_LATER) if later else draft
 
 
 class _Walk:
