@@ -131,6 +131,11 @@ def test_a_group_says_how_its_kubelets_align_devices() -> None:
             id="more NUMA nodes than kubelet starts with",
         ),
         pytest.param(
+            GOOD.replace("cpu: 8", "kubelet: {cpuManagerPolicy: static}"),
+            "a static CPU manager needs CPUs that are reserved",
+            id="a CPU manager that may give everything away",
+        ),
+        pytest.param(
             GOOD.replace("cpu: 8", "numa: 2\n    numaDistances: [[10, 20]]"),
             "groups[1].numaDistances: no table of 2 times 2 distances",
             id="distances to a NUMA node that is not there",

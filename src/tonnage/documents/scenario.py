@@ -154,6 +154,16 @@ class Kubelet(Document):
     topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
     topology_manager_scope: Literal["container", "pod"] = "container"
     topology_manager_policy_options: TopologyManagerOptions = TopologyManagerOptions()
+    cpu_manager_policy: Literal["none", "static"] = "none"
+    reserved_system_cpus: Annotated[
+        str | None, Field(alias="reservedSystemCPUs", pattern=r"^0(-[1-9][0-9]{0,2})?$")
+    ] = None
+    """The first CPUs, as `0-3`; a static CPU manager needs some."""
+
+    @property
+    def reserved_cpus(self) -> int:
+        """How many."""
+        return int(self.reserved_system_cpus.rpartition("-")[2]) + 1 if self.reserved_system_cpus else 0
 
 
 class NodeGroup(Document):
@@ -327,6 +337,13 @@ def _numa_problems(group: NodeGroup, at: tuple[str, int], document: Located) -> 
         yield Problem(f"no table of {group.numa} times {group.numa} distances", where)
     kubelet = group.kubelet
     allowed = int(kubelet.topology_manager_policy_options.max_allowable_numa_nodes or MAX_NUMA_NODES)
+    cores = parse_quantity(str(group.cpu))
+    if kubelet.cpu_manager_policy == "static" and not 0 < kubelet.reserved_cpus <= cores:
+        yield Problem(
+            "a kubelet that does not start: a static CPU manager needs CPUs that are reserved",
+            document.where((*at, "kubelet")),
+            remedy='reservedSystemCPUs: "0-1"',
+        )
     if kubelet.topology_manager_policy != "none" and group.numa > allowed:
         yield Problem(
             f"a kubelet that does not start: {group.numa} NUMA nodes, at most {allowed} are allowed",

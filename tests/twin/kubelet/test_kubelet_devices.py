@@ -228,6 +228,40 @@ async def test_a_scope_of_the_pod_aligns_its_containers_together(
         assert held == (["GPU-0", "GPU-1", "GPU-2", "GPU-3"] if phase == "Running" else [])
 
 
+async def test_gpus_and_cpus_of_ones_own_must_be_on_one_numa_node(start: Any) -> None:
+    """KUB-3: each fits a NUMA node, and so do both, until another pod has CPUs there; restarts forget none."""
+    spec = NodeSpec(
+        "a100-0",
+        capacity={"cpu": "16", "memory": "64Gi", "ephemeral-storage": "1Ti", "pods": "110"},
+        reserved={"cpu": "2"},
+        numa_nodes=2,
+        topology_policy=TopologyPolicy.SINGLE_NUMA_NODE,
+        cpu_policy="static",
+        reserved_cpus=2,
+    )
+
+    def asking(cpus: str, gpus: str) -> list[dict[str, object]]:
+        limits = {"cpu": cpus, "memory": "1Gi", GPU: gpus}
+        resources = {"limits": {key: value for key, value in limits.items() if value != "0"}}
+        return [{"name": "c", "image": "ubuntu", "command": ["sleep", "9"], "resources": resources}]
+
+    async with start(spec) as world:
+        await world.plugin(count=4, numa={"GPU-0": 0, "GPU-1": 0, "GPU-2": 1, "GPU-3": 1})
+        world.bind("first", containers=asking("8", "2"))
+        await world.phase("first", "Running")
+        assert world.held("first") == ["GPU-2", "GPU-3"]  # the reserved CPUs are on the other node
+        await world.kubelet.restart()
+        state = json.loads(world.kubelet.paths.cpu_state.read_text())
+        assert (state["policyName"], state["defaultCpuSet"]) == ("static", "0-7")
+        assert state["entries"]["uid-first"] == {"c": "8-15"}
+        await world.plugin(count=4, numa={"GPU-0": 0, "GPU-1": 0, "GPU-2": 1, "GPU-3": 1})
+        world.bind("second", containers=asking("4", "2"))
+        await world.phase("second", "Running")
+        world.bind("third", containers=asking("3", "0"))
+        status = await world.phase("third", "Failed")
+        assert status["reason"] == "TopologyAffinityError"
+
+
 async def test_a_plugin_that_asks_for_it_hears_before_every_start(world: World) -> None:
     plugin = await world.plugin(count=1, pre_start=True)
     world.bind("train", gpus=1)

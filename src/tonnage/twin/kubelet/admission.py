@@ -19,6 +19,7 @@ CPU: Final = "cpu"
 PODS: Final = "pods"
 _ANY_ADDRESS: Final = HostPort(0).address
 _MIRROR: Final = "kubernetes.io/config.mirror"
+_OWN: Final = ("cpu", "memory")
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -72,6 +73,20 @@ def pod_amounts(pod: Pod) -> dict[str, int]:
 def device_amounts(container: Container) -> dict[str, int]:
     """Limits of extended resources, what the device manager looks at."""
     return {name: amount_of(name, text) for name, text in container.resources.limits.items() if "/" in name}
+
+
+def own_cpus(pod: Pod) -> dict[str, int]:
+    """Whole CPUs that a static CPU manager gives each container alone; none if it is not Guaranteed."""
+    containers = [*pod.spec.init_containers, *pod.spec.containers]
+    if not all(_guaranteed(container) for container in containers):
+        return {}
+    amounts = {c.name: amount_of(CPU, c.resources.limits[CPU]) for c in containers}
+    return {name: amount // 1000 for name, amount in amounts.items() if amount % 1000 == 0}
+
+
+def _guaranteed(container: Container) -> bool:
+    limits, requests = amounts_of(container.resources.limits), amounts_of(container.resources.requests)
+    return all(limits.get(name, 0) > 0 and requests.get(name, limits[name]) == limits[name] for name in _OWN)
 
 
 def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int]) -> AdmissionFailure | None:

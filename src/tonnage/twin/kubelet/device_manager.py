@@ -40,6 +40,7 @@ from tonnage.twin.kubelet.checkpoint import (
     decode_checkpoint,
     encode_checkpoint,
 )
+from tonnage.twin.kubelet.cpu_manager import CpuManager
 from tonnage.twin.kubelet.files import NodeDisk
 from tonnage.twin.kubelet.plugin_resources import PluginResource, PluginResources
 from tonnage.twin.kubelet.plugins import Plugin, PluginError
@@ -60,10 +61,12 @@ class DeviceManager:
         clock: Clock,
         topology: Topology,
         on_change: Callable[[], None],
+        cpus: CpuManager | None = None,
     ) -> None:
         self._paths = paths
         self._disk = disk
         self._topology = topology
+        self._cpus = cpus
         self.resources = PluginResources(clock, on_change, self._save_list)
         self._entries: dict[tuple[str, str, str], Entry] = {}
         self._admission = asyncio.Lock()
@@ -71,6 +74,8 @@ class DeviceManager:
 
     async def start(self) -> None:
         """Remember what the checkpoint says. A corrupt one is logged and left out, as the kubelet does."""
+        if self._cpus is not None:
+            await self._cpus.start()
         content = await self._disk.read(self._paths.checkpoint)
         if content is None:
             return
@@ -112,6 +117,8 @@ class DeviceManager:
         async with self._admission:
             before = dict(self._entries)
             reusable: dict[str, Ids] = {}
+            if self._cpus is not None:
+                self._cpus.begin()
             whole, failure = self._pod_affinity(pod_uid, needs)
             for need in needs if failure is None else ():
                 failure = await self._allocate_container(pod_uid, need, reusable, whole)
@@ -119,6 +126,10 @@ class DeviceManager:
                     break
             if failure is None and self._entries != before:
                 failure = await self._checkpoint_or_failure()
+            if self._cpus is not None:
+                if failure is not None:
+                    self._cpus.undo()
+                await self._cpus.save()
             if failure is not None:
                 self._entries = {
                     key: entry for key, entry in self._entries.items() if key[0] != pod_uid or key in before
@@ -147,19 +158,22 @@ class DeviceManager:
             del self._entries[key]
         if freed:
             await self._save_list()
+        if self._cpus is not None and self._cpus.release(pod_uid):
+            await self._cpus.save()
 
     async def _allocate_container(
         self, pod_uid: str, need: ContainerNeed, reusable: dict[str, Ids], whole: Hint | None
     ) -> AdmissionFailure | None:
         wanted = self._of_plugins(need.resources)
         hint, aligned = whole or ANY, True
-        if whole is None and wanted:
+        if whole is None and (wanted or need.cpus):
             hint, aligned = affinity(
                 self._topology,
                 wanted,
                 self._devices,
                 held=lambda name: self._held_by(pod_uid, name, need.name),
                 reusable=reusable,
+                others=() if self._cpus is None else (self._cpus.hints(pod_uid, need),),
             )
         if not aligned:
             return AdmissionFailure(REASON, REFUSAL)
@@ -171,7 +185,11 @@ class DeviceManager:
                 return AdmissionFailure(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected")
             known = reusable.get(name, NO_IDS)
             reusable[name] = known | ids if need.reusable_after else known - ids
-        return None
+        refused = self._cpus.take(pod_uid, need, hint) if self._cpus is not None else None
+        if refused is None:
+            return None
+        told = f"Allocate failed due to {refused.message}, which is unexpected"
+        return AdmissionFailure(refused.reason or UNEXPECTED, refused.message if refused.reason else told)
 
     def _pod_affinity(
         self, pod_uid: str, needs: Sequence[ContainerNeed]
@@ -181,7 +199,11 @@ class DeviceManager:
             return None, None
         wanted = self._of_plugins(pod_request(needs))
         hint, aligned = affinity(
-            self._topology, wanted, self._devices, held=lambda name: self._held_by(pod_uid, name)
+            self._topology,
+            wanted,
+            self._devices,
+            held=lambda name: self._held_by(pod_uid, name),
+            others=() if self._cpus is None else (self._cpus.hints_of_all(pod_uid, needs),),
         )
         return hint, None if aligned else AdmissionFailure(REASON, REFUSAL)
 

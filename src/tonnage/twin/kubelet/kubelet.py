@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
+from tonnage.twin.kubelet.cpu_manager import CpuManager
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.files import LocalDisk, NodeDisk
 from tonnage.twin.kubelet.node_status import NodeReporter
@@ -39,7 +40,9 @@ class _Incarnation:
         disk: NodeDisk,
     ) -> None:
         self.port = spec.port
-        self.devices = DeviceManager(paths, disk, clock, spec.topology, self._devices_changed)
+        own = spec.own_cpus
+        cpus = CpuManager(own, paths.cpu_state, disk) if own is not None else None
+        self.devices = DeviceManager(paths, disk, clock, spec.topology, self._devices_changed, cpus)
         self.reporter = NodeReporter(spec, api, clock, self.devices, runtime, lambda: self.port)
         self._outbox = Outbox(EventRecorder(api, clock, "kubelet", spec.name))
         self._statuses = StatusWriter(api, clock)

@@ -16,6 +16,7 @@ from tonnage.twin.kubelet.admission import (
     device_amounts,
     fit_failure,
     is_sidecar,
+    own_cpus,
     predicate_failure,
 )
 from tonnage.twin.kubelet.device_manager import DeviceManager
@@ -166,8 +167,17 @@ class Pods:
 
 
 def _needs(pod: Pod) -> list[ContainerNeed]:
+    own = own_cpus(pod)
     init = [
-        ContainerNeed(c.name, device_amounts(c), reusable_after=not is_sidecar(c), sidecar=is_sidecar(c))
+        ContainerNeed(
+            c.name,
+            device_amounts(c),
+            reusable_after=not is_sidecar(c),
+            sidecar=is_sidecar(c),
+            cpus=own.get(c.name, 0),
+        )
         for c in pod.spec.init_containers
     ]
-    return init + [ContainerNeed(c.name, device_amounts(c)) for c in pod.spec.containers]
+    return init + [
+        ContainerNeed(c.name, device_amounts(c), cpus=own.get(c.name, 0)) for c in pod.spec.containers
+    ]

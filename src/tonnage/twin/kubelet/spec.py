@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tonnage.decide.cluster.cpus import Cpus, spread_cpus
 from tonnage.decide.cluster.topology_manager import Topology, TopologyPolicy, TopologyScope
+from tonnage.model.quantity import parse_quantity
 from tonnage.wire.objects import Taint
 
 KUBELET_VERSION: Final = "v1.35.8"
@@ -43,6 +45,9 @@ class NodeSpec:
     os_image: str = "Debian GNU/Linux 13 (trixie)"
     kernel_version: str = "6.12.48-amd64"
     numa_nodes: int = 1
+    cpu_policy: str = "none"
+    """The `cpuManagerPolicy`: none or static; with it the first `reserved_cpus` are nobody's own."""
+    reserved_cpus: int = 0
     numa_distances: tuple[tuple[int, ...], ...] = ()
     """As the machine's firmware has them, a row for each NUMA node; empty: 10 at home, 20 to all others."""
     topology_policy: TopologyPolicy = TopologyPolicy.NONE
@@ -57,10 +62,20 @@ class NodeSpec:
         head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         options = "".join(f'  {name}: "{value}"\n' for name, value in self.topology_options.items())
         return (
-            f"{head}cpuManagerPolicy: none\ntopologyManagerPolicy: {self.topology_policy}\n"
+            f"{head}cpuManagerPolicy: {self.cpu_policy}\n"
+            + (f'reservedSystemCPUs: "0-{self.reserved_cpus - 1}"\n' if self.reserved_cpus else "")
+            + f"topologyManagerPolicy: {self.topology_policy}\n"
             f"topologyManagerScope: {self.topology_scope}\n"
             + (f"topologyManagerPolicyOptions:\n{options}" if options else "")
         )
+
+    @property
+    def own_cpus(self) -> Cpus | None:
+        """The machine's CPUs, in order over its NUMA nodes, for a static CPU manager; None without one."""
+        if self.cpu_policy == "none":
+            return None
+        count = int(parse_quantity(self.capacity["cpu"]))
+        return spread_cpus(count, self.numa_nodes, reserved=self.reserved_cpus)
 
     @property
     def topology(self) -> Topology:
@@ -104,6 +119,10 @@ class NodePaths:
     @property
     def cdi_folders(self) -> tuple[Path, Path]:
         return self.root / "etc/cdi", self.root / "var/run/cdi"
+
+    @property
+    def cpu_state(self) -> Path:
+        return self.root / "var/lib/kubelet/cpu_manager_state"
 
     @property
     def hardware(self) -> Path:
