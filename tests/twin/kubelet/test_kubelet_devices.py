@@ -229,7 +229,7 @@ async def test_a_scope_of_the_pod_aligns_its_containers_together(
 
 
 async def test_gpus_and_cpus_of_ones_own_must_be_on_one_numa_node(start: Any) -> None:
-    """KUB-3: each fits a NUMA node, and so do both, until another pod has CPUs there; restarts forget none."""
+    """KUB-3: each fits a NUMA node, and both do, until another pod has CPUs there; restarts forget none."""
     spec = NodeSpec(
         "a100-0",
         capacity={"cpu": "16", "memory": "64Gi", "ephemeral-storage": "1Ti", "pods": "110"},
