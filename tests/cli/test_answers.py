@@ -272,3 +272,60 @@ def test_a_manifest_and_a_snapshot_can_come_from_stdin(cluster: str) -> None:
         asked = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         assert asked.returncode in (0, 1), asked.stderr
         assert asked.stdout.startswith("Pod ")
+
+
+WORKLOAD = """\
+apiVersion: v1
+kind: List
+items:
+  - {apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: "8", pods: "9"}}}
+  - apiVersion: v1
+    kind: ResourceQuota
+    metadata: {name: q, namespace: ml}
+    spec: {hard: {pods: "0"}}
+  - apiVersion: apps/v1
+    kind: StatefulSet
+    metadata: {name: cache, namespace: ml}
+    spec: {replicas: 2, template: {spec: {containers: [{name: c, image: x}]}}}
+  - apiVersion: batch/v1
+    kind: CronJob
+    metadata: {name: nightly, namespace: ml}
+    spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: c, image: x}]}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["statefulset", "cache"], ["sts/cache"], ["statefulsets.apps", "cache"], ["STS", "cache"]],
+    ids=" ".join,
+)
+def test_a_workload_is_named_as_kubectl_names_it(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ADM-10: there is no pod that could be asked."""
+    path = tmp_path / "cluster.yaml"
+    path.write_text(WORKLOAD)
+    assert run(["explain", *words, "-n", "ml", "-o", "json", "--snapshot", str(path)], "tonnage") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["subject"] == {"kind": "StatefulSet", "namespace": "ml", "name": "cache"}
+    assert (answer["verdict"], answer["layer"]) == ("NEVER", "quota")
+    assert answer["message"].startswith("2 of 2 pods are not there: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        pytest.param(["cj", "nightly", "-n", "ml"], 0, "it has made no pods yet", id="nothing against it"),
+        pytest.param(["sts", "cash", "-n", "ml"], 2, "did you mean cache?", id="a misspelt one"),
+        pytest.param(["sts", "cache"], 2, "it is in ml: -n ml", id="another namespace"),
+        pytest.param(["sts"], 2, "which statefulset?", id="no name"),
+    ],
+)
+def test_workloads_are_found_or_told_where_they_are(
+    tmp_path: Path, words: list[str], status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(WORKLOAD)
+    assert run(["explain", *words, "--snapshot", str(path)], "tonnage") == status
+    shown = capsys.readouterr()
+    assert said in shown.out + shown.err

@@ -225,6 +225,31 @@ def test_what_is_foreseen_is_told_in_the_words_that_were_said() -> None:
     assert explained("Deployment", *objects, event(DENIED)).upstream_message == foreseen
 
 
+def test_adm_5_what_kubelet_will_refuse_is_told_before_the_pods_are_there() -> None:
+    """ADM-5: two of a shared resource of which a container may have one."""
+    shared = {"name": f"{GPU}.shared", "failRequestsGreaterThanOne": True, "allocatable": 8}
+    device = {"uuid": "GPU-1", "index": 0, "health": "Healthy", "resource": f"{GPU}.shared", "replicas": 8}
+    report = {
+        "apiVersion": "tonnage.dev/v1alpha1",
+        "kind": "NodeGPUStatus",
+        "metadata": {"name": "gpu-2"},
+        "status": {"resources": [shared], "devices": [device]},
+    }
+    node = {
+        **NODE,
+        "metadata": {"name": "gpu-2"},
+        "status": {"allocatable": {"cpu": "9", "memory": "1Ti", "pods": "9", f"{GPU}.shared": "8"}},
+    }
+    two = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {f"{GPU}.shared": "2"}}}]}
+    told = explained("Deployment", made("Deployment", template={"spec": two}), node, report)
+    assert Code.SHARED_REQUEST_TOO_LARGE in {reason.code for reason in told.reasons}
+    assert "once they are there, NEVER: " in told.message
+    one = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {f"{GPU}.shared": "1"}}}]}
+    other = explained("Deployment", made("Deployment", template={"spec": one}), node, report)
+    assert Code.SHARED_REQUEST_TOO_LARGE not in {reason.code for reason in other.reasons}
+    assert "once they are there" not in other.message
+
+
 def test_owners_that_own_each_other_end() -> None:
     objects: list[Any] = [
         made("ReplicaSet", name="a", owner="Deployment/w"),

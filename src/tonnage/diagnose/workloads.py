@@ -115,17 +115,20 @@ class _Case:
             return replace(found, upstream_message=said.text) if said and said.alike(found) else found
         reasons = tuple(self._silence(said.reasons() if said else ()))
         verdict = Verdict.UNKNOWN if reasons[0].code is Code.WORKLOAD_UNSEEN else Verdict.NOT_NOW
-        asides = tuple(r for r in found.reasons if r.code is Code.WEBHOOK_MAY_REFUSE)
+        told = [reason.message for reason in reasons]
+        fits = found.verdict is Verdict.FITS
+        told += [] if fits else [f"once they are there, {found.verdict}: {found.message}"]
+        own = tuple(Remedy(reason.remedy, "") for reason in reasons if reason.remedy)
         return replace(
             found,
             verdict=verdict,
             layer=reasons[0].layer,
-            message="; ".join(reason.message for reason in reasons),
+            message="; ".join(told),
             upstream_message=said.text if said else "",
-            reasons=(*reasons, *asides),
-            remedies=tuple(Remedy(reason.remedy, "") for reason in reasons if reason.remedy),
-            nodes=(),
-            classes=(),
+            reasons=(*reasons, *found.reasons),
+            remedies=own if fits else (*own, *found.remedies),
+            nodes=() if fits else found.nodes,
+            classes=() if fits else found.classes,
         )
 
     def _silence(self, said: tuple[Reason, ...]) -> Iterator[Reason]:
