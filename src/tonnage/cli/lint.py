@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 @click.command(
     help="Check manifests and GPU configuration, with line and column.\n\n"
     "Quotas, claims and classes, device-plugin, MIG and operator configuration, also in ConfigMaps. "
-    "FILE is a file, a folder, a pattern, or - for stdin. A cluster is asked with --snapshot, --kubeconfig "
-    "or --context alone; then also whether what is named exists, and nodes would take the pods.",
+    "FILE is a file, a folder, a pattern, or - for stdin. No cluster is asked unless --snapshot, "
+    "--kubeconfig or --context is given; then also whether what is named exists, and nodes would take "
+    "the pods.",
     epilog=examples(
         "tonnage lint deploy/ -R",
         "tonnage lint job.yaml --snapshot cluster.json",
@@ -39,6 +40,8 @@ def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, 
     """Exit status 1 for errors and warnings, 2 for what cannot be read."""
     from tonnage.cli.lint_files import read_files
 
+    if "-" in files and str(common.snapshot) == "-":
+        raise click.UsageError("stdin is either FILE or --snapshot")
     read = read_files(files, recursive=recursive)
     if fix and not dry_run and any(text.path is None for text in read.texts):
         raise click.UsageError("stdin cannot be repaired in place; --dry-run shows the diff")

@@ -109,6 +109,11 @@ class WrapEntries(Change):
 
 
 @dataclass(frozen=True, slots=True)
+class UnwrapEntry(Change):
+    """Put the only entry of a mapping in the mapping's place."""
+
+
+@dataclass(frozen=True, slots=True)
 class MoveToLimits(Change):
     """Ask for a resource of the mapping `resources` under `limits`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +14,7 @@ from tonnage.diagnose.lint.finding import (
     RenameKey,
     SetBare,
     SetText,
+    UnwrapEntry,
     WrapEntries,
 )
 from tonnage.diagnose.lint.items import Item, at_path, mapping
@@ -79,6 +81,8 @@ def _edits(one: Located) -> tuple[Edit, ...]:
             inner = _quoted(change, item)
         case WrapEntries():
             inner = _wrapped(change, item)
+        case UnwrapEntry():
+            inner = _unwrapped(change, item)
         case MoveToLimits():
             inner = _limited(change, item)
         case _:
@@ -134,6 +138,18 @@ def _quoted(change: QuoteText, item: Item) -> list[Edit]:
     ):
         return []
     return [Edit(part.value.start, part.value.end, f'"{written}"')]
+
+
+def _unwrapped(change: UnwrapEntry, item: Item) -> list[Edit]:
+    part, text = _part(item, change), item.sheet.text
+    entries = item.sheet.parts.entries(item.document, change.path)
+    if part.key is None or len(entries) != 1:
+        return []
+    key, value = _key(entries[0][1]), entries[0][1].value
+    before, after = text[part.key.end : key.start], text[value.end : part.value.end]
+    if not re.fullmatch(r"\s*:\s*\{?\s*", before) or not re.fullmatch(r"\s*\}?", after):
+        return []  # a comment between
+    return [Edit(part.key.start, key.start, ""), Edit(value.end, part.value.end, "")]
 
 
 def _wrapped(change: WrapEntries, item: Item) -> list[Edit]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey, Severity
+from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey, Severity, UnwrapEntry
 from tonnage.diagnose.lint.items import Item, is_variable
 from tonnage.diagnose.lint.world import FieldShape, World
 from tonnage.documents.source import Path, nearest
@@ -112,13 +112,16 @@ class _Walk:
 
 def _unknown(key: str, known: list[str], path: Path, holder: JsonObject) -> Draft:
     meant = next((name for name in known if name.lower() == key.lower() and name not in holder), "")
+    gone = _GONE.get(path[-3:-2] + path[-1:], "")
+    inner = holder.get(key)
+    unwraps = bool(gone) and isinstance(inner, dict) and len(inner) == 1 and inner.keys() <= {*known}
     return Draft(
         LintCode.FIELD_UNKNOWN,
         path,
         f"unknown field {key[:100]}",
-        _GONE.get(path[-3:-2] + path[-1:], nearest(key, known)),
+        gone or nearest(key, known),
         "kubectl refuses it; clients that do not validate drop it silently",
-        RenameKey(path, meant) if meant else None,
+        UnwrapEntry(path) if unwraps else RenameKey(path, meant) if meant else None,
         on_key=True,
     )
 
