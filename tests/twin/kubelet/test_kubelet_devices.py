@@ -262,6 +262,14 @@ async def test_gpus_and_cpus_of_ones_own_must_be_on_one_numa_node(start: Any) ->
         assert status["reason"] == "TopologyAffinityError"
 
 
+async def test_a_container_that_asks_for_none_gets_none_and_no_plugin_is_asked(world: World) -> None:
+    plugin = await world.plugin(count=1)
+    none = {"name": "c", "image": "ubuntu", "command": ["sleep", "9"], "resources": {"limits": {GPU: "0"}}}
+    world.bind("none", containers=[none])
+    await world.phase("none", "Running")
+    assert (world.held("none"), plugin.allocations) == ([], [])
+
+
 async def test_a_plugin_that_asks_for_it_hears_before_every_start(world: World) -> None:
     plugin = await world.plugin(count=1, pre_start=True)
     world.bind("train", gpus=1)

@@ -92,6 +92,8 @@ def choose(devices: Devices, request: Request, *, plugin_prefers: bool) -> Choic
         return Unavailable(
             f"no healthy devices present; cannot allocate unhealthy devices {devices.resource}"
         )
+    if request.count == 0:
+        return Chosen(NO_IDS)
     taken, done = _take(NO_IDS, request.reusable, request.count)
     if done is not None:
         return done
@@ -166,7 +168,7 @@ def hints_for(devices: Devices, count: int, reusable: Ids = NO_IDS) -> tuple[Hin
 def _serves(devices: Devices, mask: int, available: Ids, reusable: Ids) -> int:
     pinned = [devices.numa[device] for device in reusable if devices.numa.get(device, 0)]
     if any(not numa & mask for numa in pinned):
-        return 0
+        return -1
     return len(pinned) + sum(1 for device in available if devices.numa[device] & mask)
 
 

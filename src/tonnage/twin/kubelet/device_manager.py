@@ -239,6 +239,8 @@ class DeviceManager:
             return held.ids
         plugin = resource.plugin
         ids = await self._choose(plugin, self._devices(name), request)
+        if not ids:
+            return ids
         if plugin is None:
             raise PluginError(f"endpoint {name} has been stopped")
         response = await plugin.allocate(ids)
