@@ -37,6 +37,7 @@ from tonnage.model.cluster import (
     Pod,
     PodStatus,
     PriorityClass,
+    Quota,
     Snapshot,
     WrittenAmounts,
 )
@@ -359,6 +360,30 @@ def test_a_manifest_comes_as_often_as_it_says_or_as_it_is_told() -> None:
     six = tried(snapshot, AddWorkload("web.yaml", 6, (manifest,)))
     assert (six.placed, six.counts["pending"]) == (4, 2)
     assert six.changes == ("6 more pods of web.yaml",)
+
+
+def test_pol_2_quotas_let_in_as_many_as_they_allow_and_fill_up_on_the_way() -> None:
+    quota = Quota("ml", "gpus", {f"requests.{GPU}": "3", "pods": "10"}, {f"requests.{GPU}": "1", "pods": "1"})
+    runs = pod("old-0", 1, on="a100-0", owner=Owner("Job", "old"))
+    job = Manifest("Job.batch", "new", pod("new", 1, owner=Owner("Job", "new")), replicas=4)
+    counted = replace(quota, counted=True)
+    snapshot = Snapshot(FLEET[:2], (runs,), quotas=(counted,))
+    added = AddWorkload("new.yaml", None, (job,))
+    after = tried(snapshot, added)
+    assert (after.placed, waiting(after)) == (3, {"quota-exceeded": 2})
+    assert after.waiting[0].layer == "quota"
+    assert tried(replace(snapshot, quotas=(replace(quota, used={}),)), added).placed == 3
+    freed = tried(snapshot, Scale("job", "ml", "old", 0), added)
+    assert (freed.placed, waiting(freed)) == (3, {"quota-exceeded": 1})
+    grown = tried(snapshot, Scale("job", "ml", "old", 5))
+    assert (grown.placed, waiting(grown)) == (3, {"quota-exceeded": 2})
+
+
+def test_what_was_not_read_makes_every_place_unknown() -> None:
+    snapshot = Snapshot(FLEET[:1], (pod("a-0", 1),), missing=frozenset({"Pod"}))
+    outcome = tried(snapshot)
+    assert outcome.counts["unknown"] == 1
+    assert [*outcome.unknown] == ["objects of kind Pod were not read: what the nodes have free is not known"]
 
 
 def test_a_replay_places_everything_in_order_of_creation() -> None:

@@ -10,8 +10,10 @@ from typing import Final
 from tonnage.decide.cluster.requests import pod_requests
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.simulate.boards import Board, Offer
+from tonnage.diagnose.simulate.quotas import Purse
 from tonnage.model.cluster import Node, Pod, PodStatus, Requests
 from tonnage.model.errors import Problem
+from tonnage.model.verdict import Reason
 
 _STAYS_WITH_NODE: Final = ("DaemonSet", "Node")
 """Owners whose pods come and go with their node: no drain evicts them."""
@@ -89,7 +91,13 @@ class Fork:
     copied: dict[str, str] = field(default_factory=dict)
     """By added node, the one it is like."""
     in_order: bool = False
+    refused: list[tuple[Candidate, Reason]] = field(default_factory=list)
+    """Added pods that the API server does not let in."""
+    purse: Purse = field(init=False)
     problems: list[Problem] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.purse = Purse(self.base.snapshot)
 
     def names(self) -> list[str]:
         """Names of the nodes that there are."""
@@ -141,6 +149,17 @@ class Fork:
         keys = {pod.key for pod in ended}
         self.queue = [one for one in self.queue if one.pod.key not in keys]
         self.left += ended
+        for pod in ended:
+            self.purse.free(pod)
+
+    def add(self, pods: Iterable[Pod]) -> None:
+        """New pods, as far as they are let in."""
+        for pod in pods:
+            candidate, reason = Candidate(pod, Origin.ADDED), self.purse.refusal(pod)
+            if reason is None:
+                self.queue.append(candidate)
+            else:
+                self.refused.append((candidate, reason))
 
     def ordered(self) -> list[Candidate]:
         """The queue in the order in which pods are tried."""

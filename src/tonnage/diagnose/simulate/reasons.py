@@ -11,7 +11,7 @@ from tonnage.diagnose.ground import Ground
 from tonnage.diagnose.simulate.forks import Candidate
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.shapes import group_of
-from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.model.verdict import Code, Explanation, Layer, Reason, Verdict
 
 MOST_ASKED: Final = 32
 """Groups of pods whose reason is worked out, those of most pods first."""
@@ -36,6 +36,16 @@ def reasons_of(candidates: Iterable[Candidate], ground: Ground) -> tuple[tuple[W
         Waiting(*key, tuple(sorted(pods))) for key, pods in sorted(told.items(), key=lambda one: -len(one[1]))
     )
     return waiting, {name: one.code for one in waiting for name in one.pods}
+
+
+def refusals_of(refused: Iterable[tuple[Candidate, Reason]]) -> tuple[Waiting, ...]:
+    """Pods that never come to be, by what the API server says."""
+    told: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
+    for one, reason in refused:
+        verdict = Verdict.NEVER if reason.lasting else Verdict.NOT_NOW
+        key = reason.code.value, reason.layer.value, verdict, reason.message, reason.remedy
+        told.setdefault(key, []).append(_name(one))
+    return tuple(Waiting(*key, tuple(pods)) for key, pods in told.items())
 
 
 def _reason(one: Candidate, ground: Ground) -> tuple[str, str, Verdict, str, str]:

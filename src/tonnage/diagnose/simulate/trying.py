@@ -12,8 +12,8 @@ from tonnage.diagnose.simulate.forks import Candidate, Cause, Fork, Memory, Orig
 from tonnage.diagnose.simulate.measures import figures_of
 from tonnage.diagnose.simulate.node_changes import change_nodes
 from tonnage.diagnose.simulate.outcomes import Fate, Outcome, WhatIf
-from tonnage.diagnose.simulate.reasons import reasons_of
-from tonnage.diagnose.simulate.scenes import Scene, scene_of
+from tonnage.diagnose.simulate.reasons import reasons_of, refusals_of
+from tonnage.diagnose.simulate.scenes import Placed, Scene, scene_of
 from tonnage.diagnose.simulate.shapes import Reference, references_of
 from tonnage.diagnose.simulate.workload_changes import change_workloads
 from tonnage.diagnose.unread import OF_CLAIMS
@@ -70,6 +70,7 @@ def _outcome(
     waits = [f.candidate for f in fates if f.node is None and not f.unknown]
     waiting, codes = reasons_of(waits, _ground(scene)) if waits else ((), {})
     lost = [Fate(one, lost=True) for one in fork.lost]
+    lost += [Fate(one, code=reason.code.value) for one, reason in fork.refused]
     unknown: dict[str, list[str]] = {}
     for fate in fates:
         for what in fate.unknown:
@@ -80,7 +81,7 @@ def _outcome(
         len(scene.nodes),
         scene.pods,
         (*(_coded(fate, codes) for fate in fates), *lost),
-        waiting,
+        (*refusals_of(fork.refused), *waiting),
         figures_of(scene.fleet, references),
         tuple(_notes(fork, scene)),
         {what: tuple(names) for what, names in unknown.items()},
@@ -103,12 +104,13 @@ def _fates(scene: Scene, fork: Fork, tell: Callable[[int, int], None]) -> Iterab
     queue = [(one.turn[1:] if fork.in_order else one.turn, n, one) for n, one in enumerate(fork.queue)]
     heapq.heapify(queue)
     found: dict[tuple[str, str], Fate] = {}
+    unread = _unread(fork.base.snapshot)
     count = len(queue)
     while queue:
         _, _, one = heapq.heappop(queue)
         if len(found) % _STEP == 0:
             tell(len(found), count)
-        placed = scene.place(one.pod)
+        placed = scene.place(one.pod) if not unread else Placed(unknown=unread)
         found[one.pod.key] = Fate(one, placed.node, unknown=placed.unknown)
         for victim in placed.victims:
             again = Candidate(fresh(victim), Origin.DISPLACED, victim.node_name, Cause.PREEMPTED)
@@ -121,6 +123,16 @@ def _fates(scene: Scene, fork: Fork, tell: Callable[[int, int], None]) -> Iterab
                 heapq.heappush(queue, (turn, count, again))
     tell(count, count)
     return found.values()
+
+
+def _unread(snapshot: Snapshot) -> tuple[str, ...]:
+    """What keeps every pod's place from being known."""
+    told = {"Node": "where pods could run", "Pod": "what the nodes have free"}
+    return tuple(
+        f"objects of kind {kind} were not read: {what} is not known"
+        for kind, what in told.items()
+        if kind in snapshot.missing
+    )
 
 
 def _notes(fork: Fork, scene: Scene) -> Iterable[str]:

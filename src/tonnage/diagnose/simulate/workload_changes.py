@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Final
 
+from tonnage.decide.cluster.admission.chain import admission_of
+from tonnage.decide.cluster.admission.quota import OverQuota
+from tonnage.diagnose.forbidden import reason_of
 from tonnage.diagnose.rules.order import MANIFEST_RULES
 from tonnage.diagnose.simulate.forks import Candidate, Fork, Origin, fresh
 from tonnage.model.changes import AddWorkload, Replay, Scale, WorkloadChange
@@ -39,8 +42,11 @@ def _add(fork: Fork, change: AddWorkload) -> None:
             return
         problems = _unusable(manifest, fork)
         fork.problems += [replace(one, where=f"{change.where} {one.where}".strip()) for one in problems]
-        pods = _numbered(manifest.pod, manifest.name or "pod", wanted, fork, alone=manifest.kind == "Pod")
-        fork.queue += [Candidate(pod, Origin.ADDED) for pod in pods]
+        if not problems:
+            pod = _let_in(manifest, wanted, fork)
+            if pod is not None:
+                name, alone = manifest.name or "pod", manifest.kind == "Pod"
+                fork.add(_numbered(pod, name, wanted, fork, alone=alone))
 
 
 def _unusable(manifest: Manifest, fork: Fork) -> list[Problem]:
@@ -62,9 +68,23 @@ def _unusable(manifest: Manifest, fork: Fork) -> list[Problem]:
     return found
 
 
+def _let_in(manifest: Manifest, wanted: int, fork: Fork) -> Pod | None:
+    """The pod with what admission fills in; None where it is refused, whatever quotas have left."""
+    admission = admission_of(manifest, fork.base.snapshot, minor=fork.base.profile.minor)
+    refusals = [one for one in (*admission.early, *admission.late) if not isinstance(one, OverQuota)]
+    if not refusals:
+        return admission.manifest.pod
+    pods = _numbered(manifest.pod, manifest.name or "pod", wanted, fork, alone=manifest.kind == "Pod")
+    namespace = manifest.pod.namespace
+    reason = reason_of(refusals[0], f"Pod {namespace}/{manifest.name}", namespace)
+    fork.refused += [(Candidate(pod, Origin.ADDED), reason) for pod in pods]
+    return None
+
+
 def _numbered(pod: Pod, name: str, count: int, fork: Fork, *, alone: bool) -> list[Pod]:
     """Copies of a pod under names that are not taken."""
     taken = {one.pod.key for one in fork.queue} | {p.key for p in fork.base.snapshot.pods}
+    taken |= {one.pod.key for one, _ in fork.refused}
     if alone and count == 1 and (pod.namespace, name) not in taken:
         return [replace(fresh(pod), name=name, uid="", created=None)]
     found: list[Pod] = []
@@ -95,8 +115,7 @@ def _scale(fork: Fork, change: Scale) -> None:
     if more > MOST_PODS:
         fork.problems.append(Problem(f"more than {MOST_PODS} pods", change.where))
     elif more > 0:
-        pods = _numbered(order[0], change.name, more, fork, alone=False)
-        fork.queue += [Candidate(pod, Origin.ADDED) for pod in pods]
+        fork.add(_numbered(order[0], change.name, more, fork, alone=False))
 
 
 def _everyone(fork: Fork) -> Iterable[Pod]:

@@ -119,6 +119,7 @@ class Fleet:
         """Of shapes of pods, keep the latest so many: each weighs several columns."""
         while len(self._standings) > most:
             del self._standings[next(iter(self._standings))]
+        self.holdings.forget(most)
 
     def refused(self, pod: Pod) -> Refused:
         """Which nodes refuse the pod, each with the refusal that counts first."""

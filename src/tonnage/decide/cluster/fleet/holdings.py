@@ -171,6 +171,13 @@ class Holdings:
                     counting.append(census)
         return census.counts
 
+    def forget(self, most: int) -> None:
+        """Of the counts that are kept up to date, keep the latest so many; others are counted again."""
+        if len(self._censuses) > most:
+            for key in [*self._censuses][:-most]:
+                del self._censuses[key]
+            self._counted_by.clear()
+
     def fork(self) -> Holdings:
         """The same, to be changed on its own."""
         return replace(

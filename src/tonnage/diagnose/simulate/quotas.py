@@ -1,0 +1,85 @@
+"""What the API server lets in of added pods, one after the other: quotas fill up on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Final
+
+from tonnage.decide.cluster.admission.charges import charged_to_pods, pod_charges
+from tonnage.decide.cluster.admission.quota import pod_refusals
+from tonnage.decide.cluster.admission.scopes import counts
+from tonnage.diagnose.forbidden import reason_of
+from tonnage.diagnose.simulate.shapes import group_of
+from tonnage.model.cluster import Pod, Quota, Snapshot
+from tonnage.model.quantity import parse_quantity, write_quantity
+from tonnage.model.verdict import Reason
+
+_NOTHING: Final = Fraction(0)
+
+
+@dataclass(slots=True)
+class Purse:
+    """The quotas of a cluster, with what was added and has ended since."""
+
+    snapshot: Snapshot
+    quotas: dict[str, list[Quota]] = field(default_factory=dict)
+    """By namespace, as they stand now; those of namespaces that nobody asked about are not there yet."""
+    _refused: dict[Hashable, Reason] = field(default_factory=dict)
+
+    def refusal(self, pod: Pod) -> Reason | None:
+        """Why a new pod is not let in; one that is let in is charged."""
+        quotas = self._of(pod.namespace)
+        if not quotas:
+            return None
+        group = pod.namespace, pod.priority_class, group_of(pod, shunned=False)
+        if group in self._refused:
+            return self._refused[group]
+        found = pod_refusals(pod, replace(self.snapshot, quotas=tuple(quotas)))
+        if found:
+            subject = f"Pod {pod.namespace}/{pod.name}"
+            self._refused[group] = reason_of(found[0], subject, pod.namespace)
+            return self._refused[group]
+        self._charge(pod, 1)
+        return None
+
+    def free(self, pod: Pod) -> None:
+        """A pod has ended."""
+        if self._of(pod.namespace):
+            self._charge(pod, -1)
+            self._refused.clear()
+
+    def _of(self, namespace: str) -> list[Quota]:
+        found = self.quotas.get(namespace)
+        if found is None:
+            own = [quota for quota in self.snapshot.quotas if quota.namespace == namespace]
+            found = self.quotas[namespace] = [self._counted(quota) for quota in own]
+        return found
+
+    def _counted(self, quota: Quota) -> Quota:
+        """The quota with what its pods use, where nobody has counted that."""
+        if quota.counted:
+            return quota
+        used = {key: _NOTHING for key in quota.hard if charged_to_pods(key)}
+        for pod in self.snapshot.pods:
+            if pod.namespace == quota.namespace and counts(quota, pod):
+                charges = pod_charges(pod)
+                used = {key: amount + charges.get(key, _NOTHING) for key, amount in used.items()}
+        told = {key: write_quantity(amount) for key, amount in used.items()}
+        return replace(quota, used={**quota.used, **told}, counted=True)
+
+    def _charge(self, pod: Pod, sign: int) -> None:
+        charges = pod_charges(pod)
+        self.quotas[pod.namespace] = [
+            _charged(quota, charges, sign) if counts(quota, pod) else quota
+            for quota in self.quotas[pod.namespace]
+        ]
+
+
+def _charged(quota: Quota, charges: dict[str, Fraction], sign: int) -> Quota:
+    used = dict(quota.used)
+    for key in quota.hard:
+        if key in charges and key in used:
+            used[key] = write_quantity(max(_NOTHING, parse_quantity(used[key]) + sign * charges[key]))
+    return replace(quota, used=used)
