@@ -236,17 +236,13 @@ def _limited(change: MoveToLimits, item: Item) -> list[Edit]:
         return [] if limits.shared else _added(entry, limits, item, change)
     named = mapping(at_path(item.sheet.documents[item.document].value, (*change.path, "requests")))
     if set(named) == {change.resource}:
-        key = requests.key
-        quote = text[key.start : key.start + 1] if text[key.start] in "'\"" else ""
-        return [Edit(key.start, key.end, f"{quote}limits{quote}")]
-    holder = parts.part(item.document, change.path)
-    assert holder is not None
-    quote = text[requests.key.start : requests.key.start + 1] if text[requests.key.start] in "'\"" else ""
-    if holder.style == "flow":
-        return [Edit(requests.key.start, requests.key.start, f"{quote}limits{quote}: {{{entry}}}, ")]
-    blanks = " " * (requests.key.column - 1)
-    new = f"limits:\n{blanks}{' ' * _STEP}{entry}\n{blanks}"
-    return [Edit(requests.key.start, requests.key.start, new)]
+        return _renamed(RenameKey((*change.path, "requests"), "limits"), item)
+    key = requests.key
+    if _part(item, change).style == "flow":
+        quote = text[key.start] if text[key.start] in "'\"" else ""
+        return [Edit(key.start, key.start, f"{quote}limits{quote}: {{{entry}}}, ")]
+    blanks = " " * (key.column - 1)
+    return [Edit(key.start, key.start, f"limits:\n{blanks}{' ' * _STEP}{entry}\n{blanks}")]
 
 
 def _added(entry: str, limits: Part, item: Item, change: MoveToLimits) -> list[Edit]:

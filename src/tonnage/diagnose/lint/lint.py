@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.codes import FACTS
 from tonnage.diagnose.lint.finding import Draft, Finding, LintCode, Severity, WrapEntries
-from tonnage.diagnose.lint.items import Item, PodSite, items_of, mapping, pods_of
+from tonnage.diagnose.lint.items import Item, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.lint.world import Cluster, Shapes, World
@@ -66,17 +66,8 @@ def lint(texts: Iterable[tuple[str, str]], given: Given) -> Report:
     items = (*items, *(inner for item in items for inner in _inner(item)))
     world = World(items, given.shapes, given.read_pod, given.cluster, given.minor)
     found = [one for item in items for one in _of_item(item, world)]
-    return Report(
-        _bounded(found), unreadable, sum(bool(item.kind) or bool(item.sheet.host) for item in items)
-    )
-
-
-def sites_of(texts: Iterable[tuple[str, str]], namespace: str) -> Iterator[PodSite]:
-    """The pods of texts that can be read: to know what to ask a cluster for."""
-    sheets, _ = _read(texts)
-    for sheet in sheets:
-        for item in items_of(sheet, namespace):
-            yield from pods_of(item)
+    objects = sum(bool(item.kind or item.sheet.host) for item in items)
+    return Report(_bounded(found), unreadable, objects)
 
 
 def _read(texts: Iterable[tuple[str, str]]) -> tuple[list[Sheet], tuple[Problem, ...]]:
