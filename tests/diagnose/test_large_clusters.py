@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,19 +12,13 @@ from tonnage.diagnose.explain import explain_on
 from tonnage.diagnose.ground import LARGE, ground_of
 from tonnage.diagnose.nodes import NodeVerdicts
 from tonnage.diagnose.render import explanation_lines
-from tonnage.model.cluster import Affinity, Container, Node, Pod, Snapshot
+from tonnage.model.cluster import Container, Node, Pod, Snapshot
 from tonnage.model.verdict import Explanation, NodeVerdict, Verdict
 
 HELD = re.compile(r"; held by (?P<names>.*?)(?: and (?P<more>[0-9]+) more)?$")
 
 SO_ON = re.compile(r"\(so on node-[0-9]+\)")
 """One of several that say the like."""
-
-
-def plain(chance: Chance, snapshot: Snapshot) -> Snapshot:
-    """Without what has every node asked: pods that keep others away, or for which nodes are being cleared."""
-    pods = (pod for pod in snapshot.pods if pod.node_name)
-    return replace(snapshot, pods=tuple(replace(pod, affinity=Affinity()) for pod in pods))
 
 
 def node_lines(explanation: Explanation) -> list[str]:
@@ -43,7 +36,7 @@ def test_classes_say_what_asking_every_node_says(start: int) -> None:
     verdicts, fewer = set(), 0
     for number in range(start, 240, 4):
         chance = Chance(Random(f"large/{number}"))
-        snapshot = plain(chance, chance.snapshot(nodes=3 + number % 30, pods=number % 60))
+        snapshot = chance.snapshot(nodes=3 + number % 30, pods=number % 60)
         each, classed = ground_of(snapshot, large=10**6), ground_of(snapshot, large=1)
         for turn in range(3):
             pod = chance.pod(f"new-{turn}")

@@ -12,6 +12,7 @@ from tonnage.decide.cluster.view import View, view_of
 from tonnage.diagnose.node_state import at_work
 from tonnage.diagnose.nodes import NodeVerdicts, classed, each_alone
 from tonnage.diagnose.rules.not_advertised import layer_of
+from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.verdict import NodeClass
 
@@ -68,7 +69,7 @@ def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> G
         from tonnage.decide.cluster.fleet.engine import engine_of
     except ModuleNotFoundError:  # the agent's image leaves it out
         return Ground(view)
-    return Ground(view, engine_of(view, marks_of(view), _states_of(view)))
+    return Ground(view, engine_of(view, marks_of(view), _states_of(view), (PRODUCT,)))
 
 
 def _states_of(view: View) -> tuple[int, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -11,10 +12,11 @@ from numpy.typing import NDArray
 
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filtering import Filtered
-from tonnage.decide.cluster.filters import node_affinity
+from tonnage.decide.cluster.filters import node_affinity, resources
 from tonnage.decide.cluster.fleet.columns import Amounts, Columns, interned
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
-from tonnage.decide.cluster.fleet.holdings import FORBIDS, need_of
+from tonnage.decide.cluster.fleet.holdings import need_of
+from tonnage.decide.cluster.fleet.limits import limits_of
 from tonnage.decide.cluster.fleet.occupants import Occupants, occupants_of
 from tonnage.decide.cluster.fleet.preempting import preempt_on
 from tonnage.decide.cluster.fleet.refusing import FEASIBLE, Refused, Rows, counted
@@ -30,6 +32,7 @@ _NONE: Final = 1
 _TOO_LARGE: Final = 2
 _TOO_LARGE_NOW: Final = 3
 _SHORT: Final = 4
+_MOST_LABELS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +79,8 @@ class FleetEngine:
         return self.occupants.counted(resource)
 
     def can_decide(self, pod: Pod) -> bool:
-        """Whether nodes that look alike answer the pod alike: it looks at nodes only, and nobody shuns it."""
-        own = pod.affinity
-        if (
-            pod.claims
-            or pod.volumes
-            or pod.host_ports
-            or own.pods
-            or own.anti
-            or any(c.hard for c in pod.spread)
-        ):
-            return False
-        if self.fleet.view.nominated or pod.status.nominated_node:
-            return False
-        return all(owned.kind != FORBIDS for owned in self.fleet.holdings.terms)
+        """Whether the columns know what bears on the pod: no claims, no volumes, no node that is cleared."""
+        return not (pod.claims or pod.volumes or pod.status.nominated_node)
 
     def alike(self, pod: Pod) -> list[Rows]:
         """Rows by classes; nodes of one class answer with the same reasons but for names and free amounts.
@@ -129,11 +120,18 @@ class FleetEngine:
         keys.append(np.where(full, holdings.pods * 10_000 + columns.allocatable(PODS), -1))
         keys += [self._state(name, amount) for name, amount in counted(need_of(pod))]
         pins = node_affinity.pinned_names(pod)
-        named = {*(pins or ()), pod.node_name, *_names_in(pod)}
+        named = {*(pins or ()), pod.node_name, *_names_in(pod), *self.fleet.view.nominated}
         rows = [columns.row_of[name] for name in named if name in columns.row_of]
         alone = np.full(len(columns), -1)
         alone[rows] = rows
-        return [*keys, alone]
+        return [*keys, alone, *self._neighbours(pod)]
+
+    def _neighbours(self, pod: Pod) -> Iterator[NDArray[Any]]:
+        """Where pods that are there keep this one out: the domain, as the reason names it, else -1."""
+        everywhere = np.arange(len(self.fleet.columns))
+        for limit in limits_of(pod, need_of(pod), self.fleet.neighbours, self.occupants):
+            if limit.kind.plugin != resources.NAME:
+                yield np.where(limit.exceeded(everywhere), limit.domains, -1)
 
     def _state(self, name: str, amount: int) -> NDArray[np.int64]:
         """How a request for so much stands to each node."""
@@ -147,9 +145,17 @@ class FleetEngine:
         return found
 
 
-def engine_of(view: View, marks: Sequence[int], states: Sequence[int]) -> FleetEngine:
-    """The engine of a view; `marks` and `states` as `FleetEngine` has them."""
+def engine_of(
+    view: View, marks: Sequence[int], states: Sequence[int], labels: Iterable[str] = ()
+) -> FleetEngine:
+    """The engine of a view; `marks` and `states` as `FleetEngine` has them.
+
+    Ready for questions about `labels`, and about those that waiting pods look at.
+    """
     fleet = fleet_of(view)
+    waiting = (pod for pod in view.snapshot.pods if not pod.node_name)
+    for key in islice({*labels, *(key for pod in waiting for key in _keys_of(pod))}, _MOST_LABELS):
+        fleet.columns.label(key)
     occupants = occupants_of(fleet.columns, view.nodes)
     return FleetEngine(fleet, occupants, np.array(marks, np.int64), np.array(states, np.int64))
 

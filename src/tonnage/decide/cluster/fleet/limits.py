@@ -44,6 +44,11 @@ class Limit(Protocol):
         """How it refuses."""
         ...
 
+    @property
+    def domains(self) -> NDArray[np.int64]:
+        """By row: a number for what the refusal says of it; equal where it says the same."""
+        ...
+
     def move(self, rows: Rows, places: Rows, sign: int) -> None:
         """These pods come (1) or go (-1), each to or from its row; a row may stand there several times."""
         ...
@@ -61,6 +66,7 @@ class Sum:
     most: Amounts
     used: Amounts
     gives: Amounts
+    domains: NDArray[np.int64]
 
     def move(self, rows: Rows, places: Rows, sign: int) -> None:
         np.add.at(self.used, rows, sign * self.gives[places])
@@ -82,6 +88,7 @@ class Together:
     """A term each: pods in the row's domain; `most` means nothing."""
     anywhere: Counts
     """By row: pods in any domain of any term, when that row's pods have gone."""
+    domains: NDArray[np.int64]
 
     def move(self, rows: Rows, places: Rows, sign: int) -> None:
         for part in self.found:
@@ -126,7 +133,7 @@ def _ports(pod: Pod, nodes: int, occupants: Occupants) -> Iterator[Limit]:
             gives[place] = any(ports.clash(a, b) for a in held for b in pod.host_ports)
         used = np.zeros(nodes, np.int64)
         np.add.at(used, occupants.rows, gives)
-        yield Sum(PORTS_TAKEN, np.zeros(nodes, np.int64), used, gives)
+        yield Sum(PORTS_TAKEN, np.zeros(nodes, np.int64), used, gives, np.arange(nodes))
 
 
 def _room(need: Need, holdings: Holdings, occupants: Occupants) -> Iterator[Limit]:
@@ -134,11 +141,12 @@ def _room(need: Need, holdings: Holdings, occupants: Occupants) -> Iterator[Limi
     columns = holdings.columns
     ones = np.ones(len(occupants.pods), np.int64)
     crowded = Kind(resources.NAME, (resources.CROWDED,), unresolvable=False)
-    yield Sum(crowded, columns.allocatable(PODS) - 1, holdings.pods.copy(), ones)
+    same = np.zeros(len(columns), np.int64)
+    yield Sum(crowded, columns.allocatable(PODS) - 1, holdings.pods.copy(), ones, same)
     for name, amount in counted(need):
         most = columns.allocatable(name) - amount
         kind = Kind(resources.NAME, (resources.insufficient(name),), unresolvable=False)
-        yield Sum(kind, most, holdings.used(name).copy(), occupants.asking(name))
+        yield Sum(kind, most, holdings.used(name).copy(), occupants.asking(name), same)
 
 
 def _spread(
@@ -150,7 +158,8 @@ def _spread(
     eligible = labelled & counting_nodes(constraint, pod, columns)
     nothing = np.zeros(len(occupants.pods), np.int64)
     lacks = np.where(column.codes < 0, -1, _NO_LIMIT)
-    yield Sum(UNLABELLED, lacks, np.zeros(len(columns), np.int64), nothing)
+    same = np.zeros(len(columns), np.int64)
+    yield Sum(UNLABELLED, lacks, same.copy(), nothing, same)
     counts = np.where(eligible, neighbours.spread_counts(pod.namespace, constraint.selector), 0)
     sums = by_domain(column, counts)
     own = int(selector_matches(constraint.selector, pod.labels))
@@ -162,7 +171,7 @@ def _spread(
     matches = occupants.where(neighbours.spread_match(pod.namespace, constraint.selector))
     gives = (matches & eligible[occupants.rows]).astype(np.int64)
     by_row = np.append(most, _NO_LIMIT)[column.codes]
-    yield Sum(SKEWED, by_row, sums[column.codes], gives)
+    yield Sum(SKEWED, by_row, sums[column.codes], gives, column.codes.astype(np.int64))
 
 
 def _least_of_others(constraint: SpreadConstraint, sums: Counts, domains: NDArray[np.int32]) -> Counts:
@@ -190,12 +199,13 @@ def _together(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Limit:
         there = np.where(column.codes >= 0, counts, 0)
         anywhere += int(there.sum())
         gives = (chosen & (column.codes[occupants.rows] >= 0)).astype(np.int64)
-        found.append(Sum(NOT_WITH, nothing, by_domain(column, there)[column.codes], gives))
-    return Together(NOT_WITH, labelled, match(pod.namespace, pod.labels), found, nothing + anywhere)
+        found.append(Sum(NOT_WITH, nothing, by_domain(column, there)[column.codes], gives, nothing))
+    return Together(NOT_WITH, labelled, match(pod.namespace, pod.labels), found, nothing + anywhere, nothing)
 
 
 def _none_near(kind: Kind, term: PodTerm, counts: Counts, gives: Counts, neighbours: Neighbours) -> Limit:
     """Nobody of those counted in the row's domain; a row without the label has none."""
     column = neighbours.columns.label(term.topology_key)
     most = np.where(column.codes < 0, _NO_LIMIT, 0)
-    return Sum(kind, most, by_domain(column, counts)[column.codes], gives.copy())
+    codes = column.codes.astype(np.int64)
+    return Sum(kind, most, by_domain(column, counts)[column.codes], gives.copy(), codes)
