@@ -43,6 +43,7 @@ class Code(StrEnum):
     CLAIM_ELSEWHERE = "claim-elsewhere"
     CLAIM_ERROR = "claim-error"
     CLAIM_MISSING = "claim-missing"
+    CLAIM_WITHOUT_CDI = "claim-without-cdi"
     CLAIM_UNUSABLE = "claim-not-usable"
     CLAIM_UNALLOCATABLE = "claim-not-allocatable"
     CONDITION_DIFFERS = "condition-differs"

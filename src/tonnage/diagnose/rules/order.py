@@ -7,6 +7,7 @@ from typing import Final
 from tonnage.diagnose.case import ManifestRule, Rule
 from tonnage.diagnose.rules import (
     claims,
+    claims_by_cdi,
     condition,
     devices_ill,
     gates,
@@ -48,5 +49,6 @@ RULES: Final[tuple[Rule, ...]] = (
     links_undecided,
     labels_of_nobody,
     held_idle,
+    claims_by_cdi,
     condition,
 )
