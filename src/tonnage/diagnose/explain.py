@@ -6,12 +6,13 @@ with all of them deleted. Where it is another than theirs, that is told.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tonnage.decide.cluster.hami import SCHEDULER as HAMI
 from tonnage.decide.cluster.hami import without_parts
 from tonnage.decide.cluster.sampling import candidates as may_be_chosen
 from tonnage.decide.cluster.sampling import sample_size
+from tonnage.decide.cluster.versions import profile_for
 from tonnage.diagnose.admission import explain_refused, explain_unreadable
 from tonnage.diagnose.admitted import (
     Attempt,
@@ -63,6 +64,8 @@ _ASIDES = (
 )
 """Told beside the answer, of which they are not the gist."""
 _MOST_TIES = 4
+_OF_PLACES = ("nodes", "pods", "claims", "slices", "device_classes", "gpu", "volume_claims", "missing")
+"""Parts of a snapshot that say where a pod may run."""
 
 
 def explain(pod: Pod, snapshot: Snapshot, *, version: str = "") -> Explanation:
@@ -84,6 +87,23 @@ def explain_on(ground: Ground, pod: Pod, *, trying: bool = True) -> Explanation:
     return _explain_waiting(pod, Subject("Pod", pod.namespace, pod.name), ground, trying=trying)
 
 
+@dataclass(slots=True)
+class _Grounds:
+    """The cluster made ready once, also for clusters that differ only in what the API server asks about."""
+
+    version: str
+    ready: Ground | None = None
+
+    def of(self, snapshot: Snapshot) -> Ground:
+        """The ground of a snapshot."""
+        known = self.ready.view.snapshot if self.ready is not None else None
+        if self.ready is not None and all(getattr(known, n) is getattr(snapshot, n) for n in _OF_PLACES):
+            return self.ready
+        made = ground_of(snapshot, version=self.version)
+        self.ready = self.ready or made
+        return made
+
+
 def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
     """The explanation of what would become of a manifest: first the API server's validation, then the rest.
 
@@ -96,15 +116,25 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
     return found if kind == "Pod" else for_template(found, kind)
 
 
-def explain_new(manifest: Manifest, subject: Subject, snapshot: Snapshot, version: str) -> Explanation:
-    """What becomes of a manifest, step by step as the API server has them; patches are of the pod."""
-    ground = ground_of(snapshot, version=version)
-    attempt = Attempt(manifest, snapshot, ground.view.profile.minor)
+def explain_new(
+    manifest: Manifest, subject: Subject, snapshot: Snapshot, version: str, ground: Ground | None = None
+) -> Explanation:
+    """What becomes of a manifest, step by step as the API server has them; patches are of the pod.
+
+    `ground`: the cluster, when it was made ready before.
+    """
+    return _explain_new(manifest, subject, snapshot, _Grounds(version, ground))
+
+
+def _explain_new(
+    manifest: Manifest, subject: Subject, snapshot: Snapshot, grounds: _Grounds, *, trying: bool = True
+) -> Explanation:
+    attempt = Attempt(manifest, snapshot, profile_for(grounds.version or snapshot.server_version).minor)
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)
 
     def later(changed: Manifest, cluster: Snapshot) -> Explanation:
-        return explain_new(changed, subject, cluster, version)
+        return _explain_new(changed, subject, cluster, grounds, trying=False)
 
     whole = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject, later)
     if whole is not None:
@@ -115,11 +145,12 @@ def explain_new(manifest: Manifest, subject: Subject, snapshot: Snapshot, versio
     errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
     errors = errors or [error for rule in MANIFEST_RULES for error in rule.errors(admission.manifest)]
     if errors:
-        return explain_refused(manifest, subject, errors, ground.view)
+        return explain_refused(manifest, subject, errors, grounds.of(snapshot).view)
     refusals = (*admission.early, *admission.late)
     if refusals:
         return explain_forbidden(attempt, subject, refusals, later)
-    let_in = _explain_waiting(admission.manifest.pod, subject, ground, new=True)
+    ground = grounds.of(snapshot)
+    let_in = _explain_waiting(admission.manifest.pod, subject, ground, new=True, trying=trying)
     let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_asides(manifest, snapshot)))
     return with_claim_limits(let_in, tuple(claim_over_quota(*one) for one in admission.claims))
 

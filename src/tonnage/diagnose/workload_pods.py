@@ -16,6 +16,12 @@ from tonnage.model.workloads import Workload, WorkloadKey
 _DEEPEST: Final = 4
 _MOST_ASKED: Final = 64
 """Pods of one workload that are explained one by one."""
+_OWN_LABELS: Final = (
+    "statefulset.kubernetes.io/pod-name",
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/job-completion-index",
+)
+"""What alone tells pods of one workload apart."""
 _WORST: Final = (Verdict.NEVER, Verdict.UNKNOWN, Verdict.NOT_NOW, Verdict.FITS)
 
 
@@ -88,10 +94,11 @@ def _told(pod: Pod, ground: Ground, known: list[tuple[Pod, Explanation]]) -> Exp
     subject = Subject("Pod", pod.namespace, pod.name)
     if pod.node_name or pod.finished:
         return explain_placed(pod, subject, ground.view.snapshot)
-    shape = replace(pod, name="", uid="", created=None, status=PodStatus())
+    labels = {key: value for key, value in pod.labels.items() if key not in _OWN_LABELS}
+    shape = replace(pod, name="", uid="", created=None, labels=labels, status=PodStatus())
     same = next((told for other, told in known if other == shape), None)
     if same is not None or len(known) >= _MOST_ASKED:
         return replace(same or known[0][1], subject=subject)
-    told = explain_on(ground, pod)
+    told = explain_on(ground, pod, trying=not known)
     known.append((shape, told))
     return told

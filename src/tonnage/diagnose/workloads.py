@@ -109,7 +109,8 @@ class _Case:
         """What a new pod would meet; where that is nothing, what the owners say that it met."""
         snapshot = self.ground.view.snapshot
         made, there = with_made_claims(self.manifest.pod, snapshot)
-        found = explain_new(replace(self.manifest, pod=made), self.subject, there, self.version)
+        manifest = replace(self.manifest, pod=made)
+        found = explain_new(manifest, self.subject, there, self.version, self.ground)
         said = refused_before(self.family, snapshot)
         if found.layer in _ADMISSION and found.verdict is not Verdict.FITS:
             return replace(found, upstream_message=said.text) if said and said.alike(found) else found
