@@ -89,19 +89,24 @@ def explain_on(ground: Ground, pod: Pod, *, trying: bool = True) -> Explanation:
 
 @dataclass(slots=True)
 class _Grounds:
-    """The cluster made ready once, also for clusters that differ only in what the API server asks about."""
+    """The cluster made ready once, also for clusters that differ only in what the API server asks about.
+
+    A large one also where pods have ended meanwhile: with them still there, at worst too little is promised.
+    """
 
     version: str
     ready: Ground | None = None
 
     def of(self, snapshot: Snapshot) -> Ground:
         """The ground of a snapshot."""
-        known = self.ready.view.snapshot if self.ready is not None else None
-        if self.ready is not None and all(getattr(known, n) is getattr(snapshot, n) for n in _OF_PLACES):
+        if self.ready is None:
+            self.ready = ground_of(snapshot, version=self.version)
             return self.ready
-        made = ground_of(snapshot, version=self.version)
-        self.ready = self.ready or made
-        return made
+        known = self.ready.view.snapshot
+        changed = {name for name in _OF_PLACES if getattr(known, name) is not getattr(snapshot, name)}
+        if self.ready.engine is not None:
+            changed -= {"pods", "claims"}
+        return ground_of(snapshot, version=self.version) if changed else self.ready
 
 
 def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
