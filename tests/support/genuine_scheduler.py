@@ -29,7 +29,7 @@ from tonnage.cli.genuine import write_credentials
 from tonnage.twin.pki import Authority
 
 Body = dict[str, Any]
-_WAIT_S: Final = 20.0
+_WAIT_S: Final = 10.0
 _GRACE_S: Final = 5.0
 _SCORED: Final = re.compile(
     r'"Plugin scored node for pod" pod="(?P<pod>[^"]+)" plugin="(?P<plugin>[^"]+)" '
@@ -221,6 +221,8 @@ class GenuineScheduler:
             try:
                 _, seen = self._seen.get(timeout=max(0.01, ends - time.monotonic()))
             except queue.Empty:
+                if self._child is not None:
+                    self._child.check()
                 return made, None
             if seen["metadata"]["uid"] == made["metadata"]["uid"]:
                 verdict = self._verdict(seen)

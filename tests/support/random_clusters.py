@@ -147,7 +147,9 @@ class Chance:
             "example.com/nic": 1 if some(0.03) else None,
         }
         amounts = {key: amount for key, amount in requests.items() if amount is not None}
-        return Container("main", self._pick((*_IMAGES, "other")), amounts, sidecar=some(0.2))
+        return Container(
+            f"c-{self._random.randrange(10**6)}", self._pick((*_IMAGES, "other")), amounts, sidecar=some(0.2)
+        )
 
     def _labels(self) -> dict[str, str]:
         return {key: self._pick(("x", "y")) for key in ("app", "tier") if self._some(0.6)}

@@ -55,6 +55,35 @@ class Manifests:
         settled = [self.settled(f"old-{number}", names) for number in range(pods)] if names else []
         return [*made, *self._workloads(), *self._budgets(), *settled]
 
+    def contest(self, nodes: int, pods: int) -> list[Body]:
+        """A cluster whose nodes are open to all and full of pods that matter little."""
+        made = self.cluster(nodes, pods)
+        for obj in made:
+            if obj["kind"] == "Node":
+                obj["spec"] = {}
+                obj["status"]["allocatable"] |= {"cpu": "4", "memory": "8Gi", "pods": self._pick(("3", "4"))}
+                obj["status"]["capacity"] = obj["status"]["allocatable"]
+            elif obj["kind"] == "Pod":
+                obj["spec"]["priorityClassName"] = self._pick(("low", "low", "middling", "high"))
+        return made
+
+    def contender(self, name: str) -> Body:
+        """A pod before which others must give way, whatever the nodes are."""
+        pod = self.pod(name)
+        pod["spec"]["priorityClassName"] = self._pick(("urgent", "urgent", "urgent", "high", "polite"))
+        pod["spec"].pop("nodeSelector", None)
+        pod["spec"].get("affinity", {}).pop("nodeAffinity", None)
+        return pod
+
+    def many(self, nodes: int, pods: int) -> list[Body]:
+        """A large cluster of few kinds of nodes, whose pods wish for little."""
+        made = [self.node(number) for number in range(nodes)]
+        for node in made:
+            node["spec"]["taints"] = []
+        names = [node["metadata"]["name"] for node in made]
+        settled = [self.settled(f"old-{number}", names) for number in range(pods)]
+        return [*made, *(pod for pod in settled if "nodeName" in pod["spec"])]
+
     # ---- nodes ----
 
     def node(self, number: int) -> Body:

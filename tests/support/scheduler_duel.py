@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from support.genuine_scheduler import GenuineScheduler, RefusedError, Verdict
@@ -16,6 +16,7 @@ from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.scored import TOTAL
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.model.cluster import Pod
+from tonnage.model.scheduler_profile import SchedulerProfile
 
 Body = dict[str, Any]
 _SETTLES_S: Final = (0.03, 0.6)
@@ -30,6 +31,7 @@ class Duel:
 
     scheduler: GenuineScheduler
     version: str
+    profiles: Mapping[str, SchedulerProfile] = field(default_factory=dict)
     samples: bool = False
     """The scheduler may look at a part of the nodes."""
     found: list[str] = field(default_factory=list)
@@ -80,6 +82,7 @@ class Duel:
     def _read(self, raw: Body) -> tuple[View, Pod]:
         documents = [*self._around, *self._there, raw]
         snapshot = snapshot_from_documents(documents, server_version=self.version)
+        snapshot = replace(snapshot, schedulers=self.profiles)
         return view_of(snapshot), next(pod for pod in snapshot.pods if pod.uid == raw["metadata"]["uid"])
 
     def _differences(self, view: View, pod: Pod, decision: Decision, verdict: Verdict | None) -> list[str]:

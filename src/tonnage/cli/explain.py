@@ -15,6 +15,7 @@ from tonnage.cli.explain_message import WORD, explain_message
 from tonnage.cli.failure import colour_wanted
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable
+from tonnage.cli.scheduler_profiles import profiles_option, with_profiles
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.verdict import Explanation, Verdict
@@ -62,13 +63,17 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
     metavar="FILE",
     help="Explain a manifest (YAML or JSON, - for stdin).",
 )
+@profiles_option
 @common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
-def command(common: Common, words: tuple[str, ...], filename: Path | None) -> int:
+def command(
+    common: Common, words: tuple[str, ...], filename: Path | None, scheduler_config: Path | None
+) -> int:
     """Exit status 1 when a verdict is anything but FITS."""
     if words[:1] == (WORD,) and filename is None:
         return explain_message(words[1:], common.output)
     asked = _asked(words, filename)
     snapshot, namespace = asyncio.run(_ask(common, asked))
+    snapshot = with_profiles(snapshot, scheduler_config)
     version = common.server_version or ""
     if filename is not None:
         found = _manifests(filename, snapshot, namespace, version)

@@ -12,6 +12,7 @@ import click
 from tonnage.cli.changes import Flags, alternatives_of, with_manifests
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable, table
+from tonnage.cli.scheduler_profiles import profiles_option, with_profiles
 from tonnage.cli.simulate_trace import command as trace
 from tonnage.cli.simulate_trace import progress
 
@@ -55,10 +56,18 @@ def _what_if_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "-f", "--filename", type=_FILE, metavar="FILE", help="Alternatives to compare (YAML, - for stdin)."
 )
 @_what_if_options
+@profiles_option
 @click.option("--replay", is_flag=True, help="Place every pod anew, in order of creation.")
 @common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
 @click.pass_context
-def command(context: click.Context, /, common: Common, filename: Path | None, **flags: Any) -> int | None:
+def command(
+    context: click.Context,
+    /,
+    common: Common,
+    filename: Path | None,
+    scheduler_config: Path | None,
+    **flags: Any,
+) -> int | None:
     """Exit status 1 when, in any alternative, a pod that ran or was added has no place."""
     if context.invoked_subcommand is not None:
         if any(flags.values()) or filename is not None:
@@ -66,7 +75,7 @@ def command(context: click.Context, /, common: Common, filename: Path | None, **
         return None
     if filename is None and not any(flags.values()):
         raise click.UsageError("nothing is to be changed: give a change (--set-mig, --drain …) or -f FILE")
-    answer = _answer(common, Flags(**flags), filename)
+    answer = _answer(common, Flags(**flags), filename, scheduler_config)
     _show(answer, common.output)
     return 1 if answer.worse else 0
 
@@ -74,14 +83,14 @@ def command(context: click.Context, /, common: Common, filename: Path | None, **
 command.add_command(trace)
 
 
-def _answer(common: Common, flags: Flags, filename: Path | None) -> WhatIf:
+def _answer(common: Common, flags: Flags, filename: Path | None, profiles: Path | None) -> WhatIf:
     from tonnage.adapters.snapshots.objects import collector_paused
     from tonnage.diagnose.simulate.trying import what_if
 
     namespace = common.namespace or "default"
     alternatives = alternatives_of(flags, filename, namespace)
     folder = filename.parent if filename is not None else Path()
-    snapshot = _snapshot(common)
+    snapshot = with_profiles(_snapshot(common), profiles)
     alternatives, snapshot = with_manifests(alternatives, snapshot, namespace, folder)
     try:
         with collector_paused():  # nothing that is made goes in circles

@@ -173,7 +173,11 @@ def _explain_waiting(
         pod = replace(pod, containers=without_parts(pod))
     decision, nodes, classes = ground.decide(pod)
     tried = not (decision.gates or decision.held or decision.conflict)
-    candidates = may_be_chosen(ground.view, decision.scores) if decision.scores else ()
+    candidates = (
+        may_be_chosen(ground.view, decision.scores, ground.view.settings(pod).percent)
+        if decision.scores
+        else ()
+    )
     case = Case(pod, ground.view, decision, classes() if tried else (), asked, candidates)
     reasons = tuple(reason for rule in RULES for reason in rule.findings(case))
     verdict = _verdict(case, reasons)
@@ -297,7 +301,10 @@ def _message(case: Case, placement: Placement, verdict: Verdict, reasons: tuple[
 
 def _places(placement: Placement, case: Case) -> str:
     """The chosen node, the others that may be taken instead, and how many more would do."""
-    feasible, size = len(case.decision.feasible), sample_size(len(case.view.nodes))
+    feasible, size = (
+        len(case.decision.feasible),
+        sample_size(len(case.view.nodes), case.view.settings(case.pod).percent),
+    )
     found = placement.candidates
     told = " or ".join(sorted(found)[:_MOST_TIES]) + (" or …" if len(found) > _MOST_TIES else "")
     more = f"; {others} more would do" if (others := feasible - max(1, len(found))) else ""

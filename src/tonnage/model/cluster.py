@@ -23,6 +23,7 @@ from tonnage.model.resource_claims import (
     ResourceSlice,
     TaintRule,
 )
+from tonnage.model.scheduler_profile import SchedulerProfile
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
 from tonnage.model.volumes import PodVolume, StorageClass, Volume, VolumeClaim, VolumeLimits
 from tonnage.model.workloads import Happening, QueuedWorkload, Workload
@@ -371,6 +372,8 @@ class Snapshot:
     queued: tuple[QueuedWorkload, ...] = ()
     volumes: tuple[Volume, ...] = ()
     volume_limits: VolumeLimits = field(default_factory=dict)
+    schedulers: Mapping[str, SchedulerProfile] = field(default_factory=dict)
+    """Profiles of the scheduler by their names, where its configuration is known."""
     server_version: str = ""
     now: datetime | None = None
     missing: frozenset[str] = frozenset()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tonnage.decide.cluster.claims.waiting import claims_of, stops
 from tonnage.decide.cluster.filters import claims, node_affinity
 from tonnage.decide.cluster.filters.order import FILTERS
-from tonnage.decide.cluster.refusal import Check, Refusal
+from tonnage.decide.cluster.refusal import Check, Filter, Refusal
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.decide.cluster.volumes import NAME as VOLUMES
 from tonnage.decide.cluster.volumes import volumes_stop
@@ -39,12 +39,12 @@ class Filtered:
 
 def filter_nodes(pod: Pod, view: View, *, thorough: bool = False) -> Filtered:
     """Judge every node. `thorough` collects the refusals of all filters, not only the first."""
-    names = node_affinity.pinned_names(pod)
+    names = _pins(pod, view)
     if names is not None and not names:
         return Filtered((), {}, node_affinity.CONFLICT, node_affinity.NAME)
-    if text := volumes_stop(pod, view.snapshot):
+    if _asks(pod, view, VOLUMES) and (text := volumes_stop(pod, view.snapshot)):
         return Filtered((), {}, text, VOLUMES)
-    if halt := _halted(pod, view):
+    if _asks(pod, view, claims.NAME) and (halt := _halted(pod, view)):
         return halt
     checks = prepared(pod, view)
     feasible: list[str] = []
@@ -80,13 +80,31 @@ def _halted(pod: Pod, view: View) -> Filtered | None:
 
 def prepared(pod: Pod, view: View) -> tuple[Check, ...]:
     """The checks of the filters that have something to say about the pod, in their order."""
-    checks = (filter_.prepare(pod, view) for filter_ in FILTERS)
+    checks = (filter_.prepare(pod, view) for filter_ in _filters(pod, view))
     return tuple(check for check in checks if check is not None)
+
+
+def _filters(pod: Pod, view: View) -> Iterable[Filter]:
+    """Those that the profile of the pod's scheduler asks, in its order."""
+    names = view.settings(pod).filters
+    if names is None:
+        return FILTERS
+    return sorted((one for one in FILTERS if one.NAME in names), key=lambda one: names.index(one.NAME))
+
+
+def _asks(pod: Pod, view: View, plugin: str) -> bool:
+    names = view.settings(pod).filters
+    return names is None or plugin in names
+
+
+def _pins(pod: Pod, view: View) -> frozenset[str] | None:
+    """Names that the pod pins itself to, where that is looked at."""
+    return node_affinity.pinned_names(pod) if _asks(pod, view, node_affinity.NAME) else None
 
 
 def refusals_of(pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...]) -> tuple[Refusal, ...]:
     """The refusals of all filters for one node, the one that counts first; `checks` are `prepared`."""
-    names = node_affinity.pinned_names(pod)
+    names = _pins(pod, view)
     narrowed = names is not None and node.name not in names
     found = (node_affinity.narrowed(node.name, names or ()),) if narrowed else ()
     return found + _judge(pod, node, view, checks, thorough=True)
@@ -102,12 +120,7 @@ def _judge(
     pod: Pod, node: NodeView, view: View, checks: tuple[Check, ...], *, thorough: bool
 ) -> tuple[Refusal, ...]:
     """A node must take the pod with and without the pods for which it is being cleared."""
-    guests = [
-        other
-        for other in view.nominated.get(node.name, ())
-        if other.priority >= pod.priority and other.key != pod.key
-    ]
-    if guests:
+    if guests := view.guests(node.name, pod):
         crowded = node.plus(guests).since(node)
         refusals = _asked(crowded, prepared(pod, view.with_node(crowded)), thorough=thorough)
         if refusals:

@@ -21,8 +21,6 @@ from tonnage.model.cluster import DisruptionBudget, Pod
 
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _PRIORITY_OFFSET: Final = 2**31
-_LEAST_CANDIDATES: Final = 100
-_PERCENT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +90,14 @@ class Trials:
         return Preemption(best.node, best.victims, tuple(sorted(same.union(more))))
 
 
-def any_of(view: View, ranks: Mapping[str, int], potential: int) -> tuple[str, ...]:
+def any_of(pod: Pod, view: View, ranks: Mapping[str, int], potential: int) -> tuple[str, ...]:
     """Which candidates may be taken, given which costs least (the lowest rank) and how many nodes were tried.
 
-    The scheduler looks at a hundred candidates, or a tenth of the nodes, and begins anywhere.
+    The scheduler looks at a hundred candidates, or a tenth of the nodes (the least and the percentage of its
+    profile), and begins anywhere.
     """
-    enough = max(_LEAST_CANDIDATES, potential * _PERCENT // 100)
+    settings = view.settings(pod)
+    enough = max(settings.least_candidates, potential * settings.candidates_percent // 100)
     if len(ranks) <= enough:
         return tuple(name for name, rank in ranks.items() if rank == min(ranks.values()))
     return may_choose(view.asking_order, {name: -rank for name, rank in ranks.items()}, enough)
@@ -121,7 +121,7 @@ def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:
             trials.add(cleared(pod, node, view))
     places = sorted({cost(candidate) for candidate in trials.candidates})
     ranks = {candidate.node: places.index(cost(candidate)) for candidate in trials.candidates}
-    trials.equals = any_of(view, ranks, trials.potential) if ranks else ()
+    trials.equals = any_of(pod, view, ranks, trials.potential) if ranks else ()
     return trials.settled(len(view.nodes))
 
 

@@ -56,6 +56,11 @@ def scored_requests(pod: Pod, *, pod_level: bool, by_pod: bool = False) -> tuple
     return total.get(CPU, 0), total.get(MEMORY, 0)
 
 
+def asked_for_scores(pod: Pod) -> dict[str, int]:
+    """What a pod that is to be placed counts in scores, without what it asks as a whole."""
+    return _total(pod, _SCORED_LEAST, pod_level=False, by_pod=False)
+
+
 def is_extended(resource: str) -> bool:
     """Whether the name is an extended resource: counted in whole units, requests equal to limits.
 

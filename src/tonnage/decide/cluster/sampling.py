@@ -20,15 +20,15 @@ LEAST: Final = 100
 _LEAST_PERCENT: Final = 5
 
 
-def sample_size(nodes: int) -> int:
-    """How many nodes that fit the scheduler looks for among so many, with no percentage configured.
+def sample_size(nodes: int, percent: int = 0) -> int:
+    """How many nodes that fit the scheduler looks for among so many; `percent` 0: none is configured.
 
     >>> [sample_size(nodes) for nodes in (99, 100, 1000, 5000, 10000)]
     [99, 100, 420, 500, 500]
     """
     if nodes < LEAST:
         return nodes
-    percent = max(_LEAST_PERCENT, 50 - nodes // 125)
+    percent = percent or max(_LEAST_PERCENT, 50 - nodes // 125)
     return max(LEAST, nodes * percent // 100)
 
 
@@ -47,13 +47,13 @@ def may_choose(order: Sequence[str], totals: Mapping[str, int], size: int) -> tu
     return tuple(name for name, a, b in zip(names, after, before, strict=True) if a + b > size)
 
 
-def candidates(view: View, scores: Scores) -> tuple[str, ...]:
+def candidates(view: View, scores: Scores, percent: int = 0) -> tuple[str, ...]:
     """The nodes that may be chosen, in asking order, given the scores of all that fit.
 
     A score that compares nodes with each other depends on which ones are looked at. Where such a score tells
     nodes apart and only a part is looked at, any node that fits may be chosen.
     """
-    totals, size = scores.totals, sample_size(len(view.nodes))
+    totals, size = scores.totals, sample_size(len(view.nodes), percent)
     if size < len(totals) and any(scores.tells_apart(plugin) for plugin in _COMPARING):
         return tuple(name for name in view.asking_order if name in totals)
     return may_choose(view.asking_order, totals, size)

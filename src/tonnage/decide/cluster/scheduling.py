@@ -114,7 +114,7 @@ def _surely_refused(filtered: Filtered) -> bool:
 def _unknowns(pod: Pod, view: View) -> tuple[str, ...]:
     """What the snapshot leaves out although the pod refers to it, and what is not decided of it."""
     parts = (_unknown_namespaces, _unknown_claims, _unknown_extended)
-    return tuple(found for part in parts for found in part(pod, view))
+    return (*view.settings(pod).unknown, *(found for part in parts for found in part(pod, view)))
 
 
 def _unknown_namespaces(pod: Pod, view: View) -> tuple[str, ...]:
@@ -180,16 +180,22 @@ def rated(pod: Pod, view: View, feasible: tuple[str, ...]) -> Scores:
     """Weighted scores by node and plugin, with their `total`."""
     nodes = {name: view.nodes[name] for name in feasible}
     columns: dict[str, list[int]] = {}
+    weights = view.settings(pod).weights
     for score in SCORES:
-        column = score.rate(pod, nodes, view)
+        weight = score.WEIGHT if weights is None else weights.get(score.NAME, 0)
+        column = score.rate(pod, nodes, view) if weight else None
         if column is not None:
-            columns[score.NAME] = [column[name] * score.WEIGHT for name in feasible]
-    columns[TOTAL] = [sum(row) for row in zip(*columns.values(), strict=True)]
+            columns[score.NAME] = [column[name] * weight for name in feasible]
+    rows = zip(*columns.values(), strict=True) if columns else ((0,) for _ in feasible)
+    columns[TOTAL] = [sum(row) for row in rows]
     return Scores(feasible, columns)
 
 
 def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) -> Decision:
-    preemption = engine.preempt(pod, filtered) if engine else preempt(pod, view, filtered)
+    if not view.settings(pod).preempts:
+        preemption = Preemption()
+    else:
+        preemption = engine.preempt(pod, filtered) if engine else preempt(pod, view, filtered)
     if preemption.unknown:
         return Decision(feasible=(), refusals=filtered.refusals, unmodelled=preemption.unknown)
     return Decision(
@@ -212,7 +218,8 @@ def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemp
     elif preemption.failed:
         suffix = f"preemption: {preemption.message}"
     elif preemption.node is None:
-        suffix = ", ".join([*_words_on_claims(pod, view, filtered), f"preemption: {preemption.message}"])
+        told = f"preemption: {preemption.message}" if preemption.message else ""
+        suffix = ", ".join(filter(None, [*_words_on_claims(pod, view, filtered), told]))
     elif view.profile.names_victims:
         count = len(preemption.victims)
         suffix = f"preemption: {messages.PLACE_FOUND.format(node=preemption.node, count=count)}"
@@ -225,6 +232,8 @@ def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemp
 
 def _words_on_claims(pod: Pod, view: View, filtered: Filtered) -> tuple[str, ...]:
     """What the DynamicResources plugin adds to a refusal."""
+    if not view.settings(pod).frees_claims:
+        return ()
     claims = claims_of(pod, view.supply.claims).claims if pod.claims and view.profile.allocates else ()
     if claims and not filtered.halted_by:
         if any(claims_filter.may_be_freed(pod, refusal, claims) for refusal, _ in filtered.first()):

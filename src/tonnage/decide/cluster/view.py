@@ -12,6 +12,7 @@ from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of, ta
 from tonnage.decide.cluster.requests import pod_requests, scored_requests
 from tonnage.decide.cluster.versions import Profile, profile_for
 from tonnage.model.cluster import Node, Pod, Requests, Snapshot
+from tonnage.model.scheduler_profile import SchedulerProfile
 from tonnage.model.selectors import Labels
 
 _REGION: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
@@ -20,6 +21,7 @@ _ZONE: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.i
 Asked: TypeAlias = tuple[Requests, int, int]
 """What a pod asks, and CPU (milli) and memory (bytes) as scores count what already runs."""
 Ask: TypeAlias = Callable[[Pod], Asked]
+_DEFAULT: Final = SchedulerProfile()
 
 
 def asked_by(pod: Pod, *, by_pod: bool = False) -> Asked:
@@ -118,6 +120,27 @@ class View:
     def with_node(self, node: NodeView) -> View:
         """The same cluster with one node replaced."""
         return replace(self, nodes={**self.nodes, node.name: node}, shy=self.shy or bool(node.shy))
+
+    def settings(self, pod: Pod) -> SchedulerProfile:
+        """The profile of the scheduler that places the pod; the default one where none is known."""
+        return self.snapshot.schedulers.get(pod.scheduler_name, _DEFAULT)
+
+    def guests(self, node: str, pod: Pod) -> list[Pod]:
+        """Pods for which the node is being cleared, that come before this one or with it.
+
+        A scheduler knows only of those that it places itself.
+        """
+        own = self.snapshot.schedulers
+        return [
+            other
+            for other in self.nominated.get(node, ())
+            if other.priority >= pod.priority
+            and other.key != pod.key
+            and (
+                other.scheduler_name == pod.scheduler_name
+                or (other.scheduler_name in own and pod.scheduler_name in own)
+            )
+        ]
 
     def namespace_labels(self, namespace: str) -> Labels:
         """Labels of a namespace; empty when it is not known."""

@@ -37,7 +37,7 @@ def findings(case: Case) -> Iterator[Reason]:
     if decision.gates or decision.held or not case.view.nodes:
         return
     silent = not pod.status.unschedulable_reason and not _young(case)
-    if pod.scheduler_name == DEFAULT:
+    if pod.scheduler_name == DEFAULT or pod.scheduler_name in case.view.snapshot.schedulers:
         if silent and _old(case) and not pod.status.nominated_node:
             yield _default_silent(case)
     elif silent and not _served(case):

@@ -60,12 +60,16 @@ class Scene:
         placed = self._placed(pod)
         if placed.victims:
             self.refused.clear()
-        elif placed.node is None and not placed.unknown and stays_refused(pod):
+        elif placed.node is None and not placed.unknown and self._stays(pod):
             self.refused.add(group)
         return placed
 
+    def _stays(self, pod: Pod) -> bool:
+        """Whether what refuses a pod refuses its group; under a profile more may tell pods apart."""
+        return stays_refused(pod) and self.view.settings(pod).is_default
+
     def _placed(self, pod: Pod) -> Placed:
-        if pod.scheduler_name != DEFAULT_SCHEDULER:
+        if pod.scheduler_name not in (DEFAULT_SCHEDULER, *self.view.snapshot.schedulers):
             return Placed(unknown=(f"it is placed by {pod.scheduler_name}",))
         if pod.gates:
             return Placed()
@@ -101,6 +105,8 @@ class Scene:
     def _on_columns(self, pod: Pod) -> bool:
         """Whether the columns know everything that bears on the pod."""
         if pod.claims or pod.volumes or pod.unmodelled or conflicts(pod):
+            return False
+        if not self.view.settings(pod).is_default:
             return False
         if self.view.profile.minor >= 36 and any(
             c.extended_resource for c in self.view.supply.classes.values()

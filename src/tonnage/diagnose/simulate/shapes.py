@@ -45,6 +45,7 @@ def group_of(pod: Pod, *, shunned: bool) -> Hashable:
     looks = shunned or bool(pod.spread or pod.affinity.pods or pod.affinity.anti or pod.claims)
     return (
         shape_of(pod),
+        pod.scheduler_name,
         pod.affinity,
         pod.spread,
         pod.priority,

@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.decide.cluster.matching import failing_requirements, node_is_selected
+from tonnage.decide.cluster.matching import failing_requirements, node_is_selected, term_matches
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Node, Pod
 from tonnage.model.json import JsonValue
-from tonnage.model.selectors import Requirement
+from tonnage.model.selectors import NodeSelectorTerm, Requirement
 from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "NodeAffinity"
 TEXT: Final = "node(s) didn't match Pod's node affinity/selector"
 CONFLICT: Final = "pod affinity terms conflict"
+ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 NARROWED: Final = f"node(s) didn't satisfy plugin(s) [{NAME}]"
 
 
-def prepare(pod: Pod, _view: View) -> Check | None:
-    """Refuse nodes that the pod's nodeSelector or required affinity leaves out."""
-    if not pod.node_selector and pod.affinity.node is None:
+def prepare(pod: Pod, view: View) -> Check | None:
+    """Refuse nodes that the profile's affinity leaves out, or the pod's nodeSelector or required affinity."""
+    added = view.settings(pod).affinity.required
+    if not pod.node_selector and pod.affinity.node is None and added is None:
         return None
 
     def check(view: NodeView) -> Refusal | None:
+        if added is not None and not any(term_matches(term, view.node) for term in added):
+            return Refusal(NAME, (ENFORCED,), unresolvable=True, reasons=(_enforced(view.node, added),))
         if node_is_selected(pod, view.node):
             return None
         return Refusal(NAME, (TEXT,), unresolvable=True, reasons=(_reason(pod, view.node),))
@@ -58,6 +62,21 @@ def narrowed(node: str, names: Iterable[str]) -> Refusal:
         source=NAME,
     )
     return Refusal(NAME, (NARROWED,), unresolvable=True, reasons=(reason,))
+
+
+def _enforced(node: Node, added: tuple[NodeSelectorTerm, ...]) -> Reason:
+    failing = min((failing_requirements(term, node) for term in added), key=len, default=())
+    facts: dict[str, JsonValue] = {"failing": [_fact(r, node) for r in failing], "terms": len(added)}
+    return Reason(
+        Code.NODE_AFFINITY,
+        Layer.SCHEDULER,
+        f"Node {node.name}",
+        "; ".join(_told(r, node) for r in failing).replace("wants", "the scheduler's profile wants")
+        or "a term of the scheduler's profile is empty, and matches nothing",
+        facts,
+        "name a scheduler without this addedAffinity in schedulerName, or label the node",
+        NAME,
+    )
 
 
 def _reason(pod: Pod, node: Node) -> Reason:

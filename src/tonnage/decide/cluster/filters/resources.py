@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from tonnage.decide.cluster.refusal import Check, Refusal
-from tonnage.decide.cluster.requests import CPU, EPHEMERAL, MEMORY, PODS, pod_requests, written_amount
+from tonnage.decide.cluster.requests import (
+    CPU,
+    EPHEMERAL,
+    MEMORY,
+    PODS,
+    is_extended,
+    pod_requests,
+    written_amount,
+)
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
@@ -16,9 +25,11 @@ CROWDED: Final = "Too many pods"
 _COMPUTE: Final = (CPU, MEMORY, EPHEMERAL)
 
 
-def prepare(pod: Pod, _view: View) -> Check | None:
+def prepare(pod: Pod, view: View) -> Check | None:
     """Refuse nodes with too little left, counting the pods that run, terminate or are assumed there."""
     wanted = pod_requests(pod)
+    for name in _overlooked(wanted, view.settings(pod).ignored):
+        del wanted[name]
     ordered = [
         (name, wanted[name])
         for name in (*_COMPUTE, *sorted(set(wanted) - set(_COMPUTE)))
@@ -50,6 +61,15 @@ def insufficient(resource: str) -> str:
 
 def _is_counted(resource: str) -> bool:
     return "/" in resource or resource.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def _overlooked(wanted: Iterable[str], ignored: tuple[str, ...]) -> list[str]:
+    """Extended resources that the scheduler's profile leaves to others."""
+    return [
+        name
+        for name in wanted
+        if ignored and is_extended(name) and (name in ignored or f"{name.partition('/')[0]}/*" in ignored)
+    ]
 
 
 def _too_many_pods(view: NodeView) -> Reason:

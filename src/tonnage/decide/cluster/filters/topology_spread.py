@@ -9,11 +9,16 @@ from tonnage.decide.cluster.matching import node_is_selected, selector_matches, 
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Node, Pod, SpreadConstraint
-from tonnage.model.selectors import LabelSelector
+from tonnage.model.scheduler_profile import DefaultSpread
+from tonnage.model.selectors import LabelSelector, Requirement
 from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "PodTopologySpread"
 SKEWED: Final = "node(s) didn't match pod topology spread constraints"
+_OF_THE_CLUSTER: Final = (
+    DefaultSpread("kubernetes.io/hostname", 3, hard=False),
+    DefaultSpread("topology.kubernetes.io/zone", 5, hard=False),
+)
 UNLABELLED: Final = f"{SKEWED} (missing required label)"
 
 
@@ -34,7 +39,8 @@ class _Domains:
 
 def prepare(pod: Pod, view: View) -> Check | None:
     """Refuse nodes that would bring a hard constraint's skew above its limit."""
-    hard = tuple(c for c in pod.spread if c.hard)
+    asked = constraints_of(pod, view) if pod.spread or view.settings(pod).spread else ()
+    hard = tuple(c for c in asked if c.hard)
     domains = [_domains_of(c, hard, pod, view) for c in hard]
 
     def check(node: NodeView) -> Refusal | None:
@@ -49,6 +55,28 @@ def prepare(pod: Pod, view: View) -> Check | None:
         return None
 
     return check if hard else None
+
+
+def constraints_of(pod: Pod, view: View) -> tuple[SpreadConstraint, ...]:
+    """The pod's own constraints, else the default ones of a pod that a Service selects or a set owns."""
+    if pod.spread:
+        return pod.spread
+    own = view.settings(pod).spread
+    defaults = _OF_THE_CLUSTER if own is None else own
+    if not defaults:
+        return ()
+    requirements: list[Requirement] = []
+    for workload in view.snapshot.selectors:
+        if workload.namespace != pod.namespace:
+            continue
+        serves = workload.kind == "Service" and selector_matches(workload.selector, pod.labels)
+        owns = pod.owner is not None and (workload.kind, workload.name) == (pod.owner.kind, pod.owner.name)
+        if serves or owns:
+            requirements += workload.selector.requirements
+    if not requirements:
+        return ()
+    selector = LabelSelector(tuple(requirements))
+    return tuple(SpreadConstraint(d.topology_key, d.max_skew, d.hard, selector) for d in defaults)
 
 
 def counts_towards(constraint: SpreadConstraint, pod: Pod, node: Node) -> bool:

@@ -80,7 +80,9 @@ class FleetEngine:
 
     def can_decide(self, pod: Pod) -> bool:
         """Whether the columns know what bears on the pod: no claims, no volumes, no node that is cleared."""
-        return not (pod.claims or pod.volumes or pod.status.nominated_node)
+        if pod.claims or pod.volumes or pod.status.nominated_node:
+            return False
+        return self.fleet.view.settings(pod).is_default
 
     def alike(self, pod: Pod) -> list[Rows]:
         """Rows by classes; nodes of one class answer with the same reasons but for names and free amounts.

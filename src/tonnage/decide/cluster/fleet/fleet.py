@@ -124,8 +124,8 @@ class Fleet:
     def refused(self, pod: Pod) -> Refused:
         """Which nodes refuse the pod, each with the refusal that counts first."""
         refused = self._judged(pod, self._standing(pod))
-        for name, waiting in self.view.nominated.items():
-            guests = [p for p in waiting if p.priority >= pod.priority and p.key != pod.key]
+        for name in self.view.nominated:
+            guests = self.view.guests(name, pod)
             row = self.columns.row_of.get(name)
             if guests and row is not None:
                 crowded = self.fork()

@@ -79,7 +79,7 @@ def _best(
         trials.add(nobody_goes(names[row]))
     if not victims.any():
         return None
-    return _cheapest(view, occupants, places[victims], breaking[victims], trials)
+    return _cheapest(pod, view, occupants, places[victims], breaking[victims], trials)
 
 
 def _refusing(limits: Sequence[Limit], rows: Rows, texts: Counter[str]) -> Mask:
@@ -134,7 +134,9 @@ def _breaking(view: View, occupants: Occupants, places: Rows) -> Mask:
     return found
 
 
-def _cheapest(view: View, occupants: Occupants, victims: Rows, breaking: Mask, trials: Trials) -> Candidate:
+def _cheapest(
+    pod: Pod, view: View, occupants: Occupants, victims: Rows, breaking: Mask, trials: Trials
+) -> Candidate:
     """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started, name."""
     rows, starts, which = np.unique(occupants.rows[victims], return_index=True, return_inverse=True)
     priorities = occupants.priorities[victims]
@@ -152,6 +154,6 @@ def _cheapest(view: View, occupants: Occupants, victims: Rows, breaking: Mask, t
     ranks = np.concatenate(([0], np.cumsum(steps)))
     names = tuple(view.nodes)
     by_name = {names[rows[at]]: rank for at, rank in zip(order.tolist(), ranks.tolist(), strict=True)}
-    trials.equals = any_of(view, by_name, trials.potential)
+    trials.equals = any_of(pod, view, by_name, trials.potential)
     gone = tuple(occupants.pods[place] for place in victims[which == first].tolist())
     return Candidate(names[rows[first]], gone, int(violations[first]))

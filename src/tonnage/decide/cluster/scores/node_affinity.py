@@ -14,14 +14,15 @@ NAME: Final = "NodeAffinity"
 WEIGHT: Final = 2
 
 
-def rate(pod: Pod, feasible: Feasible, _view: View) -> Mapping[str, int] | None:
+def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
     """Sum the weights of the preferred terms that match; skipped without any."""
-    preferred = pod.affinity.node_preferred
+    preferred = [(own.weight, own.term) for own in pod.affinity.node_preferred]
+    preferred += view.settings(pod).affinity.preferred
     if not preferred:
         return None
     return scaled(
         {
-            name: sum(p.weight for p in preferred if term_matches(p.term, view.node))
-            for name, view in feasible.items()
+            name: sum(weight for weight, term in preferred if term_matches(term, node.node))
+            for name, node in feasible.items()
         }
     )

@@ -12,12 +12,13 @@ from tonnage.model.cluster import Pod, PodTerm
 
 NAME: Final = "InterPodAffinity"
 WEIGHT: Final = 2
-_REQUIRED_OF_OTHERS: Final = 1
-"""What a running pod's required affinity for this pod adds (hardPodAffinityWeight)."""
 
 
 def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
     """Sum the weights over each node's topology; skipped when no term matches any pod anywhere."""
+    settings = view.settings(pod)
+    if settings.overlooks_preferred and not pod.affinity.pods_preferred:
+        return None
     worth: dict[tuple[str, str], int] = {}
     for node in view.nodes.values():
         labels = node.node.labels
@@ -45,7 +46,7 @@ def _terms(pod: Pod, other: Pod, view: View) -> Iterator[tuple[int, PodTerm]]:
             yield own.weight, own.term
     for term in other.affinity.pods:
         if pod_term_matches(term, other, pod, here):
-            yield _REQUIRED_OF_OTHERS, term
+            yield view.settings(pod).required_weight, term
     for preferred in other.affinity.pods_preferred:
         if pod_term_matches(preferred.term, other, pod, here):
             yield preferred.weight, preferred.term

@@ -6,25 +6,22 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.decide.cluster.filters.topology_spread import counts_towards, matching_pods
-from tonnage.decide.cluster.matching import selector_matches
+from tonnage.decide.cluster.filters.topology_spread import constraints_of, counts_towards, matching_pods
 from tonnage.decide.cluster.rating import HIGHEST, Feasible
 from tonnage.decide.cluster.view import NodeView, View
-from tonnage.model.cluster import Pod, Snapshot, SpreadConstraint
-from tonnage.model.selectors import LabelSelector, Requirement
+from tonnage.model.cluster import Pod, SpreadConstraint
 
 NAME: Final = "PodTopologySpread"
 WEIGHT: Final = 2
 _HOSTNAME: Final = "kubernetes.io/hostname"
-_DEFAULTS: Final = ((_HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))
 
 
 def rate(pod: Pod, feasible: Feasible, view: View) -> Mapping[str, int] | None:
     """The emptier a node's domains, the better; skipped without soft constraints."""
-    soft = tuple(c for c in pod.spread if not c.hard) if pod.spread else _defaults(pod, view.snapshot)
+    soft = tuple(c for c in constraints_of(pod, view) if not c.hard)
     if not soft:
         return None
-    labels_needed = bool(pod.spread)
+    labels_needed = bool(pod.spread) or view.settings(pod).spread is not None
     ignored = {n for n, node in feasible.items() if labels_needed and not _has_all(node, soft)}
     rated = {name: node for name, node in feasible.items() if name not in ignored}
     parts = [_part(c, soft, pod, rated, view, labels_needed=labels_needed) for c in soft]
@@ -77,19 +74,3 @@ def _emptiest_best(raw: Mapping[str, int]) -> dict[str, int]:
 
 def _has_all(node: NodeView, constraints: tuple[SpreadConstraint, ...]) -> bool:
     return all(c.topology_key in node.node.labels for c in constraints)
-
-
-def _defaults(pod: Pod, snapshot: Snapshot) -> tuple[SpreadConstraint, ...]:
-    """The cluster's default constraints, for a pod that a Service selects or a set owns."""
-    requirements: list[Requirement] = []
-    for workload in snapshot.selectors:
-        if workload.namespace != pod.namespace:
-            continue
-        serves = workload.kind == "Service" and selector_matches(workload.selector, pod.labels)
-        owns = pod.owner is not None and (workload.kind, workload.name) == (pod.owner.kind, pod.owner.name)
-        if serves or owns:
-            requirements += workload.selector.requirements
-    if not requirements:
-        return ()
-    selector = LabelSelector(tuple(requirements))
-    return tuple(SpreadConstraint(key, skew, hard=False, selector=selector) for key, skew in _DEFAULTS)
