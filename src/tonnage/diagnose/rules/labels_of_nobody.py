@@ -28,6 +28,11 @@ def findings(case: Case) -> Iterator[Reason]:
     if case.decision.chosen is not None or not case.view.nodes or not case.classes:
         return
     for requirement in dict.fromkeys(_required(case)):
+        wanted = set(requirement.values) if requirement.operator == "In" else None
+        if wanted and any(
+            node.node.labels.get(requirement.key) in wanted for node in case.view.nodes.values()
+        ):
+            continue  # as a rule one of the first nodes has it
         there = {
             labels[requirement.key]
             for node in case.view.nodes.values()
@@ -37,7 +42,7 @@ def findings(case: Case) -> Iterator[Reason]:
             yield _reason(
                 case, requirement, f"no node has the label {requirement.key}", _who(requirement.key)
             )
-        elif requirement.operator == "In" and not there & set(requirement.values):
+        elif wanted is not None:
             near = get_close_matches(requirement.values[0], sorted(there), n=1) if requirement.values else []
             told = f"no node has {requirement}; there is {listed(sorted(there))}"
             yield _reason(
