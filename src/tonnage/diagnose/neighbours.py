@@ -85,6 +85,7 @@ def _neighbours(pod: Pod, devices: tuple[GpuDevice, ...]) -> Iterator[str]:
         names = [own(name, pod.namespace) for name in _others(pod, (device,))]
         shared = f"shares it with {listed(names)}" if names else "has it for itself"
         used = "" if device.used_mib is None else f", {device.used_mib} of {device.memory_mib} MiB used"
+        used += " (how much by each is not reported)" if used and names else ""
         yield f"{_name(device)}: it {shared}{used}"
     if devices and not _others(pod, devices):
         yield "no neighbour takes memory there now: think of fragmentation, then of the model's size"

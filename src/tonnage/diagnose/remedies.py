@@ -15,6 +15,7 @@ from tonnage.diagnose.ground import Ground
 from tonnage.diagnose.nodes import NodeVerdicts
 from tonnage.diagnose.patch import patch_of
 from tonnage.diagnose.plan import Plan, applied
+from tonnage.diagnose.rules.devices_ill import repairs
 from tonnage.diagnose.rules.schedulers import DEFAULT
 from tonnage.diagnose.waiting import waiting
 from tonnage.diagnose.wording import listed, own
@@ -32,7 +33,8 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     """Remedies for a pod that no node takes, each of which makes the engine place it."""
     found: dict[frozenset[str], tuple[int, Remedy]] = {}
     waits: list[Plan] = []
-    for plan in _plans(case, ground)[:_MOST_TRIALS]:
+    repaired = [Plan((edit,), name) for name, edit in repairs(case)]
+    for plan in (*_plans(case, ground)[:_MOST_TRIALS], *repaired):
         needed = _least(plan, case, ground)
         if needed is None or needed.key in found:
             continue

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Final
 
-from tonnage.decide.cluster.view import NodeView
+from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.edit import Edit
 from tonnage.diagnose.node_state import GPUS_HEALTHY, utc
 from tonnage.diagnose.wording import listed
 from tonnage.model.gpu_status import GpuStatus
@@ -20,6 +23,34 @@ _MOST_LOOKED_AT: Final = 1024
 
 def findings(case: Case) -> Iterator[Reason]:
     """One reason for each of the first nodes on which the pod would fit if all devices were healthy."""
+    for resource, name, short in _short_of(case):
+        yield _reason(resource, name, short, case.view.nodes[name], case.view.snapshot.gpu.get(name))
+
+
+def repairs(case: Case) -> Iterator[tuple[str, Edit]]:
+    """The node, and the change that all its devices of a resource were healthy, for each of those nodes."""
+    for resource, name, _ in _short_of(case):
+        ill = tuple(named_ills(case.view.snapshot.gpu.get(name), resource))
+        which = listed(ill) if ill else f"the {resource} that are not healthy"
+        yield (
+            name,
+            Edit(
+                f"repair {resource} {name}",
+                f"repair on {name} {which}",
+                25,
+                on_view=partial(_repaired, name=name, resource=resource),
+            ),
+        )
+
+
+def _repaired(view: View, *, name: str, resource: str) -> View:
+    node = view.nodes[name]
+    whole = {**node.node.allocatable, resource: node.node.capacity[resource]}
+    return view.with_node(replace(node, node=replace(node.node, allocatable=whole)))
+
+
+def _short_of(case: Case) -> Iterator[tuple[str, str, int]]:
+    """(resource, node, how many are not healthy) of the first nodes that have too few for want of health."""
     if case.decision.chosen is not None or not case.classes:
         return
     told = 0
@@ -31,7 +62,7 @@ def findings(case: Case) -> Iterator[Reason]:
             free = node.node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
             if short > 0 and free < count <= free + short and told < _MOST_NODES:
                 told += 1
-                yield _reason(resource, name, short, node, case.view.snapshot.gpu.get(name))
+                yield resource, name, short
 
 
 def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuStatus | None) -> Reason:
