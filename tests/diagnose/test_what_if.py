@@ -29,6 +29,7 @@ from tonnage.model.changes import (
     SetSharing,
 )
 from tonnage.model.cluster import (
+    Affinity,
     Container,
     DisruptionBudget,
     Manifest,
@@ -36,6 +37,7 @@ from tonnage.model.cluster import (
     Owner,
     Pod,
     PodStatus,
+    PodTerm,
     PriorityClass,
     Quota,
     Snapshot,
@@ -410,6 +412,20 @@ def test_a_pod_of_higher_priority_takes_the_place_of_another_which_is_tried_agai
     assert gone.to_json()["cause"] == "preempted"
     assert waiting(answer.before) == {"insufficient-resource": 1}
     assert answer.alternatives[0].counts["displaced"] == 0
+
+
+def test_who_is_shunned_by_a_pod_that_came_says_nothing_of_others_like_it() -> None:
+    shun = PodTerm("kubernetes.io/hostname", LabelSelector((Requirement("app", "In", ("noisy",)),)))
+    pods = (
+        pod("shy-0", 1, priority=3, affinity=Affinity(anti=(shun,))),
+        pod("noisy-0", 1, priority=2, labels={"app": "noisy"}),
+        pod("quiet-0", 1, priority=1, labels={"app": "quiet"}),
+    )
+    assert whereabouts(tried(Snapshot(FLEET[:1], pods))) == {
+        "shy-0": "a100-0",
+        "noisy-0": None,
+        "quiet-0": "a100-0",
+    }
 
 
 def test_a_large_fleet_answers_as_a_small_one() -> None:

@@ -51,14 +51,6 @@ class Candidate:
     node: str = ""
     cause: Cause | None = None
 
-    @property
-    def turn(self) -> tuple[int, int, float, str, str]:
-        """The scheduler's order: by priority, then by age; what is made anew comes after what waits."""
-        pod = self.pod
-        age = pod.created.timestamp() if pod.created is not None else 0.0
-        place = 0 if self.origin is Origin.REPLAYED else _ORDER.index(self.origin)
-        return -pod.priority, place, age, pod.namespace, pod.name
-
 
 @dataclass(slots=True)
 class Memory:
@@ -161,11 +153,12 @@ class Fork:
             else:
                 self.refused.append((candidate, reason))
 
-    def ordered(self) -> list[Candidate]:
-        """The queue in the order in which pods are tried."""
-        if self.in_order:
-            return sorted(self.queue, key=lambda one: one.turn[1:])
-        return sorted(self.queue, key=lambda one: one.turn)
+    def turn(self, one: Candidate) -> tuple[int, int, float, str, str]:
+        """The scheduler's order: by priority, then by age; what is made anew comes after what waits."""
+        pod = one.pod
+        age = pod.created.timestamp() if pod.created is not None else 0.0
+        place = 0 if one.origin is Origin.REPLAYED else _ORDER.index(one.origin)
+        return 0 if self.in_order else -pod.priority, place, age, pod.namespace, pod.name
 
 
 def stays_with_node(pod: Pod) -> bool:

@@ -51,10 +51,15 @@ class Scene:
     left: int = MOST_JUDGED
     refused: set[Hashable] = field(default_factory=set)
     """Groups of pods that found no room, which pods that come cannot make."""
+    shunned: bool = field(init=False)
+    """Some pod wants to be away from others, so that labels tell pods apart."""
+
+    def __post_init__(self) -> None:
+        self.shunned = self.view.shy
 
     def place(self, pod: Pod) -> Placed:
         """Put a pod where the scheduler would, if anywhere."""
-        group = group_of(pod, shunned=self.view.shy)
+        group = group_of(pod, shunned=self.shunned)
         if group in self.refused:
             return Placed()
         placed = self._placed(pod)
@@ -115,7 +120,7 @@ class Scene:
         if self.view.snapshot.namespaces:
             return True
         terms = (*pod.affinity.pods, *pod.affinity.anti)
-        return not self.view.shy and all(term.namespace_selector is None for term in terms)
+        return not self.shunned and all(term.namespace_selector is None for term in terms)
 
     def _one_by_one(self, pod: Pod, *, on_columns: bool = False) -> Placed:
         if self.left < len(self.nodes):
@@ -153,6 +158,9 @@ class Scene:
 
     def _holds(self, node: str, pod: Pod) -> None:
         self.come.setdefault(node, []).append(pod)
+        if pod.affinity.anti and not self.shunned:
+            self.shunned = True
+            self.refused.clear()
         least = self.least_priority
         self.least_priority = pod.priority if least is None else min(least, pod.priority)
 

@@ -20,12 +20,11 @@ from tonnage.diagnose.unread import OF_CLAIMS
 from tonnage.diagnose.wording import listed
 from tonnage.model.changes import AddWorkload, Alternative, Replay, Scale
 from tonnage.model.cluster import Snapshot
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ConfigError
 
 Tell = Callable[[str, int, int], None]
 """Is told the alternative, how many pods were tried, and how many there are."""
 
-MOST_ALTERNATIVES: Final = 16
 _STEP: Final = 500
 _BEFORE: Final = "before"
 
@@ -101,7 +100,7 @@ def _coded(fate: Fate, codes: Mapping[str, str]) -> Fate:
 
 def _fates(scene: Scene, fork: Fork, tell: Callable[[int, int], None]) -> Iterable[Fate]:
     """What becomes of each pod of the queue; of those, too, that are preempted on the way."""
-    queue = [(one.turn[1:] if fork.in_order else one.turn, n, one) for n, one in enumerate(fork.queue)]
+    queue = [(fork.turn(one), n, one) for n, one in enumerate(fork.queue)]
     heapq.heapify(queue)
     found: dict[tuple[str, str], Fate] = {}
     unread = _unread(fork.base.snapshot)
@@ -119,8 +118,7 @@ def _fates(scene: Scene, fork: Fork, tell: Callable[[int, int], None]) -> Iterab
                 fork.lost.append(again)
             else:
                 count += 1
-                turn = again.turn[1:] if fork.in_order else again.turn
-                heapq.heappush(queue, (turn, count, again))
+                heapq.heappush(queue, (fork.turn(again), count, again))
     tell(count, count)
     return found.values()
 
@@ -169,10 +167,3 @@ def _budgets(fork: Fork) -> Iterable[str]:
                 f"the budget {budget.namespace}/{budget.name} lets {budget.allowed} of {len(hit)} pods go at "
                 "once: the others follow as their successors come up"
             )
-
-
-def too_many(alternatives: Sequence[Alternative], where: str) -> Problem | None:
-    """More alternatives than are compared."""
-    if len(alternatives) <= MOST_ALTERNATIVES:
-        return None
-    return Problem(f"{len(alternatives)} alternatives", where, f"at most {MOST_ALTERNATIVES} are compared")

@@ -1,0 +1,60 @@
+"""A what-if places pods as the engine does that judges node by node, on clusters made by chance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from support.random_clusters import Chance
+from tonnage.decide.cluster.scheduling import schedule_on
+from tonnage.decide.cluster.view import view_of
+from tonnage.diagnose.simulate.trying import what_if
+from tonnage.model.cluster import PodStatus, Snapshot
+
+
+def places_one_by_one(snapshot: Snapshot) -> tuple[dict[str, str | None], Counter[str]]:
+    """Where every waiting pod goes, and what happened on the way: the same rule in few plain lines."""
+    view = replace(view_of(snapshot), nominated={})
+    queue = [p for p in snapshot.pods if not p.node_name and not p.finished and not p.status.terminating]
+    again: set[tuple[str, str]] = set()
+    found: dict[str, str | None] = {}
+    seen: Counter[str] = Counter()
+    while queue:
+        queue.sort(key=lambda p: (-p.priority, p.key in again, p.namespace, p.name))
+        pod = queue.pop(0)
+        pod = replace(pod, status=replace(pod.status, nominated_node=""))
+        decision = schedule_on(pod, view)
+        chosen = decision.chosen
+        seen["placed" if chosen else "refused"] += 1
+        if chosen is None and decision.nominated and decision.victims:
+            chosen = decision.nominated
+            view = view.with_node(view.nodes[chosen].without(decision.victims))
+            seen["preempted"] += 1
+            for victim in decision.victims:
+                found.pop(victim.name, None)
+                again.add(victim.key)
+                fresh = replace(victim, node_name="", status=PodStatus())
+                queue += [fresh] if victim.owner else []
+        if chosen is not None:
+            view = view.with_node(view.nodes[chosen].plus([replace(pod, node_name=chosen)]))
+        found[pod.name] = chosen
+    return found, seen
+
+
+@pytest.mark.parametrize("start", range(2))
+def test_pods_go_where_the_plain_engine_puts_them(start: int) -> None:
+    happened: Counter[str] = Counter()
+    for number in range(start, 160, 2):
+        chance = Chance(Random(f"what-if/{number}"))
+        snapshot = chance.snapshot(nodes=2 + number % 9, pods=number % 16)
+        waits = tuple(chance.pod(f"new-{turn}") for turn in range(2 + number % 6))
+        snapshot = replace(snapshot, pods=(*snapshot.pods, *waits))
+        expected, seen = places_one_by_one(snapshot)
+        outcome = what_if(snapshot, []).before
+        told = {f.candidate.pod.name: f.node for f in outcome.fates if not f.lost}
+        assert told == expected, number
+        happened += seen
+    assert min(happened[what] for what in ("placed", "refused", "preempted")) > 2
