@@ -122,3 +122,22 @@ def test_fields_that_are_null_are_as_if_absent() -> None:
     with_nulls = manifest(body(containers=named, **nulls))
     without = manifest(body(containers=[{"name": "c", "resources": {"limits": {GPU: 1}}}], affinity={}))
     assert (with_nulls.pod, with_nulls.amounts) == (without.pod, without.amounts)
+
+
+def _policy(name: str, *actions: str) -> list[Body]:
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    group = "admissionregistration.k8s.io/v1"
+    meta = {"name": name}
+    policy: Body = {"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": meta}
+    binding: Body = {"apiVersion": group, "kind": "ValidatingAdmissionPolicyBinding", "metadata": meta}
+    policy["spec"] = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]}
+    binding["spec"] = {"policyName": name, "validationActions": [*actions]}
+    return [policy, binding]
+
+
+@pytest.mark.parametrize(("actions", "named"), [(["Deny"], True), (["Warn", "Audit"], False)], ids=str)
+def test_a_policy_that_denies_is_named_and_not_guessed_at(actions: list[str], named: bool) -> None:
+    told = explained(body(containers=containers({})), *_policy("tenant-labels", *actions))
+    asides = [reason.message for reason in told.reasons if reason.code is Code.WEBHOOK_MAY_REFUSE]
+    assert any("the policy tenant-labels" in message for message in asides) is named
+    assert told.layer is not Layer.ADMISSION

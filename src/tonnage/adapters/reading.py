@@ -28,9 +28,11 @@ from tonnage.adapters.reading_parts import (
     spread_of,
 )
 from tonnage.adapters.reading_policies import (
+    bound_by,
     budget_from,
     by_labels,
     limit_range_from,
+    policy_from,
     priority_class_from,
     quota_from,
     runtime_class_from,
@@ -191,6 +193,9 @@ class _Parts:
     runtime_classes: list[RuntimeClass] = field(default_factory=list)
     accounts: set[tuple[str, str]] = field(default_factory=set)
     webhooks: list[Webhook] = field(default_factory=list)
+    policies: dict[str, Webhook] = field(default_factory=dict)
+    bound: set[str] = field(default_factory=set)
+    """Names of policies that deny by some binding."""
     workloads: list[Workload] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
     queued: list[QueuedWorkload] = field(default_factory=list)
@@ -272,6 +277,10 @@ class _Parts:
                 self.accounts.add((obj.metadata.namespace or "default", obj.metadata.name))
             case policy_objects.WebhookConfiguration():
                 self.webhooks += webhooks_from(obj)
+            case policy_objects.AdmissionPolicy():
+                self.policies[obj.metadata.name] = policy_from(obj)
+            case policy_objects.AdmissionPolicyBinding():
+                self.bound.add(bound_by(obj))
             case w.KueueWorkload():
                 self.queued.append(queued_from(obj))
             case w.Event():
@@ -308,7 +317,7 @@ def snapshot_from(
         limit_ranges=tuple(parts.limit_ranges),
         runtime_classes=tuple(parts.runtime_classes),
         service_accounts=frozenset(parts.accounts),
-        webhooks=tuple(parts.webhooks),
+        webhooks=(*parts.webhooks, *(parts.policies[n] for n in sorted(parts.bound & parts.policies.keys()))),
         workloads=tuple(parts.workloads),
         happenings=tuple(parts.happenings),
         queued=tuple(parts.queued),

@@ -44,6 +44,8 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.SERVICE_ACCOUNT,
     kinds.MUTATING_WEBHOOKS,
     kinds.VALIDATING_WEBHOOKS,
+    kinds.ADMISSION_POLICY,
+    kinds.ADMISSION_POLICY_BINDING,
     *kinds.POD_MAKERS,
     kinds.KUEUE_WORKLOAD,
     kinds.PERSISTENT_VOLUME,

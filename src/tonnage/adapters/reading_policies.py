@@ -123,6 +123,28 @@ def webhooks_from(found: p.WebhookConfiguration) -> Iterator[Webhook]:
         )
 
 
+def policy_from(found: p.AdmissionPolicy) -> Webhook:
+    """A validating admission policy as something that is asked; its expressions stay unread."""
+    chosen = _map(found.spec.get("matchConstraints"))
+    return Webhook(
+        found.metadata.name,
+        found.metadata.name,
+        mutating=False,
+        must_answer=False,
+        conditional=bool(found.spec.get("matchConditions")),
+        namespaces=selector_of(chosen.get("namespaceSelector")) or LabelSelector(),
+        objects=selector_of(chosen.get("objectSelector")) or LabelSelector(),
+        rules=tuple(_rule(rule) for rule in _maps(chosen.get("resourceRules"))),
+        policy=True,
+    )
+
+
+def bound_by(found: p.AdmissionPolicyBinding) -> str:
+    """The policy that a binding makes refuse; empty when it only warns or notes."""
+    denies = "Deny" in _list(found.spec.get("validationActions"))
+    return str(found.spec.get("policyName", "")) if denies else ""
+
+
 def _rule(rule: Mapping[str, Any]) -> WebhookRule:
     operations, groups, resources = (
         tuple(str(value) for value in _list(rule.get(name)))

@@ -157,7 +157,10 @@ def webhook_asides(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]
     found = list(asked(manifest.pod, snapshot))
     if not found:
         return ()
-    names = [f"{one.name}{'' if not one.conditional else ' (under conditions)'}" for one in found]
+    names = [
+        f"{'the policy ' if one.policy else ''}{one.name}{' (under conditions)' if one.conditional else ''}"
+        for one in found
+    ]
     shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
     told = f"the API server will also ask {shown}, which may change or refuse it; that is not foreseen here"
     aside = Reason(

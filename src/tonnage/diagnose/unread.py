@@ -60,6 +60,8 @@ def _before_it_exists(case: Case, kind: str, verdict: Verdict) -> Iterator[tuple
             yield _reason(case, kind, "it names a service account", Layer.ADMISSION), True
         case "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration":
             yield _reason(case, kind, "a webhook may change or refuse it", Layer.ADMISSION), False
+        case "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding":
+            yield _reason(case, kind, "a policy may refuse it", Layer.ADMISSION), False
         case _:
             pass
 

@@ -64,8 +64,8 @@ class WebhookRule:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook of a configuration. `service` is (namespace, name), None for one at a URL; `query` is what
-    stands behind the name in its URL: port, path, timeout.
+    """A webhook of a configuration, or a validating `policy` that denies. `service` is (namespace, name),
+    None for one at a URL; `query` is what stands behind the name in its URL: port, path, timeout.
 
     `must_answer`: a pod is refused when it cannot be asked. `conditional`: CEL conditions decide further.
     """
@@ -80,3 +80,4 @@ class Webhook:
     objects: LabelSelector = field(default_factory=LabelSelector)
     rules: tuple[WebhookRule, ...] = ()
     query: str = ""
+    policy: bool = False

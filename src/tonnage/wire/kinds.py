@@ -113,6 +113,22 @@ VALIDATING_WEBHOOKS = Kind(
     False,
     p.ValidatingWebhooks,
 )
+ADMISSION_POLICY = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    False,
+    p.AdmissionPolicy,
+)
+ADMISSION_POLICY_BINDING = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    False,
+    p.AdmissionPolicyBinding,
+)
 POD_MAKERS = (
     Kind("apps", "v1", "Deployment", "deployments", True, p.DeploymentRead),
     Kind("apps", "v1", "ReplicaSet", "replicasets", True, p.ReplicaSetRead),

@@ -49,6 +49,14 @@ class ValidatingWebhooks(WebhookConfiguration):
     pass
 
 
+class AdmissionPolicy(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class AdmissionPolicyBinding(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 class PodMaker(Object):
     """A workload of any kind."""
 

@@ -211,6 +211,17 @@ WEBHOOKS: Final[Rules] = {
     },
 }
 """Neither URLs nor certificates."""
+ADMISSION_POLICY: Final[Rules] = {
+    "spec": {
+        "matchConstraints": {
+            "namespaceSelector": SELECTOR,
+            "objectSelector": SELECTOR,
+            "resourceRules": {"operations": Mark.KEPT, "apiGroups": Mark.KEPT, "resources": Mark.KEPT},
+        },
+        "matchConditions": {"name": Named("condition")},
+    },
+}
+"""Not the expressions."""
 _EXACT: Final[Rules] = {
     "name": Mark.KEPT,
     "deviceClassName": Named("deviceclass"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.snapshots.fields import (
+    ADMISSION_POLICY,
     AGENT_STATUS,
     ALLOCATED,
     AMOUNTS,
@@ -125,6 +126,20 @@ CAPTURED: Final = (
             namespaced=False,
         )
         for kind in ("Mutating", "Validating")
+    ),
+    CapturedKind(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        ADMISSION_POLICY,
+        namespaced=False,
+    ),
+    CapturedKind(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        {"spec": {"policyName": Named("validatingadmissionpolicy"), "validationActions": Mark.KEPT}},
+        namespaced=False,
     ),
     CapturedKind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", {
         "spec": {"selectors": Mark.WHOLE, "extendedResourceName": Mark.KEPT},
