@@ -400,6 +400,7 @@ def test_a_replay_places_everything_in_order_of_creation() -> None:
     answer = what_if(snapshot, [Alternative("again", (Replay(),))])
     assert waiting(answer.before) == {"insufficient-resource": 1}
     places = whereabouts(answer.alternatives[0])
+    assert answer.worse is False
     assert places["late-0"] == "a100-0"
     assert places["a-0"] == places["b-0"] == "a100-1"
 
@@ -512,7 +513,7 @@ def test_pods_on_nodes_that_are_not_there_and_kinds_that_were_not_read_are_told(
     snapshot = Snapshot(FLEET[:1], (pod("x-0", 1, on="gone"),), missing=frozenset({"ReplicaSet"}))
     assert tried(snapshot).notes == (
         "not read, and so not minded: ReplicaSet",
-        "1 pods are on nodes that are not there; they are left out",
+        "1 pod is on a node that is not there, and left out",
     )
 
 

@@ -15,6 +15,7 @@ from tonnage.cli.output import emit, printable, table
 from tonnage.cli.scheduler_profiles import profiles_option, with_profiles
 from tonnage.cli.simulate_trace import command as trace
 from tonnage.cli.simulate_trace import progress
+from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from tonnage.diagnose.simulate.outcomes import WhatIf
@@ -85,8 +86,12 @@ command.add_command(trace)
 
 def _answer(common: Common, flags: Flags, filename: Path | None, profiles: Path | None) -> WhatIf:
     from tonnage.adapters.snapshots.objects import collector_paused
-    from tonnage.diagnose.simulate.trying import what_if
 
+    try:
+        from tonnage.diagnose.simulate.trying import what_if
+    except ModuleNotFoundError as error:  # the agent's image leaves it out
+        why = f"{error.name} is not installed"
+        raise ConfigError(Problem("simulate cannot run here", "", why, "run it where all of it is")) from None
     namespace = common.namespace or "default"
     alternatives = alternatives_of(flags, filename, namespace)
     folder = filename.parent if filename is not None else Path()

@@ -51,6 +51,11 @@ class Candidate:
     node: str = ""
     cause: Cause | None = None
 
+    @property
+    def asked_for(self) -> bool:
+        """Whether it ran before, or was added."""
+        return bool(self.node) or self.origin is Origin.ADDED
+
 
 @dataclass(slots=True)
 class Memory:

@@ -190,7 +190,7 @@ class WhatIf:
     def worse(self) -> bool:
         """Whether, in any alternative, a pod that ran or was added has no sure place, or is lost."""
         return any(
-            fate.node is None and (fate.candidate.origin.value != "pending" or fate.name in self._ran)
+            fate.node is None and (fate.candidate.asked_for or fate.name in self._ran)
             for outcome in self.alternatives
             for fate in outcome.fates
         )

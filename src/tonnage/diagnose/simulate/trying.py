@@ -148,7 +148,8 @@ def _notes(fork: Fork, scene: Scene) -> Iterable[str]:
         if pod.node_name and not pod.finished and pod.node_name not in fork.base.nodes
     )
     if elsewhere:
-        yield f"{elsewhere} pods are on nodes that are not there; they are left out"
+        pods = f"{elsewhere} pod is" if elsewhere == 1 else f"{elsewhere} pods are"
+        yield f"{pods} on a node that is not there, and left out"
     yield from _budgets(fork)
 
 
