@@ -20,6 +20,7 @@ Amounts: TypeAlias = NDArray[np.int64]
 MOST: Final = 2**55
 """Larger amounts are cut down to this, so that a hundred times as much still is a 64-bit number."""
 _ROOM: Final = 2**62
+_FEW_IMAGES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Columns:
     _capacity: dict[str, Amounts] = field(init=False)
     _nothing: Amounts = field(init=False)
     _images: dict[str, tuple[int, Mask]] = field(init=False, default_factory=dict)
-    _holders: dict[str, list[int]] = field(init=False, default_factory=dict)
+    _holders: dict[str, list[int]] | None = field(init=False, default=None)
     """By image the rows that have it; empty until somebody asks for one."""
 
     def __post_init__(self) -> None:
@@ -106,15 +107,23 @@ class Columns:
         """Bytes of an image (full name) as the first node that has it says, and which nodes have it."""
         found = self._images.get(name)
         if found is None:
-            if not self._holders:
-                for row, node in enumerate(self.nodes):
-                    for image in node.images:
-                        self._holders.setdefault(image, []).append(row)
-            rows = self._holders.get(name, [])
+            if self._holders is None and len(self._images) < _FEW_IMAGES:
+                rows = [row for row, node in enumerate(self.nodes) if name in node.images]
+            else:
+                rows = self._all_holders().get(name, [])
             mask = np.zeros(len(self.nodes), bool)
             mask[rows] = True
             found = self._images[name] = (self.nodes[rows[0]].images[name] if rows else 0, mask)
         return found
+
+    def _all_holders(self) -> dict[str, list[int]]:
+        """Rows by image. One question is answered sooner by looking at each node; hundreds are not."""
+        if self._holders is None:
+            self._holders = {}
+            for row, node in enumerate(self.nodes):
+                for image in node.images:
+                    self._holders.setdefault(image, []).append(row)
+        return self._holders
 
     def _column(self, codes: Iterable[int]) -> Codes:
         return np.fromiter(codes, np.int32, len(self.nodes))
