@@ -9,7 +9,6 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -176,7 +175,7 @@ async def test_an_api_server_that_hangs_holds_up_nobody(node: SickNode) -> None:
         await asyncio.Event().wait()
         return None
 
-    looking = replace(Looking(node.root, "node", "none"), deadline_s=0.5)
+    looking = Looking(node.root, "node", "none", deadline_s=0.5, cluster_deadline_s=0.5)
     facts = await Gathering(looking, hanging, lambda _: None).facts()
     assert facts.cluster is None
     assert facts.troubles["cluster"] == "no answer within 0.5 s"

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
@@ -20,7 +21,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.cluster import Cluster
 from tonnage.twin.fleet import TwinNode
-from tonnage.wire.kinds import NODE, POD
+from tonnage.wire.kinds import NODE, NODE_GPU_STATUS, POD
 from tonnage.wire.objects import Pod
 
 PATIENCE_S = 60.0
@@ -65,6 +66,11 @@ class Fleet:
     async def allocatable(self, resource: str = "nvidia.com/gpu", node: str = "t4-0") -> int:
         status = (await self.api.get(NODE, node)).status
         return int(status.allocatable.get(resource, -1))
+
+    async def gpu_status(self, node: str = "t4-0") -> Any:
+        """The `status` of the node's NodeGPUStatus; empty until its agent has written one."""
+        reports = (await self.api.list(NODE_GPU_STATUS)).items
+        return next((each.status for each in reports if each.metadata.name == node), {})
 
     async def capacity(self, resource: str = "nvidia.com/gpu", node: str = "t4-0") -> int:
         return int((await self.api.get(NODE, node)).status.capacity.get(resource, -1))

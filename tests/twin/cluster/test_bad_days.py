@@ -6,7 +6,7 @@ import asyncio
 
 from support.fleet import Fleet
 from tonnage.model.json import JsonObject
-from tonnage.wire.kinds import CONFIG_MAP, NODE, NODE_GPU_STATUS, POD
+from tonnage.wire.kinds import CONFIG_MAP, NODE, POD
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 ONE_REPLICA = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}\n"
@@ -67,7 +67,7 @@ async def test_an_exchanged_gpu_is_what_the_next_pod_sees(fleet: Fleet) -> None:
     fleet.gpu_node.hardware.exchange(0, REPLACED)
 
     async def published() -> bool:
-        status = (await fleet.api.get(NODE_GPU_STATUS, "t4-0")).status
+        status = await fleet.gpu_status()
         return any(device["uuid"] == REPLACED for device in status.get("devices", []))
 
     await fleet.until(published)
@@ -131,7 +131,7 @@ async def test_a_gpu_of_an_init_container_is_not_free_under_another_name(fleet: 
     await fleet.api.create(POD, {"metadata": {"name": "loading"}, "spec": spec}, namespace="default")
 
     async def held_by_name() -> bool:
-        status = (await fleet.api.get(NODE_GPU_STATUS, "t4-0")).status
+        status = await fleet.gpu_status()
         holders = [holder for device in status.get("devices", []) for holder in device["holders"]]
         return [(holder.get("pod"), holder.get("container")) for holder in holders] == [("loading", "load")]
 
@@ -155,7 +155,7 @@ async def test_a_bad_config_keeps_the_last_good_one_and_says_so(fleet: Fleet) ->
     await _choose_config(fleet, "sharde")
 
     async def reported() -> bool:
-        status = (await fleet.api.get(NODE_GPU_STATUS, "t4-0")).status
+        status = await fleet.gpu_status()
         return "sharde" in str(status.get("config", {}))
 
     await fleet.until(reported)
@@ -168,7 +168,7 @@ async def test_a_bad_config_keeps_the_last_good_one_and_says_so(fleet: Fleet) ->
     )
 
     async def explained() -> bool:
-        status = (await fleet.api.get(NODE_GPU_STATUS, "t4-0")).status
+        status = await fleet.gpu_status()
         return "at least 2" in str(status.get("config", {})) or ">= 2" in str(status.get("config", {}))
 
     await fleet.until(explained)

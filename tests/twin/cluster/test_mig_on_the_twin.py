@@ -8,7 +8,7 @@ import pytest
 
 from support.fleet import Fleet, running_fleet
 from tonnage.model.json import JsonObject
-from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
+from tonnage.wire.kinds import NODE
 
 GPU, SMALL, LARGE = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
 SCENARIO = """
@@ -78,7 +78,7 @@ async def test_a_fleet_is_divided_and_its_strategy_changed_under_running_pods(fl
     await offers(fleet, whole=3)
 
     async def is_told() -> bool:
-        problems = (await fleet.api.get(NODE_GPU_STATUS, "a100-0")).status["problems"]
+        problems = (await fleet.gpu_status("a100-0")).get("problems", [])
         return any("device 1 " in one and "more than one MIG device type" in one for one in problems)
 
     await fleet.until(is_told)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.fleet import Fleet, running_fleet
-from tonnage.wire.kinds import EVENT, NODE, NODE_GPU_STATUS
+from tonnage.wire.kinds import EVENT, NODE
 
 SHARED = "nvidia.com/gpu.shared"
 SCENARIO = """
@@ -76,8 +76,8 @@ async def test_shr_4_a_daemon_that_is_gone_is_seen_by_everybody_until_it_is_back
     assert "MPS client failed to connect to the MPS control daemon or the MPS server" in said
 
     async def published() -> bool:
-        (resource,) = (await fleet.api.get(NODE_GPU_STATUS, "t4-0")).status["resources"]
-        return "the pretended driver refuses" in resource["mps"]["reason"]
+        resources = (await fleet.gpu_status()).get("resources", [])
+        return any("the pretended driver refuses" in each["mps"]["reason"] for each in resources)
 
     await fleet.until(published)
 

@@ -42,13 +42,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """Where and how to look. `devices` is `nvml`, `none` or `scenario:FILE`; `address` is the agent's."""
+    """Where and how to look. `devices` is `nvml`, `none` or `scenario:FILE`; `address` is the agent's.
+
+    One that reads or answers too slowly is left out. A cluster that is busy may take some seconds.
+    """
 
     root: Path
     node: str
     devices: str = "nvml"
     address: str = ""
-    deadline_s: float = 3.0
+    deadline_s: float = 5.0
+    cluster_deadline_s: float = 10.0
     driver_deadline_s: float = 5.0
     numbers: Numbers = device_numbers
 
@@ -154,10 +158,10 @@ class Gathering:
     async def _asked_cluster(self) -> ClusterFacts | None:
         """What the API server says within the time; a slow one holds up nothing."""
         try:
-            async with asyncio.timeout(self._looking.deadline_s):
+            async with asyncio.timeout(self._looking.cluster_deadline_s):
                 found = await self._cluster()
         except TimeoutError:
-            self._troubles["cluster"] = f"no answer within {self._looking.deadline_s:g} s"
+            self._troubles["cluster"] = f"no answer within {self._looking.cluster_deadline_s:g} s"
             return None
         if found is None:
             self._troubles.setdefault("cluster", f"it has no node {self._looking.node}")
