@@ -60,9 +60,15 @@ def _short_of(case: Case) -> Iterator[tuple[str, str, int]]:
             node = case.view.nodes[name]
             short = node.node.capacity.get(resource, 0) - node.node.allocatable.get(resource, 0)
             free = node.node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
-            if short > 0 and free < count <= free + short and told < _MOST_NODES:
+            wanted = short > 0 and free < count <= free + short and told < _MOST_NODES
+            if wanted and not _plugin_gone(node, resource, case.view.snapshot.gpu.get(name)):
                 told += 1
                 yield resource, name, short
+
+
+def _plugin_gone(node: NodeView, resource: str, status: GpuStatus | None) -> bool:
+    """Whether nothing is given out though nothing is ill: it is the plugin that is missing."""
+    return not node.node.allocatable.get(resource) and not any(named_ills(status, resource))
 
 
 def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuStatus | None) -> Reason:
