@@ -68,6 +68,11 @@ def fewer(pod: Pod, reason: Reason) -> Edit | None:
     return shrink(pod, resource, count) if isinstance(count, int) else None
 
 
+def could_ask_less(reasons: Iterable[Reason]) -> bool:
+    """Whether a node is short of something of which a part would do."""
+    return any(r.code is Code.INSUFFICIENT and not is_extended(str(r.facts["resource"])) for r in reasons)
+
+
 def _less(pod: Pod, reason: Reason) -> Edit | None:
     """Of CPU, memory or disk as much as is free, in a pod whose one container asks for it."""
     resource, free = str(reason.facts.get("resource", "")), _fact(reason, "free")

@@ -10,7 +10,7 @@ from tonnage.decide.cluster.filtering import first_refusal
 from tonnage.decide.cluster.scheduling import schedule_on
 from tonnage.diagnose.alignment import kubelet_reasons
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.edits import edits_for, single
+from tonnage.diagnose.edits import could_ask_less, edits_for, single
 from tonnage.diagnose.ground import Ground
 from tonnage.diagnose.nodes import NodeVerdicts
 from tonnage.diagnose.patch import patch_of
@@ -115,7 +115,7 @@ def _plans(case: Case, ground: Ground) -> list[Plan]:
     for one in case.classes:
         others = (verdicts.of(name) for name in one.members[1 : _MOST_NAMED + 2] if one.held)
         for verdict in (one.told, *others):
-            for less in (False, True):
+            for less in (False, True) if could_ask_less(verdict.reasons) else (False,):
                 edits = edits_for(case.pod, case.view.nodes[verdict.node], verdict.reasons, less=less)
                 if edits:
                     plan = Plan(edits, verdict.node)
