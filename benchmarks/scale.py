@@ -57,18 +57,6 @@ match sys.argv[2]:
         import msgspec
         answer = explain_on(ground, pod, trying=False)
         found, wall, cpu = took(lambda: msgspec.json.encode(answer.to_json()))
-    case "what-if":
-        from tonnage.diagnose.simulate.trying import what_if
-        from tonnage.model.changes import Alternative, Chosen, SetMig
-        from tonnage.model.changes import SetSharing
-        some = Chosen("node-00*")
-        tried = [
-            Alternative("small", (SetMig(some, "all-1g.10gb"),)),
-            Alternative("mixed", (SetMig(some, "all-balanced"),)),
-            Alternative("shared", (SetSharing(some, 4),)),
-        ]
-        found, wall, cpu = took(lambda: what_if(ground.view.snapshot, tried))
-        assert len(found.alternatives) == 3
 print(json.dumps([wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """
 _QUESTIONS = {
@@ -77,7 +65,6 @@ _QUESTIONS = {
     "json": ("the JSON of all nodes, ms", 150, 1000),
     "preemption": ("whom it would preempt, ms", 50, 1000),
     "both": ("verdict, preemption and up to 24 remedies tried, ms", 50, 1000),
-    "what-if": ("what three layouts of 1,000 nodes would change, s", 10, 1),
 }
 """What is asked, the bar, and how many of its unit a second has."""
 
