@@ -56,8 +56,13 @@ class Manifests:
         return [*made, *self._workloads(), *self._budgets(), *settled]
 
     def contest(self, nodes: int, pods: int) -> list[Body]:
-        """A cluster whose nodes are open to all and full of pods that matter little."""
-        made = self.cluster(nodes, pods)
+        """A cluster whose nodes are open to all and full of pods that matter little.
+
+        No two pods started at once, and there is one budget: else the order is left to chance.
+        """
+        made = [obj for obj in self.cluster(nodes, pods) if obj["metadata"]["name"] != "b1"]
+        starts = list(range(pods))
+        self._random.shuffle(starts)
         for obj in made:
             if obj["kind"] == "Node":
                 obj["spec"] = {}
@@ -65,6 +70,8 @@ class Manifests:
                 obj["status"]["capacity"] = obj["status"]["allocatable"]
             elif obj["kind"] == "Pod":
                 obj["spec"]["priorityClassName"] = self._pick(("low", "low", "middling", "high"))
+                if "nodeName" in obj["spec"]:
+                    obj["status"]["startTime"] = f"2026-01-01T00:00:{starts.pop():02}Z"
         return made
 
     def contender(self, name: str) -> Body:
