@@ -51,6 +51,7 @@ class Parts:
         self._shift = 1 if text.startswith(_BOM) else 0
         self._roots = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
         self._shared = frozenset(_shared(self._roots))
+        self._entries: dict[int, dict[str, tuple[yaml.Node, yaml.Node, bool]]] = {}
 
     def part(self, document: int, path: Path) -> Part | None:
         """The part at a path, None where there is none."""
@@ -84,34 +85,42 @@ class Parts:
         key: yaml.Node | None = None
         shared = False
         for step in path:
-            step_found = _child(node, step)
+            step_found = self._child(node, step)
             if step_found is None:
                 return None
             key, node, merged = step_found
             shared = shared or merged or id(node) in self._shared
         return None if node is None else (key, node, shared)
 
+    def _child(
+        self, node: yaml.Node | None, step: str | int
+    ) -> tuple[yaml.Node | None, yaml.Node, bool] | None:
+        """(key, value, whether it is merged in) of an entry or item."""
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            return (None, node.value[step], False) if step < len(node.value) else None
+        if not isinstance(node, yaml.MappingNode) or not isinstance(step, str):
+            return None
+        if id(node) not in self._entries:
+            self._entries[id(node)] = {}  # one that merges itself finds nothing of itself
+            self._entries[id(node)] = self._named(node)
+        return self._entries[id(node)].get(step)
+
+    def _named(self, node: yaml.MappingNode) -> dict[str, tuple[yaml.Node, yaml.Node, bool]]:
+        found: dict[str, tuple[yaml.Node, yaml.Node, bool]] = {}
+        for key, value in node.value:
+            if key.tag != _MERGE:
+                found.setdefault(_name(key), (key, value, False))
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    inner = self._named(source) if isinstance(source, yaml.MappingNode) else {}
+                    for name, (own, one, _) in inner.items():
+                        found.setdefault(name, (own, one, True))
+        return found
+
     def _span(self, node: yaml.Node) -> Span:
         start = node.start_mark
         return Span(start.index + self._shift, _end(node) + self._shift, start.line + 1, start.column + 1)
-
-
-def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, yaml.Node, bool] | None:
-    """(key, value, whether it is merged in) of an entry or item."""
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-        return (None, node.value[step], False) if step < len(node.value) else None
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    for key, value in node.value:
-        if key.tag != _MERGE and _name(key) == step:
-            return key, value, False
-    for key, value in node.value:
-        if key.tag == _MERGE:
-            for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                found = _child(source, step)
-                if found is not None:
-                    return found[0], found[1], True
-    return None
 
 
 def _name(key: yaml.Node) -> str:

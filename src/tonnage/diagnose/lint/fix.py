@@ -235,7 +235,7 @@ def _limited(change: MoveToLimits, item: Item) -> list[Edit]:
     if limits is not None:
         return [] if limits.shared else _added(entry, limits, item, change)
     named = mapping(at_path(item.sheet.documents[item.document].value, (*change.path, "requests")))
-    if set(named) == {change.resource}:
+    if len(named) == 1:
         return _renamed(RenameKey((*change.path, "requests"), "limits"), item)
     key = requests.key
     if _part(item, change).style == "flow":

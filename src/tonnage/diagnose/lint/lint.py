@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from tonnage.diagnose.lint.codes import FACTS
@@ -105,14 +106,16 @@ def _inner(item: Item) -> Iterator[Item]:
 
 
 def _of_item(item: Item, world: World) -> Iterator[Located]:
-    drafts: list[Draft] = []
+    for draft in _without_doubles([*islice(_drafts(item, world), MOST_FINDINGS)]):
+        yield _located(draft, item)
+
+
+def _drafts(item: Item, world: World) -> Iterator[Draft]:
     for rule in ITEM_RULES:
-        drafts.extend(rule.of_item(item, world))
+        yield from rule.of_item(item, world)
     for site in pods_of(item):
         for pod_rule in POD_RULES:
-            drafts.extend(pod_rule.of_pod(site, world))
-    for draft in _without_doubles(drafts):
-        yield _located(draft, item)
+            yield from pod_rule.of_pod(site, world)
 
 
 def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:

@@ -7,8 +7,9 @@ from typing import Final
 
 from tonnage.diagnose.lint.fix import Repair, repaired, repairs
 from tonnage.diagnose.lint.lint import Given, lint
+from tonnage.diagnose.lint.sheet import Sheet
 
-_MOST_ROUNDS: Final = 8
+_MOST_ROUNDS: Final = 4
 """One repair may bring another to light."""
 
 
@@ -25,11 +26,7 @@ def repaired_texts(texts: Sequence[tuple[str, str]], given: Given) -> dict[str, 
         if not found:
             break
         tried = {name: repaired(now[name], edits) for name, edits in found.items()}
-        worse = {name for name, text in tried.items() if _broken(name, text, given)}
+        worse = {name for name, text in tried.items() if Sheet(name, text).problems()}
         spoilt |= worse
         now |= {name: text for name, text in tried.items() if name not in worse}
     return {name: text for name, text in now.items() if text != dict(texts)[name]}
-
-
-def _broken(name: str, text: str, given: Given) -> bool:
-    return bool(lint([(name, text)], given).unreadable)
