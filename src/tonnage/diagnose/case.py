@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tonnage.decide.cluster.requests import is_extended, pod_requests
 from tonnage.decide.cluster.scheduling import Decision
 from tonnage.decide.cluster.view import View
+from tonnage.diagnose.remarkable import Remarkable
 from tonnage.model.cluster import Manifest, Pod
 from tonnage.model.verdict import NodeClass, Reason
 
@@ -25,6 +26,8 @@ class Case:
     """The pod with what it asks of another scheduler, which hides that from the default one's rules."""
     candidates: tuple[str, ...] = ()
     """The nodes of which the scheduler may take any, where scores decide."""
+    remarkable: Remarkable = field(default_factory=Remarkable)
+    """Nodes that rules ask about."""
 
 
 class Rule(Protocol):

@@ -178,7 +178,7 @@ def _explain_waiting(
         if decision.scores
         else ()
     )
-    case = Case(pod, ground.view, decision, classes() if tried else (), asked, candidates)
+    case = Case(pod, ground.view, decision, classes() if tried else (), asked, candidates, ground.remarkable)
     reasons = tuple(reason for rule in RULES for reason in rule.findings(case))
     verdict = _verdict(case, reasons)
     unread = tuple(unread_kinds(case, verdict, new=new))

@@ -11,6 +11,7 @@ from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.diagnose.node_state import at_work
 from tonnage.diagnose.nodes import NodeVerdicts, classed, each_alone
+from tonnage.diagnose.remarkable import Remarkable, remarkable_of
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.diagnose.rules.product_undecided import PRODUCT
 from tonnage.model.cluster import Pod, Snapshot
@@ -28,6 +29,7 @@ class Ground:
     """What many questions about one cluster share."""
 
     view: View
+    remarkable: Remarkable
     engine: FleetEngine | None = None
 
     def decide(self, pod: Pod) -> tuple[Decision, NodeVerdicts, Callable[[], tuple[NodeClass, ...]]]:
@@ -64,12 +66,12 @@ def ground_of(snapshot: Snapshot, *, version: str = "", large: int = LARGE) -> G
     """
     view = view_of(snapshot, version=version)
     if len(view.nodes) < large:
-        return Ground(view)
+        return Ground(view, remarkable_of(view))
     try:
         from tonnage.decide.cluster.fleet.engine import engine_of
     except ModuleNotFoundError:  # the agent's image leaves it out
-        return Ground(view)
-    return Ground(view, engine_of(view, marks_of(view), _states_of(view), (PRODUCT,)))
+        return Ground(view, remarkable_of(view))
+    return Ground(view, remarkable_of(view), engine_of(view, marks_of(view), _states_of(view), (PRODUCT,)))
 
 
 def _states_of(view: View) -> tuple[int, ...]:

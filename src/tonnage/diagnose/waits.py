@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
-from tonnage.decide.cluster.requests import pod_requests
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.edit import Edit
 from tonnage.diagnose.node_state import utc
@@ -86,8 +85,9 @@ def _named(pod: Pod, namespace: str) -> str:
 def _enough(node: NodeView, resource: str, reason: Reason) -> Iterator[Pod]:
     """Pods to end, those first that end anyway, of the others those that need the least company."""
     short = _number(reason, "requested") - _number(reason, "free") if resource else _crowd(reason)
-    found = ((_amount(p, resource), p) for p in node.pods)
-    amounts = sorted(found, key=lambda pair: (not pair[1].status.terminating, -pair[0], pair[1].key))
+    amounts = sorted(
+        _amounts(node, resource), key=lambda pair: (not pair[1].status.terminating, -pair[0], pair[1].key)
+    )
     exact = [(amount, p) for amount, p in amounts if amount >= short > 0]
     if exact:
         yield min(exact, key=lambda pair: _order(*pair))[1]
@@ -112,15 +112,18 @@ def _crowd(reason: Reason) -> int:
 def _alternatives(node: NodeView, resource: str, ending: Iterable[Pod]) -> tuple[Pod, ...]:
     """All pods that hold as much as each that would have to end, if there are more of them."""
     needed = tuple(ending)
-    amounts = {_amount(pod, resource) for pod in needed}
+    held = _amounts(node, resource)
+    amounts = {amount for amount, pod in held if pod in needed}
     if len(amounts) != 1:
         return ()
-    same = sorted((p for p in node.pods if _amount(p, resource) in amounts), key=lambda p: p.key)
+    same = sorted((pod for amount, pod in held if amount in amounts), key=lambda p: p.key)
     return tuple(same) if len(same) > len(needed) else ()
 
 
-def _amount(pod: Pod, resource: str) -> int:
-    return pod_requests(pod).get(resource, 0) if resource else 1
+def _amounts(node: NodeView, resource: str) -> list[tuple[int, Pod]]:
+    """How much of a resource (none: of room) each pod of a node has."""
+    pairs = zip(node.pods, node.amounts, strict=True)
+    return [(amounts.get(resource, 0) if resource else 1, pod) for pod, amounts in pairs]
 
 
 def _number(reason: Reason, name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Final, TypeAlias
@@ -98,6 +98,33 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class _Replaced(Mapping[str, NodeView]):
+    """Nodes of which a few are others, without a copy of them all; `fresh` may not have new names."""
+
+    nodes: Mapping[str, NodeView]
+    fresh: Mapping[str, NodeView]
+
+    @staticmethod
+    def over(nodes: Mapping[str, NodeView], node: NodeView) -> Mapping[str, NodeView]:
+        """The nodes with one replaced, or added."""
+        if node.name not in nodes:
+            return {**nodes, node.name: node}
+        if isinstance(nodes, _Replaced):
+            return _Replaced(nodes.nodes, {**nodes.fresh, node.name: node})
+        return _Replaced(nodes, {node.name: node})
+
+    def __getitem__(self, name: str) -> NodeView:
+        found = self.fresh.get(name)
+        return self.nodes[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """All nodes by name, in name order; `nominated` are waiting pods for which a node is being cleared."""
 
@@ -119,7 +146,7 @@ class View:
 
     def with_node(self, node: NodeView) -> View:
         """The same cluster with one node replaced."""
-        return replace(self, nodes={**self.nodes, node.name: node}, shy=self.shy or bool(node.shy))
+        return replace(self, nodes=_Replaced.over(self.nodes, node), shy=self.shy or bool(node.shy))
 
     def settings(self, pod: Pod) -> SchedulerProfile:
         """The profile of the scheduler that places the pod; the default one where none is known."""

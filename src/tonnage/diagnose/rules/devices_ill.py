@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from tonnage.decide.cluster.view import NodeView, View
@@ -54,7 +53,7 @@ def _short_of(case: Case) -> Iterator[tuple[str, str, int]]:
     if case.decision.chosen is not None or not case.classes:
         return
     told = 0
-    looked = tuple(islice((name for one in case.classes for name in one.members), _MOST_LOOKED_AT))
+    looked = case.remarkable.ill[:_MOST_LOOKED_AT]
     for resource, count in device_needs(case.pod).items():
         for name in looked:
             node = case.view.nodes[name]

@@ -13,8 +13,7 @@ def findings(case: Case) -> Iterator[Reason]:
     if case.decision.chosen is not None or case.decision.gates or not device_needs(case.pod):
         return
     known = case.view.snapshot.gpu
-    complaining = [name for name, status in known.items() if status.problems and name in case.view.nodes]
-    for name in sorted(complaining):
+    for name in case.remarkable.complaining:
         for problem in known[name].problems:
             yield Reason(
                 Code.GPU_CONFIG_REFUSED,

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from tonnage.diagnose.case import Case, device_needs
+from tonnage.diagnose.remarkable import MIG_STATE
 from tonnage.model.verdict import Code, Layer, Reason
 
 CONFIG: Final = "nvidia.com/mig.config"
-STATE: Final = f"{CONFIG}.state"
 _MOST_NODES: Final = 4
-_MOST_LOOKED_AT: Final = 1024
 
 
 def findings(case: Case) -> Iterator[Reason]:
     """One reason for each of the first nodes whose layout is not the one that it should have."""
     if case.decision.chosen is not None or not case.classes or not device_needs(case.pod):
         return
-    looked = islice((name for one in case.classes for name in one.members), _MOST_LOOKED_AT)
-    nodes = (case.view.nodes[name] for name in looked)
-    found = [node for node in nodes if node.node.labels.get(STATE) == "failed"]
-    for node in found[:_MOST_NODES]:
+    for node in map(case.view.nodes.__getitem__, case.remarkable.undivided[:_MOST_NODES]):
         wanted = node.node.labels.get(CONFIG, "")
         using = sorted(f"{pod.namespace}/{pod.name}" for pod in node.pods if device_needs(pod))
         busy = (
@@ -35,7 +30,7 @@ def findings(case: Case) -> Iterator[Reason]:
             Layer.PLUGIN,
             f"Node {node.name}",
             f"the MIG manager could not give {node.name} the layout {wanted or 'that it should have'} "
-            f"({STATE}=failed){busy}",
+            f"({MIG_STATE}=failed){busy}",
             {"config": wanted, "using": [*using]},
             f"read the MIG manager's log on {node.name}, drain the node and set the label {CONFIG} again",
             "Node metadata.labels",

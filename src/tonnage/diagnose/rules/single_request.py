@@ -17,8 +17,8 @@ def findings(case: Case) -> Iterator[Reason]:
     """A reason for each container that asks more than one where the node's sharing allows one."""
     strict: dict[str, list[str]] = {}
     known = case.view.snapshot.gpu
-    for name in sorted([name for name, status in known.items() if status.single_requests]):
-        for resource in sorted(known[name].single_requests) if name in case.view.nodes else ():
+    for name in case.remarkable.strict:
+        for resource in sorted(known[name].single_requests):
             strict.setdefault(resource, []).append(name)
     for container in (*case.pod.init_containers, *case.pod.containers):
         for resource, nodes in strict.items():

@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.diagnose.ground import LARGE, Ground, marks_of
+from tonnage.diagnose.remarkable import remarkable_of
 from tonnage.diagnose.simulate.forks import Candidate, Cause, Fork, Memory, Origin, fork_of, fresh
 from tonnage.diagnose.simulate.measures import figures_of
 from tonnage.diagnose.simulate.node_changes import change_nodes
@@ -89,7 +90,8 @@ def _outcome(
 
 def _ground(scene: Scene) -> Ground:
     view = scene.settled()
-    return Ground(view, scene.engine(marks_of(view)) if len(view.nodes) >= LARGE else None)
+    engine = scene.engine(marks_of(view)) if len(view.nodes) >= LARGE else None
+    return Ground(view, remarkable_of(view), engine)
 
 
 def _coded(fate: Fate, codes: Mapping[str, str]) -> Fate:
