@@ -13,7 +13,7 @@ from tonnage.adapters.reading_documents import manifests_from_documents, snapsho
 from tonnage.decide.cluster.scheduling import schedule
 from tonnage.diagnose.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.render import explanation_lines
-from tonnage.model.cluster import Snapshot
+from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.symptoms import Symptom
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
 
@@ -649,3 +649,11 @@ def test_text_groups_nodes_that_share_their_reasons() -> None:
     assert any("also wants nvidia.com/gpu.product" in line for line in lines)
     assert lines[-2] == "In Kubernetes' words:"
     assert max(map(len, lines)) < 400
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [("1.31", True), ("1.34.1", True), ("1.34.2", False), ("1.37", False)]
+)
+def test_a_release_that_nobody_was_asked_of_is_marked(version: str, *, told: bool) -> None:
+    answer = explain(Pod("p", "default"), Snapshot(), version=version)
+    assert (Code.RELEASE_UNVERIFIED in {reason.code for reason in answer.reasons}) == told

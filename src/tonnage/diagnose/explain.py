@@ -47,8 +47,9 @@ from tonnage.model.verdict import (
     Verdict,
 )
 
-_ASIDES = (
+ASIDES = (
     Code.PRODUCT_UNDECIDED,
+    Code.RELEASE_UNVERIFIED,
     Code.LINKS_UNDECIDED,
     Code.GPU_CONFIG_REFUSED,
     Code.CLAIM_WITHOUT_CDI,
@@ -255,7 +256,7 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
         return Verdict.NOT_NOW
     if decision.failed:
         return Verdict.NEVER
-    whole = [reason for reason in reasons if reason.code not in _ASIDES]
+    whole = [reason for reason in reasons if reason.code not in ASIDES]
     if not case.classes and whole and not any(reason.lasting for reason in whole):
         return Verdict.NOT_NOW
     found = {one.told.verdict for one in case.classes}
@@ -295,7 +296,7 @@ def _placement(case: Case) -> Placement:
 def _message(case: Case, placement: Placement, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
     if verdict is Verdict.FITS:
         return f"fits {_places(placement, case)}"
-    whole = [reason.message for reason in reasons if reason.code not in _ASIDES]
+    whole = [reason.message for reason in reasons if reason.code not in ASIDES]
     return "; ".join(whole[:2]) if whole else summary(case.classes)
 
 

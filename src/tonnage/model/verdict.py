@@ -90,6 +90,7 @@ class Code(StrEnum):
     PREEMPTION_NEVER = "preemption-not-allowed"
     PRIORITY_CLASS_UNKNOWN = "priority-class-unknown"
     PRODUCT_UNDECIDED = "product-undecided"
+    RELEASE_UNVERIFIED = "release-unverified"
     QUOTA_CLAIM = "quota-exceeded-by-claim"
     QUOTA_EXCEEDED = "quota-exceeded"
     QUOTA_UNCOUNTED = "quota-not-counted"

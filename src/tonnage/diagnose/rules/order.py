@@ -26,6 +26,7 @@ from tonnage.diagnose.rules import (
     renamed_resource,
     schedulers,
     single_request,
+    unverified_release,
     volumes,
 )
 
@@ -51,4 +52,5 @@ RULES: Final[tuple[Rule, ...]] = (
     held_idle,
     claims_by_cdi,
     condition,
+    unverified_release,
 )

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.explain import explain_on
+from tonnage.diagnose.explain import ASIDES, explain_on
 from tonnage.diagnose.ground import Ground
 from tonnage.diagnose.simulate.forks import Candidate
 from tonnage.diagnose.simulate.outcomes import Waiting
@@ -15,7 +15,6 @@ from tonnage.model.verdict import Code, Explanation, Layer, Reason, Verdict
 
 MOST_ASKED: Final = 32
 """Groups of pods whose reason is worked out, those of most pods first."""
-_ASIDES: Final = (Code.PRODUCT_UNDECIDED, Code.LINKS_UNDECIDED, Code.GPU_CONFIG_REFUSED)
 
 
 def reasons_of(candidates: Iterable[Candidate], ground: Ground) -> tuple[tuple[Waiting, ...], dict[str, str]]:
@@ -58,7 +57,7 @@ def _reason(one: Candidate, ground: Ground) -> tuple[str, str, Verdict, str, str
 
 def _code(explanation: Explanation) -> tuple[str, str]:
     """The reason of the pod as a whole, else the one that most nodes give."""
-    whole = next((r for r in explanation.reasons if r.code not in _ASIDES), None)
+    whole = next((r for r in explanation.reasons if r.code not in ASIDES), None)
     if whole is not None:
         return whole.code.value, whole.layer.value
     counts: dict[tuple[str, str], tuple[int, int]] = {}
