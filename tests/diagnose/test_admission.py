@@ -141,3 +141,18 @@ def test_a_policy_that_denies_is_named_and_not_guessed_at(actions: list[str], na
     asides = [reason.message for reason in told.reasons if reason.code is Code.WEBHOOK_MAY_REFUSE]
     assert any("the policy tenant-labels" in message for message in asides) is named
     assert told.layer is not Layer.ADMISSION
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Deployment"])
+@pytest.mark.parametrize("section", ["limits", "requests"])
+def test_a_device_of_the_whole_pod_is_refused(kind: str, section: str) -> None:
+    """It belongs to a container; what containers may share stays allowed."""
+    shared = {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "2Mi"}
+    found = explained(body(kind, containers=containers({}), resources={section: {**shared, GPU: "1"}}))
+    where = "spec.resources" if kind == "Pod" else "spec.template.spec.resources"
+    assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    [reason] = found.reasons
+    assert (reason.code, reason.facts["field"]) == (Code.POD_LEVEL, f"{where}.{section}[{GPU}]")
+    assert "under the container's limits" in found.remedies[0].action
+    allowed = explained(body(kind, containers=containers({}), resources={section: shared}))
+    assert allowed.layer is not Layer.ADMISSION

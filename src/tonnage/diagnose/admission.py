@@ -21,6 +21,7 @@ def explain_refused(
         reasons.setdefault(
             (error.reason.code, error.reason.subject, str(error.reason.facts["resource"])), error.reason
         )
+    known = all(error.text for error in errors)
     first = errors[0].reason
     found = {reason.code for reason in reasons.values()}
     return Explanation(
@@ -30,7 +31,7 @@ def explain_refused(
         phase="",
         needs={} if Code.NOT_AN_INTEGER in found else device_needs(manifest.pod),
         message=f"the API server refuses it: {first.message}",
-        upstream_message=f'{manifest.kind} "{manifest.name}" is invalid: {listed}',
+        upstream_message=f'{manifest.kind} "{manifest.name}" is invalid: {listed}' if known else "",
         reasons=tuple(reasons.values()),
         remedies=_remedies(reasons.values(), view),
     )

@@ -85,6 +85,7 @@ class Code(StrEnum):
     POD_ANTI_AFFINITY = "pod-anti-affinity"
     POD_ANTI_AFFINITY_OF_OTHERS = "pod-anti-affinity-of-others"
     POD_SECURITY = "pod-security"
+    POD_LEVEL = "pod-level-resource"
     PREEMPTION = "preemption"
     PREEMPTION_HELPLESS = "preemption-not-helpful"
     PREEMPTION_NEVER = "preemption-not-allowed"

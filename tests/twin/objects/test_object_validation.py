@@ -269,3 +269,13 @@ def test_a_good_definition_is_taken_with_its_names_filled_in() -> None:
     assert obj["spec"]["names"]["singular"] == "gpu"
     assert obj["spec"]["names"]["listKind"] == "GPUList"
     assert obj["status"]["storedVersions"] == ["v1"]
+
+
+@pytest.mark.parametrize("section", ["limits", "requests"])
+def test_a_device_of_the_whole_pod_is_refused(section: str) -> None:
+    found = pod()
+    spec = found["spec"]
+    assert isinstance(spec, dict)
+    spec["resources"] = {section: {"cpu": "1", "hugepages-2Mi": "2Mi", "nvidia.com/gpu": "1"}}
+    [error] = validate_create(row("", "Pod"), found)
+    assert error.field == f"spec.resources.{section}[nvidia.com/gpu]"

@@ -13,6 +13,7 @@ from tonnage.diagnose.lint.rules import (
     names,
     node_labels,
     placement,
+    pod_fields,
     quotas,
     requests,
     tolerations,
@@ -28,4 +29,12 @@ ITEM_RULES: Final[tuple[ItemRule, ...]] = (
     claims,
     fields,
 )
-POD_RULES: Final[tuple[PodRule, ...]] = (requests, claims, tolerations, node_labels, names, placement)
+POD_RULES: Final[tuple[PodRule, ...]] = (
+    requests,
+    claims,
+    tolerations,
+    pod_fields,
+    node_labels,
+    names,
+    placement,
+)

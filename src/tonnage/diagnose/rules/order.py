@@ -20,6 +20,7 @@ from tonnage.diagnose.rules import (
     mig_config,
     not_advertised,
     numa,
+    pod_fields,
     preemption,
     product_undecided,
     quantities,
@@ -30,7 +31,7 @@ from tonnage.diagnose.rules import (
     volumes,
 )
 
-MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (quantities,)
+MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (quantities, pod_fields)
 RULES: Final[tuple[Rule, ...]] = (
     hami,
     schedulers,

@@ -34,7 +34,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
 )
 from tonnage.twin.apiserver.objects.validation.metadata import annotation_rules
 from tonnage.twin.apiserver.objects.validation.placement import affinity, spread_constraints
-from tonnage.twin.apiserver.objects.validation.resources import requirements
+from tonnage.twin.apiserver.objects.validation.resources import pod_requirements, requirements
 from tonnage.twin.apiserver.objects.validation.volumes import good_volumes, volumes
 
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
@@ -93,6 +93,7 @@ def pod_spec(spec: JsonObject, path: str) -> Found:
     regular = mappings(spec, "containers")
     yield from containers(regular, f"{path}.containers", facts)
     yield from init_containers(mappings(spec, "initContainers"), regular, f"{path}.initContainers", facts)
+    yield from pod_requirements(mapping(spec, "resources"), f"{path}.resources")
     yield from _policies(spec, path)
     yield from _security(mapping(spec, "securityContext"), f"{path}.securityContext")
     yield from affinity(mapping(spec, "affinity"), f"{path}.affinity")

@@ -19,11 +19,13 @@ from tonnage.twin.apiserver.objects.problems import (
     invalid,
     not_found,
     required,
+    unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.fields import NEGATIVE, Found
 
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _HUGE: Final = "hugepages-"
+_POD_LEVEL: Final = ("cpu", "memory")
 _CONTAINER: Final = ("cpu", "memory", "ephemeral-storage")
 _OBJECTS: Final = (
     "pods",
@@ -117,6 +119,17 @@ def requirements(found: JsonObject, path: str, claim_names: tuple[str, ...] = ()
     if any(map(is_huge_page, asked)) and not asked & {"cpu", "memory"}:
         yield forbidden(path, "HugePages require cpu or memory")
     yield from _claims(mappings(found, "claims"), f"{path}.claims", claim_names)
+
+
+def pod_requirements(found: JsonObject, path: str) -> Found:
+    """`resources` of a whole pod: only what its containers can share."""
+    for section in ("limits", "requests"):
+        for name, quantity in sorted(mapping(found, section).items()):
+            where = f"{path}.{section}[{name}]"
+            if name in _POD_LEVEL or is_huge_page(name):
+                yield from amount(name, str(quantity), where)
+            else:
+                yield unsupported(where, name, (_POD_LEVEL[0], _HUGE, _POD_LEVEL[1]))
 
 
 def _requirement(name: str, quantity: str, path: str) -> Found:
