@@ -219,8 +219,8 @@ class Bulk:
         return self._specs[key]
 
     def _status_of(self, text: bytes, deleted: str | None, spec: bytes) -> PodStatus:
-        held = self._held_by(spec, text) if any(word in text for word in _RESIZES) else ()
-        if any(word in text for word in _TOLD):
+        held = self._held_by(spec, text) if _has(text, _RESIZES) else ()
+        if _has(text, _TOLD):
             return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), deleted, held)
         read, once = self._status.decode(text), self._texts.setdefault
         phase = read.phase or "Pending"
@@ -295,6 +295,14 @@ class Bulk:
             for known in (self._texts, self._specs, self._links, self._reports, self._moments, self._held):
                 if len(known) >= _MOST_SHARED:
                     known.clear()
+
+
+def _has(text: bytes, words: tuple[bytes, ...]) -> bool:
+    """Whether any of the words is in the text; a loop, as `any` would take as long as all else of a pod."""
+    for word in words:  # noqa: SIM110
+        if word in text:
+            return True
+    return False
 
 
 def _shared_by(spec: bytes, labels: bytes, owners: bytes) -> _Shared:
