@@ -108,6 +108,14 @@ def test_what_could_go_on_for_long_is_not_tried(expression: str) -> None:
         Selector(expression, 35)
 
 
+def test_what_goes_on_beyond_the_budget_of_the_library_is_not_known() -> None:
+    lists = "".join(f"[1,2,3,4,5,6,7,8,9].all(a{i}, " for i in range(6))
+    asked = selection(f"{lists}a0 + a5 > 0{')' * 6}", 35)
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match="takes too long to decide here"):
+            asked.takes("d", Device("d"))
+
+
 def test_a_device_beyond_all_limits_is_not_gone_through() -> None:
     huge = Device("d", {f"a{i}": i for i in range(100)})
     assert Selector("device.attributes['d'].a7 == 7", 35).matches("d", huge)

@@ -30,6 +30,7 @@ LONGEST: Final = 10 * 1024
 """Bytes of an expression that the API server takes."""
 _MOST_STEPS: Final = 1_000_000
 _MOST_REPLACES: Final = 4
+_LONGEST_TOLD: Final = 200
 _FIELD_GIVEN: Final = re.compile(r"\bhas\(\s*device\s*\.\s*(?:driver|attributes|capacity)\s*\)")
 
 
@@ -106,8 +107,11 @@ class Selector:
             isinstance(value, Version) and name.rpartition("/")[2] in tree.names
             for name, value in device.attributes.items()
         )
-        value = self._programs[careful].eval(data=_data(driver, device, tree))
-        kind, plain = value.type().name(), value.value()
+        try:
+            value = self._programs[careful].eval(data=_data(driver, device, tree))
+            kind, plain = value.type().name(), value.value()
+        except RuntimeError as error:  # of the library, not of the expression: its budget, or a limit
+            raise UnsupportedError(_given_up(str(error))) from None
         if kind == "ERROR":
             raise CelError(runtime_error(str(plain), tree))
         if isinstance(plain, bool):
@@ -120,7 +124,7 @@ class Selection:
 
     def __init__(self, found: Selector) -> None:
         self._selector = found
-        self._answers: dict[tuple[object, ...], bool | CelError] = {}
+        self._answers: dict[tuple[object, ...], bool | CelError | UnsupportedError] = {}
 
     def takes(self, driver: str, device: Device) -> bool:
         """As `Selector.matches`."""
@@ -129,10 +133,10 @@ class Selection:
         if answer is None:
             try:
                 answer = self._selector.matches(driver, device)
-            except CelError as error:
+            except (CelError, UnsupportedError) as error:
                 answer = error
             self._answers[key] = answer
-        if isinstance(answer, CelError):
+        if not isinstance(answer, bool):
             raise type(answer)(str(answer))
         return answer
 
@@ -149,6 +153,12 @@ def selection(expression: str, minor: int) -> Selection:
 @lru_cache(maxsize=1024)
 def _selector(expression: str, minor: int) -> Selector:
     return Selector(expression, minor)
+
+
+def _given_up(error: str) -> str:
+    if "budget exceeded" in error:
+        return "more steps than are tried: the selector takes too long to decide here"
+    return f"what cannot be evaluated here ({error[:_LONGEST_TOLD]})"
 
 
 def _data(driver: str, device: Device, tree: Tree) -> dict[str, Any]:
