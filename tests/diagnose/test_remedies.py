@@ -226,3 +226,22 @@ def test_what_ends_by_itself_comes_first_with_when() -> None:
     x = "x (it ends by 2026-01-01 00:00 UTC, being deleted) on a"
     y = "y (it ends by 2026-01-01 01:00 UTC, activeDeadlineSeconds) on b"
     assert found == [f"wait for these to end, or end them: {x}; or {y}; or z on c"]
+
+
+def test_cpu_and_memory_beyond_every_node_are_offered_as_much_as_the_largest_has() -> None:
+    for resource, asked, most, told in (
+        ("cpu", "80", "64", "request 64 cpu, which is free, not 80"),
+        ("memory", "2Ti", str(2**40), "request 1024Gi memory, which is free, not 2048Gi"),
+    ):
+        wanted = pod("p", 1)
+        wanted["spec"]["containers"][0]["resources"]["requests"] = {resource: asked}
+        small = node("b", 4)
+        small["status"] = {part: {**small["status"][part], resource: "10"} for part in small["status"]}
+        snapshot = snapshot_from_documents([node("a", 4), small])
+        [read] = manifests_from_documents([wanted])
+        first = explain_manifest(read, snapshot).remedies[0]
+        assert (first.action, first.effect) == (told, "fits a")
+        asking = [{"name": "c", "resources": {"requests": {resource: most}}}]
+        assert first.patch == {"spec": {"containers": asking}}
+        [changed] = manifests_from_documents([patched(wanted, first.patch)])
+        assert schedule(changed.pod, snapshot).chosen == "a"

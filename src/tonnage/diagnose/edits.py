@@ -48,7 +48,7 @@ def _edit(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
         case Code.NOT_ADVERTISED:
             return rename(pod, node.node, str(reason.facts["resource"]))
         case Code.TOO_LARGE:
-            return shrink(pod, str(reason.facts["resource"]), _fact(reason, "free"))
+            return shrink(pod, str(reason.facts["resource"]), _fact(reason, "free")) or _less(pod, reason)
         case Code.INSUFFICIENT | Code.TOO_MANY_PODS:
             return wait_for(pod, node, reason)
         case Code.TOPOLOGY_AFFINITY:
@@ -77,7 +77,8 @@ def _less(pod: Pod, reason: Reason) -> Edit | None:
     """Of CPU, memory or disk as much as is free, in a pod whose one container asks for it."""
     resource, free = str(reason.facts.get("resource", "")), _fact(reason, "free")
     asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
-    if reason.code is not Code.INSUFFICIENT or is_extended(resource) or free < 1 or len(asking) != 1:
+    short = reason.code in (Code.INSUFFICIENT, Code.TOO_LARGE)
+    if not short or is_extended(resource) or free < 1 or len(asking) != 1:
         return None
 
     def changed(container: Container) -> Container:
@@ -91,7 +92,9 @@ def _less(pod: Pod, reason: Reason) -> Edit | None:
         return replace(other, containers=tuple(kept), init_containers=tuple(init))
 
     told = f"request {written_amount(resource, free)} {resource}"
-    return Edit(told, f"{told}, which is free, not {_asked(asking[0], resource)}", 6, on_pod=on_pod)
+    lost = 4 * (asking[0].requests[resource] - free) // asking[0].requests[resource]
+    action = f"{told}, which is free, not {_asked(asking[0], resource)}"
+    return Edit(told, action, 6 + max(0, lost), on_pod=on_pod)
 
 
 def _asked(container: Container, resource: str) -> str:
