@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
 from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.rules import pod_fields
 from tonnage.diagnose.rules.quantities import errors
 from tonnage.model.cluster import Manifest
 from tonnage.model.quantity import canonical_quantity
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
+from tonnage.twin.apiserver.objects.validation.fields import tolerations
 from tonnage.twin.apiserver.objects.validation.resources import requirements
 
 Body = dict[str, Any]
@@ -156,3 +158,40 @@ def test_a_device_of_the_whole_pod_is_refused(kind: str, section: str) -> None:
     assert "under the container's limits" in found.remedies[0].action
     allowed = explained(body(kind, containers=containers({}), resources={section: shared}))
     assert allowed.layer is not Layer.ADMISSION
+
+
+TOLERATION = st.fixed_dictionaries(
+    {},
+    optional={
+        "key": st.sampled_from(["", "a"]),
+        "operator": st.sampled_from(["", "Equal", "Exists", "Exist"]),
+        "value": st.sampled_from(["", "5"]),
+        "effect": st.sampled_from(["", "NoSchedule", "NoExecute", "Never"]),
+        "tolerationSeconds": st.just(30),
+    },
+)
+
+
+@given(found=st.lists(TOLERATION, max_size=2))
+def test_tolerations_are_refused_as_the_api_server_does(found: list[Body]) -> None:
+    ours = pod_fields.errors(manifest(body(containers=containers({}), tolerations=found)))
+    theirs = tolerations(found, "spec.tolerations")
+    assert sorted(f"{e.path}: {e.text}" for e in ours) == sorted(str(e) for e in theirs)
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Equal", "value": "5"},
+        {"key": "a", "operator": "Exists", "value": "5"},
+        {"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 30},
+        {"key": "a b", "operator": "Exists"},
+    ],
+)
+def test_a_bad_toleration_never_fits(toleration: Body) -> None:
+    found = explained(body("Deployment", containers=containers({}), tolerations=[toleration]))
+    assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    [reason] = found.reasons
+    assert reason.code is Code.TOLERATION_INVALID
+    assert str(reason.facts["field"]).startswith("spec.template.spec.tolerations[0].")
+    assert reason.remedy

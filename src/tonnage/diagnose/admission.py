@@ -19,7 +19,12 @@ def explain_refused(
     reasons: dict[tuple[str, str, str], Reason] = {}
     for error in errors:
         reasons.setdefault(
-            (error.reason.code, error.reason.subject, str(error.reason.facts["resource"])), error.reason
+            (
+                error.reason.code,
+                error.reason.subject,
+                str(error.reason.facts.get("resource", error.reason.facts["field"])),
+            ),
+            error.reason,
         )
     known = all(error.text for error in errors)
     first = errors[0].reason

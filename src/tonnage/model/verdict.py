@@ -106,6 +106,7 @@ class Code(StrEnum):
     SPREAD_LABEL_MISSING = "topology-label-missing"
     SPREAD_SKEW = "topology-skew"
     TAINT = "taint-not-tolerated"
+    TOLERATION_INVALID = "toleration-invalid"
     TOO_LARGE = "resource-too-large"
     TOO_MANY_PODS = "too-many-pods"
     TOPOLOGY_AFFINITY = "topology-affinity"

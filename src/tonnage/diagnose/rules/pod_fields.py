@@ -23,7 +23,6 @@ def errors(manifest: Manifest) -> Iterator[FieldError]:
 
 
 def _error(fault: PodFault, where: str) -> FieldError:
-    facts = {"field": where, "resource": str(fault.path[-1]) if fault.path[:1] == ("resources",) else where}
     told = f"{where}: {fault.told}"
-    reason = Reason(fault.code, Layer.ADMISSION, "Pod", told, {**facts}, fault.remedy, _SOURCE)
+    reason = Reason(fault.code, Layer.ADMISSION, "Pod", told, {"field": where}, fault.remedy, _SOURCE)
     return FieldError(where, fault.text, reason)

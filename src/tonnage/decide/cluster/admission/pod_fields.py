@@ -5,16 +5,21 @@ Source: k8s.io/kubernetes pkg/apis/core/validation, 1.35.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from tonnage.documents.source import nearest
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import is_label_key
 from tonnage.model.verdict import Code
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
+_TOLERATES: Final = ("Equal", "Exists")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,7 @@ class PodFault:
 def faults(spec: JsonObject) -> Iterator[PodFault]:
     """All of them, in the server's order."""
     yield from pod_level_faults(spec)
+    yield from toleration_faults(spec)
 
 
 def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -52,6 +58,50 @@ def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
             told = f"{name[:100]} stands under the pod's {section}, where only cpu, memory and huge pages may"
             remedy = f"put {name[:100]}: {str(amount)[:60]} under the container's limits"
             yield PodFault(Code.POD_LEVEL, ("resources", section, name), "", told, remedy)
+
+
+def toleration_faults(spec: JsonObject) -> Iterator[PodFault]:
+    """Tolerations that no server takes. Gt and Lt are left out: some take them, by version and gate."""
+    for index, toleration in _mappings(spec.get("tolerations")):
+        yield from _toleration(toleration, ("tolerations", index))
+
+
+def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
+    key, operator, value, effect = (_text(toleration, k) for k in ("key", "operator", "value", "effect"))
+
+    def fault(field: str, text: str, told: str, remedy: str, mark: FieldPath) -> PodFault:
+        return PodFault(Code.TOLERATION_INVALID, (*at, field), text, told, remedy, mark)
+
+    if key and not is_label_key(key):
+        told = f"{key[:100]!r} is no key of a taint"
+        yield fault("key", "", told, "write domain/name", ())
+    elif not key and operator != "Exists":
+        why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        told = "a toleration without key needs operator: Exists"
+        yield fault("operator", _invalid(operator, why), told, "name the taint's key", at)
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        told, remedy = "tolerationSeconds goes with effect: NoExecute", "remove it, or set the effect"
+        yield fault("effect", _invalid(effect, why), told, remedy, (*at, "tolerationSeconds"))
+    if operator == "Exists" and value:
+        why = _invalid(value, "value must be empty when `operator` is 'Exists'")
+        told, remedy = "Exists asks for no value, and one is given", "remove it, or use operator: Equal"
+        yield fault("operator", why, told, remedy, (*at, "value"))
+    if operator not in ("", *_TOLERATES, "Gt", "Lt"):
+        told, remedy = f"no operator {operator[:60]}", nearest(operator, [*_TOLERATES])
+        yield fault("operator", _unsupported(operator, _TOLERATES), told, remedy, ())
+    if effect and effect not in _EFFECTS:
+        told, remedy = f"no effect {effect[:60]}", nearest(effect, [*_EFFECTS])
+        yield fault("effect", _unsupported(effect, _EFFECTS), told, remedy, ())
+
+
+def _invalid(value: str, why: str) -> str:
+    return f"Invalid value: {json.dumps(value)}: {why}"
+
+
+def _unsupported(value: str, known: tuple[str, ...]) -> str:
+    listed = ", ".join(f'"{one}"' for one in known)
+    return f"Unsupported value: {json.dumps(value)}: supported values: {listed}"
 
 
 def written_path(path: FieldPath) -> str:
@@ -69,3 +119,14 @@ def written_path(path: FieldPath) -> str:
 
 def _mapping(value: JsonValue) -> JsonObject:
     return value if isinstance(value, dict) else {}
+
+
+def _mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
+    for index, one in enumerate(value if isinstance(value, list) else []):
+        if isinstance(one, dict):
+            yield index, one
+
+
+def _text(holder: JsonObject, key: str) -> str:
+    value = holder.get(key)
+    return value if isinstance(value, str) else ""
