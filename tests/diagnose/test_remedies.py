@@ -120,6 +120,18 @@ def test_a_share_is_offered_for_one_gpu_never_for_several() -> None:
     assert not any("instead of" in action for action in actions(pod("p", 2), node("a", 4, resource=shared)))
 
 
+def test_sch_10_several_victims_are_waited_for_once() -> None:
+    """SCH-10: those of the node that will be cleared; no other node's pods need end by hand."""
+    lesser = [pod(f"{on}-{n}", 1, on=on) for on in "ab" for n in (1, 2)]
+    manifest = pod("p", 2)
+    manifest["spec"]["priority"] = 100
+    [read] = manifests_from_documents([manifest])
+    found = explain_manifest(read, snapshot_from_documents([node("a", 2), node("b", 2), *lesser]))
+    [wait] = [remedy for remedy in found.remedies if remedy.action.startswith("wait")]
+    on = found.placement.nominated
+    assert (wait.action, wait.effect) == (f"wait until {on}-1, {on}-2 have ended", f"fits {on}")
+
+
 def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go_by_name() -> None:
     """SCH-10: before the victims are evicted, and while they end."""
     low, manifest = pod("low", 4, on="a"), pod("p", 4)
@@ -128,7 +140,8 @@ def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go
     [read] = manifests_from_documents([manifest])
     before = explain_manifest(read, snapshot)
     assert before.message == "a will be cleared for it: low of lower priority must go"
-    assert (before.remedies[0].action, before.remedies[0].effect) == ("wait until low has ended", "fits a")
+    waits = [(r.action, r.effect) for r in before.remedies if r.action.startswith("wait")]
+    assert waits == [("wait until low has ended", "fits a")], "once, not also as a node that pods must leave"
     assert (before.placement.nominated, before.placement.victims) == ("a", ("low",))
     low["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}

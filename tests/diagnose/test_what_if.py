@@ -280,6 +280,16 @@ def test_a_drain_spares_what_belongs_to_the_node_and_loses_what_belongs_to_nobod
     assert (removed.nodes, removed.placed) == (1, 1)
 
 
+def test_a_condition_of_the_cluster_as_it_was_is_no_reason_in_another() -> None:
+    words = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    old = replace(PodStatus("Pending"), unschedulable_reason="Unschedulable", unschedulable_message=words)
+    asked = what_if(
+        Snapshot(FLEET[:1], (pod("big-0", 8, status=old),)),
+        [Alternative("after", (AddNodes(2, "a100-0"),))],
+    )
+    assert waiting(asked.before) == waiting(asked.alternatives[0]) == {"resource-too-large": 1}
+
+
 def test_a_drain_says_whose_budget_makes_it_wait() -> None:
     selector = LabelSelector((Requirement("app", "In", ("job",)),))
     pods = tuple(pod(f"job-{n}", 1, on="a100-0", labels={"app": "job"}) for n in range(3))

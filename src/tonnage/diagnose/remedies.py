@@ -38,6 +38,8 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
         needed = _least(plan, case, ground)
         if needed is None or needed.key in found:
             continue
+        if case.decision.nominated and not needed.changes:
+            continue  # the scheduler ends pods for it: there are none to end by hand
         if len(needed.waits) == 1:
             waits.append(needed)
         else:
@@ -101,11 +103,11 @@ def _chosen(plan: Plan, case: Case, ground: Ground) -> str | None:
 
 def _cleared(case: Case) -> list[tuple[int, Remedy]]:
     """A preemption under way needs nothing but time."""
-    node = case.decision.nominated
+    node, going = case.decision.nominated, case.decision.victims
     if node is None:
         return []
-    victims = (own(f"{v.namespace}/{v.name}", case.pod.namespace) for v in case.decision.victims)
-    return [(0, Remedy(f"wait until {listed(victims)} has ended", f"fits {node}"))]
+    victims = listed(own(f"{v.namespace}/{v.name}", case.pod.namespace) for v in going)
+    return [(0, Remedy(f"wait until {victims} {'has' if len(going) == 1 else 'have'} ended", f"fits {node}"))]
 
 
 def _plans(case: Case, ground: Ground) -> list[Plan]:

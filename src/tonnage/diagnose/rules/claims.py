@@ -52,11 +52,13 @@ def _held(case: Case) -> Iterator[Reason]:
 def _unusable(case: Case, entry: PodClaim, claim: ResourceClaim) -> Reason | None:
     """A claim that is there and that the pod cannot have."""
     if claim.terminating:
-        users = listed(user.name for user in claim.reserved_for if user.name and user.uid != case.pod.uid)
-        told = f"the ResourceClaim {claim.name} is being deleted" + (
-            f"; {users} still uses it" if users else ""
-        )
-        remedy = f"wait until {users} has ended, then make the claim anew" if users else "make the claim anew"
+        using = [user.name for user in claim.reserved_for if user.name and user.uid != case.pod.uid]
+        users, one = listed(using), len(using) == 1
+        told = f"the ResourceClaim {claim.name} is being deleted"
+        remedy = "make the claim anew"
+        if users:
+            told += f"; {users} still {'uses' if one else 'use'} it"
+            remedy = f"wait until {users} {'has' if one else 'have'} ended, then {remedy}"
     elif not entry.claim and claim.owner != case.pod.uid:
         told = f"the ResourceClaim {claim.name} was not made for this pod, but for another of its name"
         remedy = f"delete it, it is made anew: kubectl delete resourceclaim -n {claim.namespace} {claim.name}"
