@@ -70,11 +70,6 @@ _TAINTS_NAMED_IN_134: Final = ("0", "1")
 _VERSION: Final = re.compile(r"v?(?P<release>1\.[0-9]{1,3})(?:\.(?P<patch>[0-9]{1,4}))?(?:[-+].*)?")
 
 
-def known_releases() -> tuple[str, ...]:
-    """Releases whose behaviour can be predicted, oldest first."""
-    return tuple(_RELEASES)
-
-
 def profile_for(version: str) -> Profile:
     """The profile of `1.35`, `1.34.1`, `v1.36.2+k3s1`; empty means the default.
 
