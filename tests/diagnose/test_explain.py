@@ -23,6 +23,8 @@ GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 PRODUCT = "nvidia.com/gpu.product"
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
+MERGED_BY = {"containers": "name", "initContainers": "name", "topologySpreadConstraints": "topologyKey"}
+
 
 def node(name: str, product: str = "", *, devices: Body | None = None, taints: Any = (), **spec: Any) -> Body:
     amounts = {"cpu": "96", "memory": "1Ti", "pods": "110", **(devices or {})}
@@ -83,9 +85,10 @@ def patched(manifest: Body, patch: Body) -> Body:
         for key, value in part.items():
             if value is None:
                 into.pop(key, None)
-            elif key in ("containers", "initContainers"):
+            elif key in MERGED_BY:
+                name = MERGED_BY[key]
                 for item in value:
-                    merge(next(c for c in into[key] if c["name"] == item["name"]), item)
+                    merge(next(c for c in into[key] if c[name] == item[name]), item)
             elif isinstance(value, dict) and isinstance(into.get(key), dict):
                 merge(into[key], value)
             else:
@@ -253,6 +256,56 @@ def test_sch_1_an_untolerated_taint_is_named_and_the_toleration_offered() -> Non
     assert first.effect == "fits gpu-a"
     assert first.patch == {"spec": {"tolerations": [{**TAINT, "operator": "Equal"}]}}
     assert_remedy_works(explanation, pod("train"), *nodes)
+
+
+def test_a_toleration_is_offered_in_place_of_one_that_the_server_may_refuse() -> None:
+    comparing = {"key": "nvidia.com/gpu", "operator": "Gt", "value": "3", "effect": "NoSchedule"}
+    other = {"key": "spot", "operator": "Exists"}
+    tainted = node("gpu-a", A100, devices={GPU: "8"}, taints=[{**TAINT, "value": "5"}])
+    explanation = explained("p", tainted, pod("p", tolerations=[comparing, other]))
+    [first] = explanation.remedies
+    assert first.patch == {"spec": {"tolerations": [other, {**TAINT, "operator": "Equal", "value": "5"}]}}
+    assert first.action.endswith("in place of what compares values (operators Gt and Lt)")
+
+
+def spread_pod(name: str, *, on: str = "", **constraint: Any) -> Body:
+    chosen = {"labelSelector": {"matchLabels": {"app": "x"}}, "maxSkew": 1, "topologyKey": "zone"}
+    whole = {**chosen, "whenUnsatisfiable": "DoNotSchedule", **constraint}
+    made = pod(name, {}, on=on, topologySpreadConstraints=[whole])
+    made["metadata"]["labels"] = {"app": "x"}
+    return made
+
+
+def test_too_few_domains_are_told_as_such_and_ways_round_them_offered() -> None:
+    zones = [node("a"), node("b")]
+    for each in zones:
+        each["metadata"]["labels"]["zone"] = each["metadata"]["name"]
+    there = (*zones, spread_pod("one", on="a"), spread_pod("two", on="b"))
+    asking = spread_pod("p", minDomains=3)
+    explanation = explained("p", *there, asking)
+    reason = explanation.nodes[0].reasons[0]
+    assert "the minimum counts as 0, for minDomains wants 3 domains and 2 count" in reason.message
+    assert (reason.facts["min_domains"], reason.facts["domains"]) == (3, 2)
+    wider, softer = explanation.remedies
+    assert wider.action == "raise maxSkew over zone to 2"
+    for remedy in (wider, softer):
+        changed = patched(asking, remedy.patch)
+        assert places(changed, *there) == "a"
+    [soft] = changed["spec"]["topologySpreadConstraints"]
+    assert soft["whenUnsatisfiable"] == "ScheduleAnyway"
+    assert "minDomains" not in soft, "the API server refuses it beside ScheduleAnyway"
+
+
+def test_an_empty_domain_is_told_as_one_and_maxskew_raised_as_far_as_needed() -> None:
+    zones = [node("a"), node("b", unschedulable=True)]
+    for each in zones:
+        each["metadata"]["labels"]["zone"] = each["metadata"]["name"]
+    there = (*zones, spread_pod("one", on="a"), spread_pod("two", on="a"))
+    explanation = explained("p", *there, spread_pod("p"))
+    reason = explanation.nodes[0].reasons[0]
+    assert "the emptiest domain 0; one more exceeds maxSkew 1" in reason.message
+    assert "min_domains" not in reason.facts
+    assert any(r.action == "raise maxSkew over zone to 3" for r in explanation.remedies)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from tonnage.decide.cluster.matching import failing_requirements
 from tonnage.decide.cluster.requests import is_extended, written_amount
@@ -13,10 +14,12 @@ from tonnage.diagnose.edit import Edit
 from tonnage.diagnose.node_state import CORDONED
 from tonnage.diagnose.rules.renamed_resource import is_same_device
 from tonnage.diagnose.waits import wait_for, wait_for_one
-from tonnage.model.cluster import Container, Node, Pod
+from tonnage.model.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.verdict import Code, Reason
+
+_COMPARING: Final = ("Gt", "Lt")
 
 
 def edits_for(
@@ -40,7 +43,7 @@ def _edit(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
     match reason.code:
         case Code.TAINT if reason.lasting:
             facts = reason.facts
-            return tolerate(Taint(str(facts["key"]), str(facts["value"]), str(facts["effect"])))
+            return tolerate(pod, Taint(str(facts["key"]), str(facts["value"]), str(facts["effect"])))
         case Code.NODE_AFFINITY:
             return widen(pod, node.node)
         case Code.CORDONED:
@@ -53,6 +56,8 @@ def _edit(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
             return wait_for(pod, node, reason)
         case Code.TOPOLOGY_AFFINITY:
             return fewer(pod, reason)
+        case Code.SPREAD_SKEW:
+            return spread_wider(pod, reason)
         case Code.POD_ANTI_AFFINITY | Code.POD_ANTI_AFFINITY_OF_OTHERS | Code.HOST_PORT_TAKEN:
             return wait_for_one(pod, node, str(reason.facts.get("pod") or reason.facts.get("holder")))
         case _:
@@ -69,12 +74,18 @@ def fewer(pod: Pod, reason: Reason) -> Edit | None:
 
 
 def could_ask_less(reasons: Iterable[Reason]) -> bool:
-    """Whether a node is short of something of which a part would do."""
-    return any(r.code is Code.INSUFFICIENT and not is_extended(str(r.facts["resource"])) for r in reasons)
+    """Whether a node is short of something of which a part would do, or a rule could be a wish."""
+    return any(
+        r.code is Code.SPREAD_SKEW
+        or (r.code is Code.INSUFFICIENT and not is_extended(str(r.facts["resource"])))
+        for r in reasons
+    )
 
 
 def _less(pod: Pod, reason: Reason) -> Edit | None:
-    """Of CPU, memory or disk as much as is free, in a pod whose one container asks for it."""
+    """As much CPU, memory or disk as is free, where one container asks for it; spreading as a wish."""
+    if reason.code is Code.SPREAD_SKEW:
+        return spread_softly(pod, reason)
     resource, free = str(reason.facts.get("resource", "")), _fact(reason, "free")
     asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
     short = reason.code in (Code.INSUFFICIENT, Code.TOO_LARGE)
@@ -101,15 +112,50 @@ def _asked(container: Container, resource: str) -> str:
     return written_amount(resource, container.requests[resource])
 
 
-def tolerate(taint: Taint) -> Edit:
-    """Tolerate one taint, by its value where it has one."""
+def spread_wider(pod: Pod, reason: Reason) -> Edit | None:
+    """Allow as uneven a spreading as one more pod makes."""
+    key, skew = str(reason.facts["key"]), _fact(reason, "skew")
+    told = f"raise maxSkew over {key} to {skew}"
+    cost = 4 + skew - _fact(reason, "max_skew")
+    return _spread(pod, key, Edit(told, told, cost), lambda c: replace(c, max_skew=max(c.max_skew, skew)))
+
+
+def spread_softly(pod: Pod, reason: Reason) -> Edit | None:
+    """Make a rule of spreading a wish; minDomains is refused of wishes."""
+    key = str(reason.facts["key"])
+    told = f"spread over {key} with whenUnsatisfiable: ScheduleAnyway"
+    return _spread(pod, key, Edit(told, told, 7), lambda c: replace(c, hard=False, min_domains=1))
+
+
+def _spread(
+    pod: Pod, key: str, edit: Edit, change: Callable[[SpreadConstraint], SpreadConstraint]
+) -> Edit | None:
+    """The edit as a change of the pod's one constraint over `key`: patches know them by it."""
+    if sum(c.topology_key == key for c in pod.spread) != 1:
+        return None
+
+    def on_pod(other: Pod) -> Pod:
+        return replace(other, spread=tuple(change(c) if c.topology_key == key else c for c in other.spread))
+
+    return replace(edit, on_pod=on_pod)
+
+
+def tolerate(asking: Pod, taint: Taint) -> Edit:
+    """Tolerate one taint, by its value where it has one.
+
+    Tolerations by comparison go: where their gate is off the API server refuses the whole pod for them.
+    """
     operator = "Equal" if taint.value else "Exists"
     toleration = Toleration(taint.key, operator, taint.value, taint.effect)
 
-    def on_pod(pod: Pod) -> Pod:
-        return replace(pod, tolerations=(*pod.tolerations, toleration))
+    compares = any(t.operator in _COMPARING for t in asking.tolerations)
+    instead = ", in place of what compares values (operators Gt and Lt)" if compares else ""
 
-    return Edit(f"tolerate {taint}", f"tolerate the taint {taint}", 1, on_pod=on_pod)
+    def on_pod(pod: Pod) -> Pod:
+        kept = (t for t in pod.tolerations if t.operator not in _COMPARING)
+        return replace(pod, tolerations=(*kept, toleration))
+
+    return Edit(f"tolerate {taint}", f"tolerate the taint {taint}{instead}", 1, on_pod=on_pod)
 
 
 def widen(pod: Pod, node: Node, *others: Node) -> Edit | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.decide.cluster.requests import CPU
-from tonnage.model.cluster import Container, Pod
+from tonnage.model.cluster import Container, Pod, SpreadConstraint
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Toleration
 
@@ -13,6 +13,9 @@ def patch_of(before: Pod, after: Pod) -> JsonObject:
     spec: JsonObject = {}
     if before.tolerations != after.tolerations:
         spec["tolerations"] = [_toleration(t) for t in after.tolerations]
+    spread = [_constraint(a, b) for a, b in zip(before.spread, after.spread, strict=True) if a != b]
+    if spread:
+        spec["topologySpreadConstraints"] = [*spread]
     gone = [key for key in before.node_selector if key not in after.node_selector]
     if gone:
         spec["nodeSelector"] = dict.fromkeys(gone)
@@ -29,6 +32,18 @@ def patch_of(before: Pod, after: Pod) -> JsonObject:
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _constraint(before: SpreadConstraint, after: SpreadConstraint) -> JsonObject:
+    """What changes of a constraint; Kubernetes finds it by its topologyKey."""
+    body: JsonObject = {"topologyKey": after.topology_key}
+    if before.max_skew != after.max_skew:
+        body["maxSkew"] = after.max_skew
+    if before.hard and not after.hard:
+        body["whenUnsatisfiable"] = "ScheduleAnyway"
+    if before.min_domains != after.min_domains:
+        body["minDomains"] = None
+    return body
 
 
 def _toleration(toleration: Toleration) -> JsonObject:

@@ -9,6 +9,7 @@ from tonnage.decide.cluster.matching import node_is_selected, selector_matches, 
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Node, Pod, SpreadConstraint
+from tonnage.model.json import JsonValue
 from tonnage.model.scheduler_profile import DefaultSpread
 from tonnage.model.selectors import LabelSelector, Requirement
 from tonnage.model.verdict import Code, Layer, Reason
@@ -31,10 +32,13 @@ class _Domains:
     self_match: int
 
     @property
+    def too_few(self) -> bool:
+        """Whether fewer domains are there than are wanted, so that the least counts as none."""
+        return len(self.counts) < self.constraint.min_domains
+
+    @property
     def least(self) -> int:
-        if len(self.counts) < self.constraint.min_domains:
-            return 0
-        return min(self.counts.values(), default=0)
+        return 0 if self.too_few else min(self.counts.values(), default=0)
 
 
 def prepare(pod: Pod, view: View) -> Check | None:
@@ -49,9 +53,9 @@ def prepare(pod: Pod, view: View) -> Check | None:
             value = node.node.labels.get(key)
             if value is None:
                 return _unlabelled(node.name, key)
-            count, least = domain.counts.get(value, 0), domain.least
-            if count + domain.self_match - least > domain.constraint.max_skew:
-                return _skewed(node.name, domain.constraint, value, count, least)
+            skew = domain.counts.get(value, 0) + domain.self_match - domain.least
+            if skew > domain.constraint.max_skew:
+                return _skewed(node.name, domain, value, skew)
         return None
 
     return check if hard else None
@@ -146,21 +150,31 @@ def _unlabelled(node: str, key: str) -> Refusal:
     return Refusal(NAME, (UNLABELLED,), unresolvable=True, reasons=(reason,))
 
 
-def _skewed(node: str, constraint: SpreadConstraint, value: str, count: int, least: int) -> Refusal:
+def _skewed(node: str, domains: _Domains, value: str, skew: int) -> Refusal:
+    constraint, count, least = domains.constraint, domains.counts.get(value, 0), domains.least
+    facts: dict[str, JsonValue] = {
+        "key": constraint.topology_key,
+        "value": value,
+        "count": count,
+        "least": least,
+        "max_skew": constraint.max_skew,
+        "skew": skew,
+    }
+    emptiest, remedy = f"the emptiest domain {least}", "make room in the emptier domains"
+    if domains.too_few:
+        wanted, there = constraint.min_domains, len(domains.counts)
+        emptiest = f"the minimum counts as 0, for minDomains wants {wanted} domains and {there} count"
+        remedy = f"lower minDomains or add nodes with another {constraint.topology_key}"
+        facts |= {"min_domains": wanted, "domains": there}
+    ends = "one more exceeds" if domains.self_match else "which exceeds"
     reason = Reason(
         Code.SPREAD_SKEW,
         Layer.SCHEDULER,
         f"Node {node}",
-        f"{constraint.topology_key}={value} has {count} matching pods, the emptiest domain {least}; "
-        f"one more exceeds maxSkew {constraint.max_skew}",
-        {
-            "key": constraint.topology_key,
-            "value": value,
-            "count": count,
-            "least": least,
-            "max_skew": constraint.max_skew,
-        },
-        "make room in the emptier domains, raise maxSkew, or use ScheduleAnyway",
+        f"{constraint.topology_key}={value} has {count} matching pods, {emptiest}; "
+        f"{ends} maxSkew {constraint.max_skew}",
+        facts,
+        f"{remedy}, raise maxSkew, or use ScheduleAnyway",
         NAME,
         lasting=False,
     )
