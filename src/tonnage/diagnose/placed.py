@@ -10,6 +10,7 @@ from tonnage.diagnose.held_ill import held_ills
 from tonnage.diagnose.joined import held_by, link_reasons
 from tonnage.diagnose.last_words import known_event, known_trouble
 from tonnage.diagnose.neighbours import with_node_facts
+from tonnage.diagnose.nodeless import node_gone
 from tonnage.diagnose.not_aligned import for_the_next, not_aligned
 from tonnage.diagnose.rules.single_request import STRICT_KEY
 from tonnage.diagnose.unprepared import driver_gone, handler_missing
@@ -56,7 +57,8 @@ def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...
     tried = for_the_next(pod, snapshot) if reason.code is Code.TOPOLOGY_AFFINITY else ()
     check = reason.facts.get("check")
     looked = (Remedy(f"look at {check}", "tells whether it is so"),) if isinstance(check, str) else ()
-    return tuple(tried) or (*looked, Remedy(reason.remedy, "the next pod can start"))
+    follows = "tells whether it is so" if reason.code is Code.NOT_READ else "the next pod can start"
+    return tuple(tried) or (*looked, Remedy(reason.remedy, follows))
 
 
 def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
@@ -73,6 +75,10 @@ def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
 def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
     if reason is None:
         return Verdict.FITS
+    if reason.code is Code.NOT_READ:
+        return Verdict.UNKNOWN
+    if reason.code is Code.NODE_MISSING:
+        return Verdict.NEVER
     return Verdict.NEVER if pod.status.phase == "Failed" else Verdict.NOT_NOW
 
 
@@ -92,6 +98,9 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if pod.status.phase == "Failed":
         found = _too_many_replicas(pod, snapshot) or not_aligned(pod, snapshot)
         return found or _known(pod, snapshot) or _failed(pod)
+    gone = node_gone(pod, snapshot)
+    if gone is not None and gone.code is Code.NODE_MISSING:
+        return gone
     unstarted = driver_gone(pod, snapshot) or handler_missing(pod, snapshot)
     if unstarted is not None:
         return unstarted
@@ -99,7 +108,7 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if stuck is not None:
         return _known(pod, snapshot) or _stuck(pod, stuck)
     waits = pod.status.phase == "Pending" and not pod.status.ended
-    return known_event(pod, snapshot.happenings) if waits else None
+    return (known_event(pod, snapshot.happenings) if waits else None) or gone
 
 
 def _known(pod: Pod, snapshot: Snapshot) -> Reason | None:

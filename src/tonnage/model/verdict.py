@@ -69,6 +69,7 @@ class Code(StrEnum):
     MIG_CONFIG_FAILED = "mig-config-failed"
     NEGATIVE = "quantity-negative"
     NODE_AFFINITY = "node-affinity-mismatch"
+    NODE_MISSING = "node-missing"
     NODE_NOT_READY = "node-not-ready"
     NODE_NAME = "node-name-mismatch"
     NODE_OUT_OF_RESOURCE = "kubelet-out-of-resource"

@@ -1,0 +1,39 @@
+"""Pods bound to a node that is not there: no kubelet speaks for them."""
+
+from __future__ import annotations
+
+from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.verdict import Code, Layer, Reason
+
+
+def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """Why a pod that has not ended is on no node of the cluster; None when its node is there.
+
+    Where the nodes were not read, or none was given, nothing is known of it: `kind-not-read`.
+    """
+    node = pod.node_name
+    if not node or pod.finished or any(one.name == node for one in snapshot.nodes):
+        return None
+    subject = f"Pod {pod.namespace}/{pod.name}"
+    known = "Node" in snapshot.complete or bool(snapshot.nodes)
+    if "Node" in snapshot.missing or not known:
+        return Reason(
+            Code.NOT_READ,
+            Layer.SCHEDULER,
+            subject,
+            f"objects of kind Node were not read: whether its node {node} is there is not known",
+            {"kind": "Node"},
+            "give the nodes too, or ask with the right to list Node objects",
+            "nodes of the snapshot",
+            lasting=False,
+        )
+    runs = pod.status.phase == "Running" or pod.status.terminating
+    told = (
+        f"its node {node} is gone: the pod garbage collector will remove it"
+        if runs
+        else f"no node {node}: no kubelet will start it"
+    )
+    remedy = "delete the pod so that its owner makes another"
+    return Reason(
+        Code.NODE_MISSING, Layer.KUBELET, subject, told, {"node": node}, remedy, "nodes, spec.nodeName"
+    )
