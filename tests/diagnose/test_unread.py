@@ -99,3 +99,23 @@ def test_claims_are_not_decided_without_what_they_are_met_from(kind: str) -> Non
     assert answer.verdict is Verdict.UNKNOWN
     assert (answer.reasons[0].code, answer.reasons[0].facts["kind"]) == (Code.NOT_READ, kind)
     assert asked(1, kind).verdict is Verdict.FITS
+
+
+@pytest.mark.parametrize("beside", [0, 70], ids=["each alone", "by classes"])
+@pytest.mark.parametrize("resource", [GPU, "cpu", "pods"])
+def test_a_node_that_offers_what_nobody_can_read_is_not_called_too_small(resource: str, beside: int) -> None:
+    odd = node("odd", "4")
+    odd["status"]["allocatable"][resource] = "lots"
+    items: list[Any] = [odd, *(node(f"n{place:02}", "0") for place in range(beside))]
+    snapshot = snapshot_from_documents([{"kind": "List", "items": items}], server_version="1.35")
+    asking = manifest(1)
+    asking["spec"]["containers"][0]["resources"]["limits"]["cpu"] = 1
+    (made,) = manifests_from_documents([asking])
+    answer = explain_manifest(made, snapshot)
+    told = next(one for one in answer.nodes if one.node == "odd")
+    assert (answer.verdict, told.verdict, answer.upstream_message) == (Verdict.UNKNOWN, Verdict.UNKNOWN, "")
+    assert [reason.code for reason in told.reasons] == [Code.UNREADABLE]
+    odd["spec"] = {"unschedulable": True}
+    cordoned = snapshot_from_documents([{"kind": "List", "items": [odd]}], server_version="1.35")
+    codes = [reason.code for reason in explain_manifest(made, cordoned).nodes[0].reasons]
+    assert codes == [Code.CORDONED, Code.UNREADABLE]

@@ -28,6 +28,7 @@ from tonnage.diagnose.claims import devices_for
 from tonnage.diagnose.forbidden import claim_over_quota
 from tonnage.diagnose.ground import Ground, ground_of
 from tonnage.diagnose.made_claims import with_made_claims
+from tonnage.diagnose.nodes import unread_amounts
 from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.remedies import easings, remedies_for
 from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
@@ -202,12 +203,20 @@ def _explain_waiting(
         phase=pod.status.phase,
         needs=device_needs(asked),
         message=_message(case, placement, verdict, reasons),
-        upstream_message=decision.message,
+        upstream_message="" if _counts_unread(case) else decision.message,
         nodes=nodes if tried else (),
         classes=case.classes,
         placement=placement,
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, verdict),
+    )
+
+
+def _counts_unread(case: Case) -> bool:
+    """Whether the scheduler's words would count a node by an amount that nobody can read."""
+    return any(
+        one.told.verdict is Verdict.UNKNOWN and unread_amounts(case.view.nodes[one.told.node].node)
+        for one in case.classes
     )
 
 

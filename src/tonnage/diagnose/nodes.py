@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 from tonnage.decide.cluster.filtering import prepared, refusals_of
 from tonnage.decide.cluster.refusal import Check, Refusal
-from tonnage.decide.cluster.requests import is_extended
+from tonnage.decide.cluster.requests import PODS, is_extended
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.alignment import behind, kubelet_reasons
 from tonnage.diagnose.claims import with_survey
@@ -18,7 +18,7 @@ from tonnage.diagnose.node_state import CORDONED, told_state
 from tonnage.diagnose.rules.not_advertised import layer_of
 from tonnage.diagnose.rules.renamed_resource import related_on
 from tonnage.diagnose.wording import listed, own
-from tonnage.model.cluster import Pod
+from tonnage.model.cluster import Node, Pod
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Code, Holding, Layer, NodeClass, NodeList, NodeVerdict, Reason, Verdict
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_HOLDERS = 64
 _MOST_NAMED = 8
+_OFFERED = "status.allocatable["
+_OF_AMOUNTS = (Code.NOT_ADVERTISED, Code.TOO_LARGE, Code.INSUFFICIENT)
 
 
 class NodeVerdicts(NodeList):
@@ -123,7 +125,8 @@ def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View
         for index, refusal in enumerate(refusals)
         for reason in refusal.reasons
     ]
-    reasons = [*_without_doubles(reasons)]
+    unoffered = unread_amounts(node.node)
+    reasons = [r for r in _without_doubles(reasons) if not _hangs_on(r, unoffered)]
     unread = tuple(_unreadable(node))
     if not unread:
         reasons += behind(pod, node, view) if reasons else kubelet_reasons(pod, node, view)
@@ -134,6 +137,20 @@ def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View
     else:
         verdict = Verdict.NOT_NOW if reasons else Verdict.FITS
     return NodeVerdict(node.name, verdict, (*reasons, *unread))
+
+
+def unread_amounts(node: Node) -> frozenset[str]:
+    """Resources of which a node offers what nobody can read; in sums they count as nothing."""
+    wheres = (problem.where for problem in node.problems)
+    return frozenset(
+        where.removeprefix(_OFFERED).removesuffix("]") for where in wheres if where.startswith(_OFFERED)
+    )
+
+
+def _hangs_on(reason: Reason, resources: frozenset[str]) -> bool:
+    if reason.code is Code.TOO_MANY_PODS:
+        return PODS in resources
+    return reason.code in _OF_AMOUNTS and reason.facts.get("resource") in resources
 
 
 def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
