@@ -195,3 +195,62 @@ def test_a_bad_toleration_never_fits(toleration: Body) -> None:
     assert reason.code is Code.TOLERATION_INVALID
     assert str(reason.facts["field"]).startswith("spec.template.spec.tolerations[0].")
     assert reason.remedy
+
+
+@pytest.mark.parametrize(
+    ("resources", "patch", "effect"),
+    [
+        ({"requests": {GPU: "1"}}, {"limits": {GPU: "1"}}, "the API server accepts it; fits a"),
+        (
+            {"limits": {GPU: "2"}, "requests": {GPU: "1"}},
+            {"requests": {GPU: None}},
+            "the API server accepts it; fits a",
+        ),
+        (
+            {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}},
+            {"limits": {"cpu": "2"}},
+            "the API server accepts it; fits a",
+        ),
+        ({"requests": {GPU: "9"}}, {"limits": {GPU: "9"}}, "the API server accepts it; NEVER: no node"),
+        ({"requests": {GPU: "1", "amd.com/gpu": "-1"}}, {"limits": {GPU: "1"}}, "helps against this; then: "),
+    ],
+    ids=["no limit", "unequal", "above the limit", "too many", "more is wrong"],
+)
+def test_adm_2_3_what_is_certain_is_given_as_a_patch_and_tried(
+    resources: Body, patch: Body, effect: str
+) -> None:
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", GPU: "2"}
+    node: Body = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "a"}}
+    node["status"] = {"allocatable": amounts, "capacity": amounts}
+    for kind in ("Pod", "Deployment"):
+        told = explained(body(kind, containers=containers({}, resources)), node)
+        found = next(remedy for remedy in told.remedies if remedy.patch)
+        inner: Body = {"spec": {"containers": [{"name": "c1", "resources": patch}]}}
+        assert found.patch == (inner if kind == "Pod" else {"spec": {"template": inner}})
+        assert found.effect.startswith(effect)
+
+
+@pytest.mark.parametrize(
+    ("used", "memory", "effect"),
+    [
+        ("0", "1Gi", "the API server lets the pod exist; fits a"),
+        ("768Mi", "256Mi", "the API server lets the pod exist; fits a"),
+        ("1Gi", "16Gi", "helps against this; then: the quota q allows requests.memory=1Gi"),
+    ],
+    ids=["all of it", "what is left", "nothing is left"],
+)
+def test_adm_9_an_example_is_no_more_than_the_quota_has_left(used: str, memory: str, effect: str) -> None:
+    hard = {"limits.cpu": "10", "requests.memory": "1Gi"}
+    quota: Body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+    quota |= {"spec": {"hard": hard}, "status": {"hard": hard, "used": {**hard, "limits.cpu": "0"}}}
+    quota["metadata"]["namespace"] = "default"
+    quota["status"]["used"]["requests.memory"] = used
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    node: Body = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "a"}}
+    node["status"] = {"allocatable": amounts, "capacity": amounts}
+    told = explained(body(containers=containers({"requests": {"cpu": "1"}})), node, quota)
+    [remedy] = told.remedies
+    assert remedy.action.endswith(f"; for instance cpu: 1, memory: {memory}")
+    assert remedy.effect.startswith(effect)
+    resources = {"limits": {"cpu": "1"}, "requests": {"memory": memory}}
+    assert remedy.patch == {"spec": {"containers": [{"name": "c0", "resources": resources}]}}

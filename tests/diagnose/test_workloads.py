@@ -277,3 +277,46 @@ def test_a_cron_job_is_told_by_its_newest_job() -> None:
     assert (
         explained("CronJob", made("CronJob")).message == "nothing stands against it; it has made no pods yet"
     )
+
+
+def _at_quota(asked: str, hard: str, *others: Body) -> Explanation:
+    """A Deployment of two pods, one of which a quota keeps out."""
+    limits = {"limits": {GPU: asked}}
+    template = {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": "i", "resources": limits}]}}
+    quota: Body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "ml"}}
+    quota["spec"] = {"hard": {f"requests.{GPU}": hard}}
+    first = pod("w-1-a", "ReplicaSet/w-1", phase="Pending", on="")
+    first["spec"] = template["spec"]
+    return explained(
+        "Deployment",
+        made("Deployment", replicas=2, template=template),
+        made("ReplicaSet", name="w-1", owner="Deployment/w", replicas=2, template=template),
+        first,
+        quota,
+        *others,
+    )
+
+
+def test_adm_10_no_pod_of_its_own_is_to_end_for_a_pod_that_a_quota_keeps_out() -> None:
+    """It would be made again. Pods of others are another matter."""
+    raised = "raise it: kubectl patch resourcequota q -n ml"
+    told = _at_quota("1", "1")
+    assert "1 of 2 pods are not there: the API server refuses its pods: the quota q" in told.message
+    assert [remedy.action[: len(raised)] for remedy in told.remedies] == [raised]
+    other = pod("x", "Job/x")
+    told = _at_quota("1", "2", other)
+    assert [remedy.action.split(",")[0] for remedy in told.remedies][:1] == ["wait for x to end"]
+
+
+def test_adm_10_what_helps_the_pods_that_are_there_comes_before_what_is_not_enough() -> None:
+    told = _at_quota("4", "4")
+    assert told.verdict is Verdict.NEVER
+    smaller, *weak = told.remedies
+    assert (smaller.action, smaller.effect) == (f"ask for 2 {GPU}", "for the pods that are there: fits gpu-1")
+    resources = {"limits": {GPU: "2"}}
+    inner = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
+    assert smaller.patch == {"spec": {"template": inner}}
+    assert [remedy.action.split(":")[0] for remedy in weak] == ["raise it"]
+    assert weak[0].effect.startswith(
+        "not enough by itself: the API server lets the pod exist; NEVER: no node"
+    )

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tonnage.decide.cluster.view import View
+from tonnage.diagnose.amended import amended
 from tonnage.diagnose.case import FieldError, device_needs
 from tonnage.model.cluster import Manifest
 from tonnage.model.verdict import Code, Explanation, Layer, Reason, Remedy, Subject, Verdict
 
 
 def explain_refused(
-    manifest: Manifest, subject: Subject, errors: list[FieldError], view: View
+    manifest: Manifest,
+    subject: Subject,
+    errors: list[FieldError],
+    view: View,
+    later: Callable[[Manifest], Explanation] | None,
 ) -> Explanation:
-    """The refusal as the API server writes it, every error at once, with what the cluster offers instead."""
+    """The refusal as the API server writes it, every error at once, with what the cluster offers instead.
+
+    `later` tells what becomes of the manifest once it is changed; without it nothing is tried.
+    """
     texts = list(dict.fromkeys(f"{error.path}: {error.text}" for error in errors))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     reasons: dict[tuple[str, str, str], Reason] = {}
@@ -38,7 +46,7 @@ def explain_refused(
         message=f"the API server refuses it: {first.message}",
         upstream_message=f'{manifest.kind} "{manifest.name}" is invalid: {listed}' if known else "",
         reasons=tuple(reasons.values()),
-        remedies=_remedies(reasons.values(), view),
+        remedies=_remedies(reasons.values(), manifest, view, later),
     )
 
 
@@ -68,12 +76,30 @@ def explain_unreadable(manifest: Manifest, subject: Subject) -> Explanation:
     )
 
 
-def _remedies(reasons: Iterable[Reason], view: View) -> tuple[Remedy, ...]:
-    """One remedy for each thing to do, however many fields it is for."""
-    effects: dict[str, list[str]] = {}
+def _remedies(
+    reasons: Iterable[Reason], manifest: Manifest, view: View, later: Callable[[Manifest], Explanation] | None
+) -> tuple[Remedy, ...]:
+    """One remedy for each thing to do, however many fields it is for; tried where it is certain."""
+    alike: dict[str, list[Reason]] = {}
     for reason in reasons:
-        effects.setdefault(reason.remedy, []).append(_what_is_there(view, reason))
-    return tuple(Remedy(action, "; ".join(dict.fromkeys(told))) for action, told in effects.items())
+        alike.setdefault(reason.remedy, []).append(reason)
+    found = []
+    for action, those in alike.items():
+        known = amended(manifest, those) if later else None
+        if later is None or known is None:
+            told = dict.fromkeys(_what_is_there(view, reason) for reason in those)
+            found.append(Remedy(action, "; ".join(told)))
+        else:
+            found.append(Remedy(action, _effect(later(known[0])), known[1]))
+    return tuple(found)
+
+
+def _effect(after: Explanation) -> str:
+    if after.verdict is Verdict.FITS:
+        return f"the API server accepts it; {after.message}"
+    if after.layer in (Layer.ADMISSION, Layer.QUOTA):
+        return f"helps against this; then: {after.message}"
+    return f"the API server accepts it; {after.verdict}: {after.message}"
 
 
 def _what_is_there(view: View, reason: Reason) -> str:

@@ -23,6 +23,8 @@ _CLAIMS_SERVED: Final = {"v1": 34, "v1beta2": 33, "v1beta1": 32}
 _CLAIMS: Final = "resource.k8s.io/"
 _MOST_FIXES: Final = 12
 _MOST_NAMED: Final = 6
+NOT_ENOUGH: Final = "not enough by itself"
+"""How the effect of a remedy begins after which no node takes the pod all the same."""
 
 Later = Callable[[Manifest, Snapshot], Explanation]
 """What becomes of a manifest in a cluster, told again."""
@@ -177,14 +179,20 @@ def webhook_asides(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]
 
 
 def _remedies(attempt: Attempt, refusals: tuple[Refusal, ...], later: Later) -> Iterator[Remedy]:
-    """Fixes after which the refusal is gone, with what comes then."""
+    """Fixes after which the refusal is gone, with what comes then; last those that are not enough."""
     offered: set[str] = set()
+    weak: list[Remedy] = []
     for refusal in refusals:
         for fix in list(fixes_for(refusal, attempt.manifest, attempt.snapshot))[:_MOST_FIXES]:
             effect = _effect(fix, refusal, attempt, later)
             if effect and fix.action not in offered:
                 offered.add(fix.action)
-                yield Remedy(fix.action, effect, fix.patch)
+                remedy = Remedy(fix.action, effect, fix.patch)
+                if effect.startswith(NOT_ENOUGH):
+                    weak.append(remedy)
+                else:
+                    yield remedy
+    yield from weak
 
 
 def _effect(fix: Fix, refusal: Refusal, attempt: Attempt, later: Later) -> str:
@@ -197,6 +205,8 @@ def _effect(fix: Fix, refusal: Refusal, attempt: Attempt, later: Later) -> str:
         reason = reason_of(against[0], "", attempt.manifest.pod.namespace)
         return f"helps against this; then: {reason.message}"
     told = later(fix.manifest, fix.snapshot)
+    if told.verdict is Verdict.NEVER:
+        return f"{NOT_ENOUGH}: the API server lets the pod exist; {told.verdict}: {told.message}"
     fits = told.message if told.verdict is Verdict.FITS else f"{told.verdict}: {told.message}"
     return f"the API server lets the pod exist; {fits}"
 

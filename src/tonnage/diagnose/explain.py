@@ -152,7 +152,9 @@ def _explain_new(
     errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
     errors = errors or [error for rule in MANIFEST_RULES for error in rule.errors(admission.manifest)]
     if errors:
-        return explain_refused(manifest, subject, errors, grounds.of(snapshot).view)
+        ground = grounds.of(snapshot)
+        then = (lambda changed: later(changed, snapshot)) if trying else None
+        return explain_refused(manifest, subject, errors, ground.view, then)
     refusals = (*admission.early, *admission.late)
     if refusals:
         return explain_forbidden(attempt, subject, refusals, later)

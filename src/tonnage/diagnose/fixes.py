@@ -16,6 +16,7 @@ from tonnage.decide.cluster.admission.pod_security import ENFORCE, Insecure
 from tonnage.decide.cluster.admission.quota import OverQuota, Undeclared
 from tonnage.decide.cluster.admission.references import NotThere
 from tonnage.decide.cluster.admission.written_pod import mapping, mappings
+from tonnage.diagnose.siblings import kept_pods
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Manifest, PriorityClass, Snapshot, WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
@@ -178,7 +179,9 @@ def _free_or_raise(refusal: OverQuota, manifest: Manifest, snapshot: Snapshot) -
     yield from _smaller(row.key, hard - used, manifest, snapshot)
     going: list[str] = []
     freed = Fraction(0)
-    for name, amount in sorted(refusal.users, key=lambda user: (parse_quantity(user[1]), user[0])):
+    kept = kept_pods(manifest, snapshot)
+    users = (user for user in refusal.users if user[0] not in kept)
+    for name, amount in sorted(users, key=lambda user: (parse_quantity(user[1]), user[0])):
         if asked + used - freed <= hard:
             break
         going, freed = [*going, name], freed + parse_quantity(amount)
@@ -239,16 +242,38 @@ def _declare(refusal: Undeclared, manifest: Manifest, snapshot: Snapshot) -> Ite
             resource = key.removeprefix("requests.").removeprefix("limits.")
             if one.container not in names:
                 continue
-            known = requests.get(resource) or limits.get(resource) or _EXAMPLE[resource]
+            known = requests.get(resource) or limits.get(resource)
+            known = known or _example(resource, len(names), manifest, snapshot)
             (limits if key.startswith("limits.") else requests)[resource] = known
         amounts.append(replace(one, limits=limits, requests={**limits, **requests}))
     fix = _asking(tuple(amounts), manifest, snapshot)
-    for_instance = fix.action.removeprefix("ask for ")
+    named = [
+        f"{name}: {value}"
+        for old, new in zip(manifest.amounts, amounts, strict=True)
+        for name, value in {**new.requests, **new.limits}.items()
+        if name not in old.limits and (name in new.limits or name not in old.requests)
+    ]
+    for_instance = ", ".join(dict.fromkeys(named))
     told = f"declare it in the container, as much as it needs; for instance {for_instance}"
     yield replace(fix, action=told, patch=_declaring(tuple(amounts), manifest))
 
 
 _EXAMPLE: Final = {"cpu": "4", "memory": "16Gi"}
+_STEP: Final = {"cpu": Fraction(1, 1000), "memory": Fraction(2**20)}
+
+
+def _example(resource: str, containers: int, manifest: Manifest, snapshot: Snapshot) -> str:
+    """An amount for each of some containers, no more than the namespace's quotas have left."""
+    most = parse_quantity(_EXAMPLE[resource])
+    asked = pod_charges(manifest.pod)
+    for quota in snapshot.quotas:
+        for key in (resource, f"requests.{resource}", f"limits.{resource}"):
+            if quota.namespace == manifest.pod.namespace and key in quota.hard:
+                used = parse_quantity(quota.used.get(key, "0")) + asked.get(key, 0)
+                most = min(most, (parse_quantity(quota.hard[key]) - used) / containers)
+    most -= most % _STEP[resource]
+    form = quantity_format(_EXAMPLE[resource])
+    return write_quantity(most, form) if most > 0 else _EXAMPLE[resource]
 
 
 def _declaring(amounts: tuple[WrittenAmounts, ...], manifest: Manifest) -> JsonObject:

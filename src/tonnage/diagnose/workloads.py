@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tonnage.diagnose.admitted import NOT_ENOUGH
 from tonnage.diagnose.explain import explain_new, for_template
 from tonnage.diagnose.ground import Ground, ground_of
 from tonnage.diagnose.made_claims import with_made_claims
@@ -84,7 +85,7 @@ class _Case:
             nodes=first.nodes if first else (),
             classes=first.classes if first else (),
             reasons=(*states, *(first.reasons if first else ()), *asides),
-            remedies=self._remedies(states, first),
+            remedies=self._remedies(states, first, bad if cause else ()),
             pods=groups,
         )
 
@@ -101,9 +102,22 @@ class _Case:
             return f"ended well: {head.numbers.get('succeeded', 0)} pods succeeded"
         return f"{living} of {wanted} pods have a place"
 
-    def _remedies(self, states: tuple[Reason, ...], first: Explanation | None) -> tuple[Remedy, ...]:
+    def _remedies(
+        self, states: tuple[Reason, ...], first: Explanation | None, bad: tuple[PodGroup, ...]
+    ) -> tuple[Remedy, ...]:
+        """Changes of the template that help the pods that are there stand before what is not enough."""
         own = tuple(Remedy(state.remedy, "pods are made again") for state in states if state.remedy)
-        return (*own, *(first.remedies if first else ()))
+        found = first.remedies if first else ()
+        weak = tuple(remedy for remedy in found if remedy.effect.startswith(NOT_ENOUGH))
+        strong = tuple(remedy for remedy in found if remedy not in weak)
+        known = {remedy.action for remedy in found}
+        there = {
+            remedy.action: replace(remedy, effect=f"for the pods that are there: {remedy.effect}")
+            for group in bad
+            for remedy in group.told.remedies
+            if remedy.patch and remedy.action not in known
+        }
+        return (*own, *strong, *there.values(), *weak)
 
     def _why_missing(self, missing: int) -> Explanation:
         """What a new pod would meet; where that is nothing, what the owners say that it met."""
