@@ -411,6 +411,25 @@ def test_sch_5_two_products_that_would_do_are_a_warning() -> None:
     assert explained("p", *nodes, pod("p", affinity=requiring(A100))).reasons == ()
 
 
+def test_nodes_with_equal_scores_are_told_together_and_of_many_rows_the_first() -> None:
+    alike = [node(f"n{n:02}", A100, devices={GPU: "8"}) for n in range(30)]
+    text = explanation_lines(explained("p", *alike, pod("p")))
+    [row] = text[text.index("Scores:") + 1 :]
+    assert row.startswith("  n00, n01, n02, n03, n04, n05 and 24 more: ")
+    cpus = {"limits": {"cpu": "20", GPU: "1"}}
+    asking = pod("p", containers=[{"name": "main", "image": "cuda", "resources": cpus}])
+    for n, one in enumerate(alike):
+        one["status"]["allocatable"]["cpu"] = str(20 + 2 * n)
+    explanation = explained("p", *alike, asking)
+    text = explanation_lines(explanation)
+    rows = text[text.index("Scores:") + 1 :]
+    named = [name for row in rows[:-1] for name in row.partition(":")[0].strip().split(", ")]
+    assert len(rows) == 21
+    assert rows[-1] == f"  and {30 - len(named)} more nodes"
+    totals = {name: scores["total"] for name, scores in explanation.placement.scores.items()}
+    assert [totals[name] for name in named] == sorted(totals.values(), reverse=True)[: len(named)]
+
+
 def fifth() -> tuple[Body, ...]:
     """SCH-9: one GPU of four replicas, all held."""
     holders = [pod(f"serve-{i}", {SHARED: "1"}, on="t4-0") for i in range(4)]

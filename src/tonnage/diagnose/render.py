@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from tonnage.diagnose.wording import listed, phrase, told_together
 from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Reason, Remedy, Verdict
@@ -14,6 +15,7 @@ _HEADLINES = {
     Verdict.NEVER: "the manifest or the cluster must be changed",
     Verdict.UNKNOWN: "something is missing for an answer",
 }
+_MOST_SCORES: Final = 20
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
@@ -83,10 +85,17 @@ def _nodes(classes: tuple[NodeClass, ...], namespace: str) -> Iterator[str]:
 
 
 def _scores(explanation: Explanation) -> Iterator[str]:
-    scores = explanation.placement.scores
-    for name in sorted(scores, key=lambda n: (-scores[n]["total"], n)):
-        row = ", ".join(f"{plugin} {value}" for plugin, value in scores[name].items() if plugin != "total")
-        yield f"{name}: {scores[name]['total']}  ({row})"
+    """Nodes with equal scores together, the best first; of many rows the first."""
+    alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for name, scores in sorted(explanation.placement.scores.items()):
+        alike.setdefault(tuple(scores.items()), []).append(name)
+    rows = sorted(((dict(row), names) for row, names in alike.items()), key=lambda one: -one[0]["total"])
+    for row, names in rows[:_MOST_SCORES]:
+        told = ", ".join(f"{plugin} {value}" for plugin, value in row.items() if plugin != "total")
+        yield f"{listed(names)}: {row['total']}  ({told})"
+    more = sum(len(names) for _, names in rows[_MOST_SCORES:])
+    if more:
+        yield f"and {more} more node{'s' if more > 1 else ''}"
 
 
 def _remedies(remedies: tuple[Remedy, ...]) -> Iterator[str]:
