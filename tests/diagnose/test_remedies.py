@@ -132,6 +132,37 @@ def test_sch_10_several_victims_are_waited_for_once() -> None:
     assert (wait.action, wait.effect) == (f"wait until {on}-1, {on}-2 have ended", f"fits {on}")
 
 
+def guarded(allowed: int) -> Body:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "ml"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+@pytest.mark.parametrize(
+    ("allowed", "told"), [(0, ", which breaks the disruption budget keep"), (1, ""), (-1, "")]
+)
+def test_sch_10_a_disruption_budget_that_preemption_breaks_is_named(allowed: int, told: str) -> None:
+    """SCH-10: as it will be broken, and by a higher priority; one that allows it, or is of others, is not."""
+    low, manifest = pod("low", 4, on="a"), pod("p", 4)
+    low["metadata"]["labels"] = {"app": "web" if allowed >= 0 else "other"}
+    budget = guarded(max(0, allowed))
+    low["metadata"]["namespace"] = manifest["metadata"]["namespace"] = budget["metadata"]["namespace"]
+    high: Body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+    snapshot = snapshot_from_documents([node("a", 4), low, budget, {**high, "value": 100}])
+    [read] = manifests_from_documents([manifest])
+    effects = [r.effect for r in explain_manifest(read, snapshot).remedies if "priority class" in r.action]
+    assert effects == [f"fits a after evicting low{told}"]
+    manifest["spec"]["priority"] = 100
+    [read] = manifests_from_documents([manifest])
+    found = explain_manifest(read, snapshot)
+    assert found.message == f"a will be cleared for it: low of lower priority must go{told}"
+    assert found.reasons[0].facts["budgets"] == (["ml/keep"] if told else [])
+
+
 def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go_by_name() -> None:
     """SCH-10: before the victims are evicted, and while they end."""
     low, manifest = pod("low", 4, on="a"), pod("p", 4)

@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.decide.cluster.filtering import first_refusal
 from tonnage.decide.cluster.scheduling import schedule_on
 from tonnage.diagnose.alignment import kubelet_reasons
+from tonnage.diagnose.budgets import breaking, broken
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.edits import could_ask_less, edits_for, single
 from tonnage.diagnose.ground import Ground
@@ -162,4 +163,5 @@ def _evicting(pod: Pod, ground: Ground) -> str:
     if decision.nominated is None:
         return ""
     victims = (own(f"{v.namespace}/{v.name}", pod.namespace) for v in decision.victims)
-    return f"fits {decision.nominated} after evicting {listed(victims)}"
+    broke = breaking(broken(decision.victims, ground.view.snapshot.budgets), pod.namespace)
+    return f"fits {decision.nominated} after evicting {listed(victims)}{broke}"

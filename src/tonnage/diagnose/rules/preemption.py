@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.decide.cluster import messages
+from tonnage.diagnose.budgets import breaking, broken
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.waits import until
 from tonnage.diagnose.wording import listed, own
@@ -34,12 +35,13 @@ def _cleared(case: Case, node: str) -> Reason:
     told = [f" ({text})" if (text := until(victim)) else "" for victim in going]
     names = listed(own(name, pod.namespace) + end for name, end in zip(victims, told, strict=True))
     what = "will be" if decision.victims else "is being"
+    budgets = broken(decision.victims, case.view.snapshot.budgets)
     return Reason(
         Code.PREEMPTION,
         Layer.SCHEDULER,
         f"Node {node}",
-        f"{node} {what} cleared for it: {names} of lower priority must go",
-        {"victims": [*victims]},
+        f"{node} {what} cleared for it: {names} of lower priority must go" + breaking(budgets, pod.namespace),
+        {"victims": [*victims], "budgets": [*budgets]},
         "wait until they have ended",
         _SOURCE,
         lasting=False,
