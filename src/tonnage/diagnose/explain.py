@@ -33,6 +33,7 @@ from tonnage.diagnose.placed import explain_placed
 from tonnage.diagnose.remedies import easings, remedies_for
 from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
+from tonnage.diagnose.undecided import Unpromised, unpromised
 from tonnage.diagnose.unread import unread_kinds
 from tonnage.diagnose.wording import own, summary
 from tonnage.model.cluster import Manifest, Pod, Snapshot
@@ -187,8 +188,10 @@ def _explain_waiting(
     verdict = _verdict(case, reasons)
     unread = tuple(unread_kinds(case, verdict, new=new))
     reasons = (*(reason for reason, _ in unread), *reasons)
-    if any(decides for _, decides in unread):
+    undecided = any(decides for _, decides in unread)
+    if undecided:
         verdict = Verdict.UNKNOWN
+    open_everywhere = undecided or decision.failed or bool(decision.unmodelled)
     layer = None if verdict is Verdict.FITS else _layer(case, verdict, reasons)
     remedies: tuple[Remedy, ...] = ()
     if trying and verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
@@ -206,8 +209,8 @@ def _explain_waiting(
         needs=device_needs(asked),
         message=_message(case, placement, verdict, reasons),
         upstream_message="" if _counts_unread(case) else decision.message,
-        nodes=nodes if tried else (),
-        classes=case.classes,
+        nodes=(Unpromised(nodes) if open_everywhere else nodes) if tried else (),
+        classes=unpromised(case.classes) if open_everywhere else case.classes,
         placement=placement,
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, verdict),

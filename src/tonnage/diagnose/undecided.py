@@ -1,0 +1,46 @@
+"""Nodes that refuse nothing of a pod that as a whole is not decided, or fails: none of them is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import overload
+
+from tonnage.model.json import JsonValue
+from tonnage.model.verdict import NodeClass, NodeList, NodeVerdict, Verdict
+
+
+class Unpromised(NodeList):
+    """The same answers node by node, with UNKNOWN for FITS."""
+
+    def __init__(self, nodes: NodeList) -> None:
+        self._nodes = nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> NodeVerdict: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[NodeVerdict]: ...
+    def __getitem__(self, index: int | slice) -> NodeVerdict | Sequence[NodeVerdict]:
+        if isinstance(index, slice):
+            return [_unpromised(one) for one in self._nodes[index]]
+        return _unpromised(self._nodes[index])
+
+    def to_json(self) -> list[JsonValue]:
+        """An entry a node, made as the others are: large clusters by classes."""
+        entries = self._nodes.to_json()
+        for entry in entries:
+            if isinstance(entry, dict) and entry["verdict"] == Verdict.FITS.value:
+                entry["verdict"] = Verdict.UNKNOWN.value
+        return entries
+
+
+def unpromised(classes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """The same of classes of nodes."""
+    return tuple(replace(one, told=_unpromised(one.told)) for one in classes)
+
+
+def _unpromised(told: NodeVerdict) -> NodeVerdict:
+    return replace(told, verdict=Verdict.UNKNOWN) if told.verdict is Verdict.FITS else told
