@@ -215,7 +215,25 @@ def test_adm_9_a_quota_on_limits_of_a_device_refuses_nothing() -> None:
     """ADM-9: `limits.nvidia.com/gpu` is accepted and never enforced."""
     room = node("a", A100, devices={GPU: "8"})
     useless = quota({"limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"}, {})
-    assert explained_manifest(pod("p", {GPU: "8"}), room, useless).verdict is Verdict.FITS
+    explanation = explained_manifest(pod("p", {GPU: "8"}), room, useless)
+    assert explanation.verdict is Verdict.FITS
+    aside = next(r for r in explanation.reasons if r.code is Code.QUOTA_WITHOUT_EFFECT)
+    assert aside.remedy == "write requests.nvidia.com/gpu"
+    assert "limits.nvidia.com/gpu=1 is accepted and never enforced" in aside.message
+    other = explained_manifest(pod("p", {"cpu": "1"}), room, useless)
+    assert Code.QUOTA_WITHOUT_EFFECT not in {r.code for r in other.reasons}
+
+
+def test_a_pod_for_which_a_node_is_cleared_is_named_like_a_holder() -> None:
+    coming = pod("coming", priority=100)
+    coming["status"]["nominatedNodeName"] = "a"
+    room = node("a", A100, devices={GPU: "1"})
+    explanation = explained("p", room, coming, pod("p", priority=10))
+    reason = explanation.nodes[0].reasons[0]
+    assert reason.message.endswith("; kept for coming, for which the node is cleared")
+    assert reason.facts["holders"] == [{"pod": "ml/coming", "amount": 1, "nominated": True}]
+    better = explained("p", room, coming, pod("p", priority=101))
+    assert better.verdict is Verdict.FITS, "it is kept only from pods that do not come before it"
 
 
 def test_a_quota_on_cpu_makes_every_container_declare_it() -> None:

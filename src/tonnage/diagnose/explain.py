@@ -51,6 +51,7 @@ from tonnage.model.verdict import (
 
 ASIDES = (
     Code.PRODUCT_UNDECIDED,
+    Code.QUOTA_WITHOUT_EFFECT,
     Code.RELEASE_UNVERIFIED,
     Code.LINKS_UNDECIDED,
     Code.GPU_CONFIG_REFUSED,

@@ -73,7 +73,7 @@ class NodeVerdicts(NodeList):
         return entries_of(self._names, self._alike(), self.of, self._held)
 
     def _held(self, name: str, resource: str) -> tuple[list[JsonValue], str]:
-        return _held(holders(self._view.nodes[name], resource), self._pod)
+        return _held(self._view.nodes[name], resource, self._pod, self._view)
 
     def holders_on(self, names: Iterable[str], resource: str) -> Iterator[str]:
         """Pods that hold some of a resource on these nodes, node by node."""
@@ -167,7 +167,7 @@ def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
 def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
     resource = str(reason.facts.get("resource", ""))
     if reason.code is Code.INSUFFICIENT and "/" in resource:
-        shown, told = _held(holders(node, resource), pod)
+        shown, told = _held(node, resource, pod, view)
         return replace(reason, facts={**reason.facts, "holders": shown}, message=f"{reason.message}{told}")
     if reason.code is Code.CLAIM_UNALLOCATABLE:
         return with_survey(reason, pod, node, view)
@@ -188,11 +188,18 @@ def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
     return reason
 
 
-def _held(found: Sequence[tuple[str, int]], pod: Pod) -> tuple[list[JsonValue], str]:
-    """Holders of a resource, as facts and as the end of a message."""
+def _held(node: NodeView, resource: str, pod: Pod, view: View) -> tuple[list[JsonValue], str]:
+    """Holders of a resource, as facts and as the end of a message; with them those whom it is kept for."""
+    found = holders(node, resource)
     shown: list[JsonValue] = [{"pod": name, "amount": amount} for name, amount in found[:_MOST_HOLDERS]]
-    names = listed([own(name, pod.namespace) for name, _ in found])
-    return shown, f"; held by {names}" if found else ""
+    told = f"; held by {listed([own(name, pod.namespace) for name, _ in found])}" if found else ""
+    guests = view.guests(node.name, pod)
+    kept = [one for one in holders(node.plus(guests), resource) if one not in found] if guests else []
+    if kept:
+        shown += [{"pod": name, "amount": n, "nominated": True} for name, n in kept[:_MOST_HOLDERS]]
+        names = listed([own(name, pod.namespace) for name, _ in kept])
+        told += f"; kept for {names}, for which the node is cleared"
+    return shown, told
 
 
 def _below(layer: Layer, node: str) -> str:

@@ -97,6 +97,7 @@ class Code(StrEnum):
     QUOTA_EXCEEDED = "quota-exceeded"
     QUOTA_UNCOUNTED = "quota-not-counted"
     QUOTA_UNDECLARED = "quota-undeclared"
+    QUOTA_WITHOUT_EFFECT = "quota-key-without-effect"
     REQUEST_LIMIT_UNEQUAL = "request-limit-unequal"
     RESOURCE_RENAMED = "resource-renamed"
     RUNTIME_CLASS_CONFLICT = "runtime-class-conflict"

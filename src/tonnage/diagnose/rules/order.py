@@ -24,6 +24,7 @@ from tonnage.diagnose.rules import (
     preemption,
     product_undecided,
     quantities,
+    quota_without_effect,
     renamed_resource,
     schedulers,
     single_request,
@@ -53,5 +54,6 @@ RULES: Final[tuple[Rule, ...]] = (
     held_idle,
     claims_by_cdi,
     condition,
+    quota_without_effect,
     unverified_release,
 )
