@@ -10,6 +10,8 @@ from tonnage.decide.cluster.filtering import first_refusal
 from tonnage.decide.cluster.requests import pod_requests
 from tonnage.decide.cluster.scheduling import schedule
 from tonnage.decide.cluster.view import view_of
+from tonnage.diagnose.explain import explain_on
+from tonnage.diagnose.ground import ground_of
 from tonnage.model.cluster import (
     Affinity,
     Container,
@@ -24,6 +26,7 @@ from tonnage.model.cluster import (
     WorkloadSelector,
 )
 from tonnage.model.selectors import LabelSelector, Requirement
+from tonnage.model.verdict import Verdict
 
 HOST = "kubernetes.io/hostname"
 EVERY = LabelSelector()
@@ -51,6 +54,23 @@ def test_some_releases_reach_every_namespace_by_a_label_that_is_not_there(
     spaces = {"default": {"team": "a"}}
     snapshot = Snapshot((node("a"),), (pod("old", on="a"),), namespaces=spaces)
     assert schedule(replace(pod("p"), affinity=seeking), snapshot, version=version).feasible == feasible
+
+
+@pytest.mark.parametrize(("version", "counts"), [("1.31", False), ("1.33", False), ("1.34", True)])
+@pytest.mark.parametrize("nodes", [1, 70], ids=["node by node", "by columns"])
+def test_what_a_pod_asks_as_a_whole_counts_from_1_34_on(version: str, counts: bool, nodes: int) -> None:
+    whole = replace(pod("p", 1000), pod_requests={"cpu": 5000}, pod_limits={"cpu": 5000})
+    names = tuple(f"n{place:02}" for place in range(nodes))
+    empty = Snapshot(tuple(node(name, 4000) for name in names))
+    half = replace(whole, pod_requests={"cpu": 4000}, status=PodStatus("Running"))
+    full = replace(empty, pods=tuple(replace(half, name=f"of-{name}", node_name=name) for name in names))
+    for asking, snapshot in ((whole, empty), (pod("q", 3000), full)):
+        assert bool(schedule(asking, snapshot, version=version).feasible) is not counts
+        ground = ground_of(snapshot, version=version)
+        assert (ground.engine is None) is (nodes == 1)
+        assert bool(ground.decision(asking).feasible) is not counts
+        verdict = Verdict.NEVER if asking is whole else Verdict.NOT_NOW
+        assert explain_on(ground, asking).verdict is (verdict if counts else Verdict.FITS)
 
 
 @pytest.mark.parametrize(("version", "balanced"), [("1.35", 62), ("1.36", 56), ("1.37", 56)])

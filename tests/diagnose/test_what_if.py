@@ -374,6 +374,14 @@ def test_a_manifest_comes_as_often_as_it_says_or_as_it_is_told() -> None:
     assert six.changes == ("6 more pods of web.yaml",)
 
 
+@pytest.mark.parametrize(("release", "placed"), [("1.33", 4), ("1.34", 1)])
+def test_new_pods_count_by_their_containers_where_the_release_has_no_whole(release: str, placed: int) -> None:
+    whole = replace(pod("web", 1, cpu=8), pod_requests={"cpu": 40_000})
+    snapshot = Snapshot(FLEET[:1], server_version=release)
+    added = AddWorkload("web.yaml", 4, (Manifest("Deployment.apps", "web", whole, replicas=4),))
+    assert tried(snapshot, added).placed == placed
+
+
 def test_pol_2_quotas_let_in_as_many_as_they_allow_and_fill_up_on_the_way() -> None:
     quota = Quota("ml", "gpus", {f"requests.{GPU}": "3", "pods": "10"}, {f"requests.{GPU}": "1", "pods": "1"})
     runs = pod("old-0", 1, on="a100-0", owner=Owner("Job", "old"))

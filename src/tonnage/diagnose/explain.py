@@ -13,6 +13,7 @@ from tonnage.decide.cluster.hami import without_parts
 from tonnage.decide.cluster.sampling import candidates as may_be_chosen
 from tonnage.decide.cluster.sampling import sample_size
 from tonnage.decide.cluster.versions import profile_for
+from tonnage.decide.cluster.view import as_kept
 from tonnage.diagnose.admission import explain_refused, explain_unreadable
 from tonnage.diagnose.admitted import (
     Attempt,
@@ -174,7 +175,7 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
 def _explain_waiting(
     pod: Pod, subject: Subject, ground: Ground, *, new: bool = False, trying: bool = True
 ) -> Explanation:
-    asked = pod
+    asked = pod = as_kept(pod, ground.view.profile)
     if pod.scheduler_name == HAMI:
         pod = replace(pod, containers=without_parts(pod))
     decision, nodes, classes = ground.decide(pod)

@@ -17,7 +17,7 @@ from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.requests import is_extended, pod_requests
 from tonnage.decide.cluster.scored import TOTAL, Scores
 from tonnage.decide.cluster.scores.order import SCORES
-from tonnage.decide.cluster.view import View, view_of
+from tonnage.decide.cluster.view import View, as_kept, view_of
 from tonnage.decide.cluster.volumes import undecided_volumes, volumes_stop
 from tonnage.model.cluster import Pod, Snapshot
 
@@ -80,6 +80,7 @@ class Engine(Protocol):
 
 def schedule_on(pod: Pod, view: View, *, thorough: bool = False, engine: Engine | None = None) -> Decision:
     """The same on a view that stands, so that many questions share it."""
+    pod = as_kept(pod, view.profile)
     if pod.gates:
         return Decision(gates=pod.gates, message=messages.GATED)
     if pod.claims and view.profile.allocates and (missing := claims_of(pod, view.supply.claims).missing):

@@ -33,6 +33,8 @@ class Profile:
     """The VolumeBinding plugin scores, so it has a column in every score table."""
     names_victims: bool = False
     """A preemption that starts says where, and how many pods must go."""
+    counts_whole_pods: bool = True
+    """`spec.resources` of a pod counts; before 1.34 it is not there, or its gate is off by default."""
     resizes_by_pod: bool = False
     """Of a pod that is being resized the most of three sums counts, not the sum of each container's most."""
     verified: bool = False
@@ -44,7 +46,14 @@ class Profile:
 
 
 def _before_claims(release: str) -> Profile:
-    return Profile(release, hides_taints=False, speaks_of_claims=False, scores_claims=False, allocates=False)
+    return Profile(
+        release,
+        hides_taints=False,
+        speaks_of_claims=False,
+        scores_claims=False,
+        allocates=False,
+        counts_whole_pods=False,
+    )
 
 
 DEFAULT_RELEASE: Final = "1.35"

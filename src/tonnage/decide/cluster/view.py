@@ -179,6 +179,9 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
 
     Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
     """
+    profile = profile_for(version or snapshot.server_version)
+    if not profile.counts_whole_pods and any(pod.pod_requests or pod.pod_limits for pod in snapshot.pods):
+        snapshot = replace(snapshot, pods=tuple(as_kept(pod, profile) for pod in snapshot.pods))
     by_node: dict[str, list[Pod]] = {node.name: [] for node in snapshot.nodes}
     nominated: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
@@ -189,7 +192,6 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
         elif not pod.node_name and pod.status.nominated_node:
             nominated.setdefault(pod.status.nominated_node, []).append(pod)
     nodes = sorted(snapshot.nodes, key=lambda node: node.name)
-    profile = profile_for(version or snapshot.server_version)
     gates = gates_of(profile.minor)
     slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
     supply = supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
@@ -199,6 +201,16 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
     shy = any(node.shy for node in views.values())
     waiting = {name: tuple(pods) for name, pods in nominated.items()}
     return View(views, waiting, snapshot, profile, shy, Allocator(supply), asking_order(nodes))
+
+
+def as_kept(pod: Pod, profile: Profile) -> Pod:
+    """The pod as the API server of a release keeps it: without `spec.resources` where it drops that.
+
+    Source: feature gate PodLevelResources (1.32 alpha, off; 1.34 beta, on).
+    """
+    if profile.counts_whole_pods or not (pod.pod_requests or pod.pod_limits):
+        return pod
+    return replace(pod, pod_requests={}, pod_limits={})
 
 
 def asking_order(nodes: Iterable[Node]) -> tuple[str, ...]:

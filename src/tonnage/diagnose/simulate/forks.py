@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from tonnage.decide.cluster.requests import pod_requests
-from tonnage.decide.cluster.view import View
+from tonnage.decide.cluster.view import View, as_kept
 from tonnage.diagnose.simulate.boards import Board, Offer
 from tonnage.diagnose.simulate.quotas import Purse
 from tonnage.model.cluster import Node, Pod, PodStatus, Requests
@@ -151,7 +151,7 @@ class Fork:
 
     def add(self, pods: Iterable[Pod]) -> None:
         """New pods, as far as they are let in."""
-        for pod in pods:
+        for pod in (as_kept(pod, self.base.profile) for pod in pods):
             candidate, reason = Candidate(pod, Origin.ADDED), self.purse.refusal(pod)
             if reason is None:
                 self.queue.append(candidate)
