@@ -22,7 +22,7 @@ expressions = st.fixed_dictionaries(
         "operator": st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
         "values": st.lists(st.sampled_from(["x", "y"]), min_size=1, max_size=2, unique=True),
     }
-)
+).map(lambda one: one if one["operator"] in ("In", "NotIn") else {**one, "values": []})
 selectors = st.one_of(
     st.just({"matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]}),
     st.none(),

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
-from tonnage.diagnose.explain import explain_manifest
+from tonnage.diagnose.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.rules import pod_fields
 from tonnage.diagnose.rules.quantities import errors
 from tonnage.model.cluster import Manifest
 from tonnage.model.quantity import canonical_quantity
 from tonnage.model.verdict import Code, Explanation, Layer, Verdict
 from tonnage.twin.apiserver.objects.validation.fields import tolerations
+from tonnage.twin.apiserver.objects.validation.placement import affinity, spread_constraints
 from tonnage.twin.apiserver.objects.validation.resources import requirements
 
 Body = dict[str, Any]
@@ -254,3 +255,78 @@ def test_adm_9_an_example_is_no_more_than_the_quota_has_left(used: str, memory: 
     assert remedy.effect.startswith(effect)
     resources = {"limits": {"cpu": "1"}, "requests": {"memory": memory}}
     assert remedy.patch == {"spec": {"containers": [{"name": "c0", "resources": resources}]}}
+
+
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+STRANGE = {"matchExpressions": [{"key": "a", "operator": "=~", "values": [".*"]}]}
+NO_LABEL = {"matchLabels": {"a": "^1$"}}
+
+
+def spread(**changed: Any) -> Body:
+    return {"topologySpreadConstraints": [{**SPREAD, **changed}]}
+
+
+def apart(**term: Any) -> Body:
+    required = [{"topologyKey": "zone", **term}]
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (spread(labelSelector=STRANGE), "labelSelector.matchExpressions[0].operator"),
+        (spread(labelSelector=NO_LABEL), "labelSelector.matchLabels"),
+        (spread(labelSelector={"matchExpressions": [{"key": "a", "operator": "In"}]}), "].values"),
+        (spread(labelSelector={"matchExpressions": [{"key": "", "operator": "Exists"}]}), "].key"),
+        (
+            spread(labelSelector={"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}),
+            "].values",
+        ),
+        (spread(whenUnsatisfiable="Nonsense"), ".whenUnsatisfiable"),
+        (spread(nodeTaintsPolicy="Wat"), ".nodeTaintsPolicy"),
+        (spread(nodeAffinityPolicy="Wat"), ".nodeAffinityPolicy"),
+        (spread(maxSkew=0), ".maxSkew"),
+        (spread(minDomains=0), ".minDomains"),
+        (spread(whenUnsatisfiable="ScheduleAnyway", minDomains=2), ".minDomains"),
+        (spread(topologyKey=""), ".topologyKey"),
+        (apart(labelSelector=STRANGE), "labelSelector.matchExpressions[0].operator"),
+        (apart(labelSelector=NO_LABEL), "labelSelector.matchLabels"),
+        (apart(namespaceSelector=NO_LABEL), "namespaceSelector.matchLabels"),
+        (apart(labelSelector={}, topologyKey=""), ".topologyKey"),
+    ],
+)
+def test_spreading_and_affinity_that_no_server_takes(spec: Body, field: str) -> None:
+    """Refused as a manifest, where the twin refuses it; of a pod said to be there nothing is guessed."""
+    found = explained(body(containers=containers({}), **spec))
+    assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    assert {reason.code for reason in found.reasons} == {Code.PLACEMENT_INVALID}
+    assert any(field in str(reason.facts["field"]) for reason in found.reasons)
+    theirs = [
+        *affinity(spec.get("affinity", {}), "spec.affinity"),
+        *spread_constraints(spec.get("topologySpreadConstraints", []), "spec.topologySpreadConstraints"),
+    ]
+    ours = [*pod_fields.errors(manifest(body(containers=containers({}), **spec)))]
+    assert {e.path for e in ours} == {e.field for e in theirs}
+    assert {f"{e.path}: {e.text}" for e in ours if e.text} <= {str(e) for e in theirs}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "a", "labels": {"zone": "z"}},
+        "status": {"allocatable": {"pods": "9"}},
+    }
+    items: list[Any] = [node, body(containers=containers({}), **spec)]
+    snapshot = snapshot_from_documents([{"kind": "List", "items": items}])
+    pod = find_pod(snapshot, "default", "p")
+    assert pod is not None
+    there = explain(pod, snapshot)
+    assert there.verdict is Verdict.UNKNOWN
+    assert Code.UNREADABLE in {reason.code for reason in there.reasons}
+
+
+def test_good_spreading_and_affinity_are_let_in() -> None:
+    selector = {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "DoesNotExist"}]}
+    for spec in (
+        spread(labelSelector=selector, minDomains=2, nodeTaintsPolicy="Honor"),
+        apart(labelSelector=selector),
+    ):
+        assert explained(body(containers=containers({}), **spec)).layer is not Layer.ADMISSION

@@ -25,6 +25,7 @@ from tonnage.adapters.reading_parts import (
     affinity_of,
     amounts,
     moment,
+    refused_placement,
     spread_of,
 )
 from tonnage.adapters.reading_policies import (
@@ -129,7 +130,7 @@ def pod_from(pod: w.Pod) -> Pod:
         service_account=spec.service_account_name or spec.service_account,
         runtime_class=spec.runtime_class_name,
         deadline=spec.active_deadline_seconds is not None,
-        unmodelled=(*_unmodelled(spec), *unread),
+        unmodelled=(*_unmodelled(spec), *unread, *refused_placement(spec)),
         hami=hami_notes(meta.annotations) if meta.annotations else {},
         status=pod_status_from(pod.status, pod.metadata.deletion_timestamp, held_by(spec, pod.status)),
         problems=tuple(notes.problems),

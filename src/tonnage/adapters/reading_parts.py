@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tonnage.model.cluster import Affinity, PodTerm, PreferredTerm, SpreadConstraint, WeightedPodTerm
 from tonnage.model.errors import Problem
+from tonnage.model.json import JsonObject
 from tonnage.model.quantity import integer_value, milli_value
 from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
 from tonnage.wire import objects as w
@@ -116,6 +117,22 @@ def spread_of(
         )
         for c in constraints
     )
+
+
+def refused_placement(spec: w.PodSpec) -> tuple[str, ...]:
+    """Spreading and affinity between pods that no server keeps: what they mean is not guessed."""
+    affinity = spec.affinity or w.Affinity()
+    if not (spec.topology_spread_constraints or affinity.pod_affinity or affinity.pod_anti_affinity):
+        return ()
+    from tonnage.documents.pod_fields import written_path
+    from tonnage.documents.pod_placement import placement_faults
+
+    written: JsonObject = {
+        "affinity": {"podAffinity": affinity.pod_affinity, "podAntiAffinity": affinity.pod_anti_affinity},
+        "topologySpreadConstraints": [*spec.topology_spread_constraints],
+    }
+    found = placement_faults(written)
+    return tuple(f"unreadable spec{written_path(fault.path)}: {fault.told}" for fault in found)
 
 
 def _node_term(term: w.NodeSelectorTerm) -> NodeSelectorTerm:

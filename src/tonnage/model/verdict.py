@@ -86,6 +86,7 @@ class Code(StrEnum):
     POD_ANTI_AFFINITY = "pod-anti-affinity"
     POD_ANTI_AFFINITY_OF_OTHERS = "pod-anti-affinity-of-others"
     POD_SECURITY = "pod-security"
+    PLACEMENT_INVALID = "pod-placement-invalid"
     POD_LEVEL = "pod-level-resource"
     PREEMPTION = "preemption"
     PREEMPTION_HELPLESS = "preemption-not-helpful"

@@ -73,6 +73,7 @@ FACTS: Final[Mapping[LintCode, CodeFacts]] = MappingProxyType({
     LintCode.NOT_ADVERTISED: _error(_PLG, "A resource that no node offers.", _SCHEDULER),
     LintCode.NOT_AN_INTEGER: _error(_ADM, "A part of a device.", _API),
     LintCode.NOT_WRAPPED: _error(_ADM, "A claim's request without exactly.", _DRA),
+    LintCode.PLACEMENT_INVALID: _error(_ADM, "Spreading or affinity that the API server refuses.", _API),
     LintCode.POD_LEVEL: _error(_ADM, "A device under the resources of the whole pod.", _API),
     LintCode.POLICY_DEPRECATED: _note(_PLG, "A ClusterPolicy field without effect.", _OPERATOR),
     LintCode.POLICY_INCOMPLETE: _note(_PLG, "A ClusterPolicy without a required section.", _OPERATOR),

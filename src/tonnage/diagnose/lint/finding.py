@@ -40,6 +40,7 @@ class LintCode(StrEnum):
     NOT_ADVERTISED = "resource-not-advertised"
     NOT_AN_INTEGER = "resource-not-integer"
     NOT_WRAPPED = "request-not-in-exactly"
+    PLACEMENT_INVALID = "pod-placement-invalid"
     POD_LEVEL = "pod-level-resource"
     POLICY_DEPRECATED = "cluster-policy-deprecated"
     POLICY_INCOMPLETE = "cluster-policy-incomplete"

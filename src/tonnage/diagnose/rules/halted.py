@@ -24,4 +24,5 @@ def findings(case: Case) -> Iterator[Reason]:
         )
     for feature in decision.unmodelled:
         told = f"not decided here: {feature}"
-        yield Reason(Code.NOT_MODELLED, Layer.SCHEDULER, subject, told, {"feature": feature}, "", "")
+        code = Code.UNREADABLE if feature.startswith("unreadable ") else Code.NOT_MODELLED
+        yield Reason(code, Layer.SCHEDULER, subject, told, {"feature": feature}, "", "")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.cluster.admission.pod_fields import PodFault, faults, written_path
 from tonnage.diagnose.case import FieldError
+from tonnage.documents.pod_fields import faults, written_path
+from tonnage.documents.pod_placement import PodFault
 from tonnage.model.cluster import Manifest
 from tonnage.model.verdict import Layer, Reason
 

@@ -7,52 +7,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
+from tonnage.documents.pod_placement import (
+    FieldPath,
+    PodFault,
+    mapping,
+    mappings,
+    placement_faults,
+    text_of,
+    unsupported,
+)
 from tonnage.documents.source import nearest
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.model.names import is_label_key
 from tonnage.model.verdict import Code
 
-FieldPath: TypeAlias = tuple[str | int, ...]
 _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 _TOLERATES: Final = ("Equal", "Exists")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-@dataclass(frozen=True, slots=True)
-class PodFault:
-    """One refused field, `path` below the spec.
-
-    `text`: the server's words after the path, empty where they are not known. `mark`: the field that a
-    person has to change, where that is another one.
-    """
-
-    code: Code
-    path: FieldPath
-    text: str
-    told: str
-    remedy: str
-    mark: FieldPath = ()
-
-    @property
-    def place(self) -> FieldPath:
-        """Where a person has to look."""
-        return self.mark or self.path
-
-
 def faults(spec: JsonObject) -> Iterator[PodFault]:
     """All of them, in the server's order."""
     yield from pod_level_faults(spec)
+    yield from placement_faults(spec)
     yield from toleration_faults(spec)
 
 
 def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
     """`spec.resources` is of what all containers share: a device belongs to a container."""
     for section in ("limits", "requests"):
-        for name, amount in sorted(_mapping(_mapping(spec.get("resources")).get(section)).items()):
+        for name, amount in sorted(mapping(mapping(spec.get("resources")).get(section)).items()):
             if name in _POD_LEVEL or name.startswith(_HUGE_PAGES):
                 continue
             told = f"{name[:100]} stands under the pod's {section}, where only cpu, memory and huge pages may"
@@ -62,12 +49,12 @@ def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
 
 def toleration_faults(spec: JsonObject) -> Iterator[PodFault]:
     """Tolerations that no server takes. Gt and Lt are left out: some take them, by version and gate."""
-    for index, toleration in _mappings(spec.get("tolerations")):
+    for index, toleration in mappings(spec.get("tolerations")):
         yield from _toleration(toleration, ("tolerations", index))
 
 
 def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
-    key, operator, value, effect = (_text(toleration, k) for k in ("key", "operator", "value", "effect"))
+    key, operator, value, effect = (text_of(toleration, k) for k in ("key", "operator", "value", "effect"))
 
     def fault(field: str, text: str, told: str, remedy: str, mark: FieldPath) -> PodFault:
         return PodFault(Code.TOLERATION_INVALID, (*at, field), text, told, remedy, mark)
@@ -89,19 +76,14 @@ def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         yield fault("operator", why, told, remedy, (*at, "value"))
     if operator not in ("", *_TOLERATES, "Gt", "Lt"):
         told, remedy = f"no operator {operator[:60]}", nearest(operator, [*_TOLERATES])
-        yield fault("operator", _unsupported(operator, _TOLERATES), told, remedy, ())
+        yield fault("operator", unsupported(operator, _TOLERATES), told, remedy, ())
     if effect and effect not in _EFFECTS:
         told, remedy = f"no effect {effect[:60]}", nearest(effect, [*_EFFECTS])
-        yield fault("effect", _unsupported(effect, _EFFECTS), told, remedy, ())
+        yield fault("effect", unsupported(effect, _EFFECTS), told, remedy, ())
 
 
 def _invalid(value: str, why: str) -> str:
     return f"Invalid value: {json.dumps(value)}: {why}"
-
-
-def _unsupported(value: str, known: tuple[str, ...]) -> str:
-    listed = ", ".join(f'"{one}"' for one in known)
-    return f"Unsupported value: {json.dumps(value)}: supported values: {listed}"
 
 
 def written_path(path: FieldPath) -> str:
@@ -115,18 +97,3 @@ def written_path(path: FieldPath) -> str:
         f"[{step}]" if isinstance(step, int) or (amounts and depth == 2) else f".{step}"
         for depth, step in enumerate(path)
     )
-
-
-def _mapping(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
-    for index, one in enumerate(value if isinstance(value, list) else []):
-        if isinstance(one, dict):
-            yield index, one
-
-
-def _text(holder: JsonObject, key: str) -> str:
-    value = holder.get(key)
-    return value if isinstance(value, str) else ""
