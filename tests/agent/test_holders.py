@@ -134,7 +134,7 @@ async def test_a_pod_that_our_watch_has_not_seen_yet_is_inquired_after(bench: Be
     }
     await bench.until(lambda: bench.holders.holds)
     await bench.later()
-    assert bench.holders.holds == (IN_CHECKPOINT,)
+    assert bench.holders.holds in ((IN_CHECKPOINT,), (NAMED,))  # or a relist has told its name
 
 
 async def test_an_unreachable_api_server_frees_nothing_that_the_checkpoint_has(bench: Bench) -> None:
