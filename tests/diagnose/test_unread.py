@@ -123,3 +123,13 @@ def test_a_node_that_offers_what_nobody_can_read_is_not_called_too_small(resourc
     cordoned = snapshot_from_documents([{"kind": "List", "items": [odd]}], server_version="1.35")
     codes = [reason.code for reason in explain_manifest(made, cordoned).nodes[0].reasons]
     assert codes == [Code.CORDONED, Code.UNREADABLE]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [("ServiceAccount", {"serviceAccountName": "a"}), ("PriorityClass", {"priorityClassName": "a"})],
+)
+def test_a_kind_of_which_no_object_was_given_is_told(kind: str, spec: Body) -> None:
+    answer = asked(1, **spec)
+    assert answer.verdict is Verdict.FITS
+    assert [reason.facts["kind"] for reason in answer.reasons if reason.code is Code.NOT_READ] == [kind]

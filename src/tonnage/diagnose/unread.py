@@ -45,6 +45,22 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
                 yield from _before_it_exists(case, kind, verdict)
             case _:
                 pass
+    yield from _not_given(case, new=new)
+
+
+def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
+    """Kinds that a manifest names one of, and of which some list of objects has none at all."""
+    pod, snapshot = case.pod, case.view.snapshot
+    known = snapshot.missing | snapshot.complete
+    accounts = any(space == pod.namespace for space, _ in snapshot.service_accounts)
+    own = pod.service_account not in ("", "default")
+    if new and own and not accounts and "ServiceAccount" not in known:
+        told = f"whether its service account {pod.service_account} exists is not known"
+        yield _reason(case, "ServiceAccount", told, Layer.ADMISSION), False
+    named = pod.priority_class and not pod.priority_class.startswith("system-")
+    if new and named and not snapshot.priority_classes and "PriorityClass" not in known:
+        told = f"whether its priority class {pod.priority_class} exists is not known"
+        yield _reason(case, "PriorityClass", told, Layer.ADMISSION), False
 
 
 def _before_it_exists(case: Case, kind: str, verdict: Verdict) -> Iterator[tuple[Reason, bool]]:
