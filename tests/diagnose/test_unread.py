@@ -133,3 +133,10 @@ def test_a_kind_of_which_no_object_was_given_is_told(kind: str, spec: Body) -> N
     answer = asked(1, **spec)
     assert answer.verdict is Verdict.FITS
     assert [reason.facts["kind"] for reason in answer.reasons if reason.code is Code.NOT_READ] == [kind]
+
+
+def test_a_claim_that_is_not_in_a_list_without_any_may_exist() -> None:
+    volume: Body = {"name": "v", "persistentVolumeClaim": {"claimName": "a"}}
+    answer = asked(1, volumes=[volume])
+    assert answer.verdict is Verdict.UNKNOWN
+    assert "PersistentVolumeClaim" in [r.facts.get("kind") for r in answer.reasons if r.code is Code.NOT_READ]

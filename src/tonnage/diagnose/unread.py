@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tonnage.decide.cluster.volumes import NAME as VOLUMES
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.model.cluster import Pod
 from tonnage.model.verdict import Code, Layer, Reason, Verdict
@@ -49,9 +50,16 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
 
 
 def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
-    """Kinds that a manifest names one of, and of which some list of objects has none at all."""
+    """Kinds that a pod names one of, and of which some list of objects has none at all."""
     pod, snapshot = case.pod, case.view.snapshot
     known = snapshot.missing | snapshot.complete
+    if (
+        case.decision.halted_by == VOLUMES
+        and not snapshot.volume_claims
+        and "PersistentVolumeClaim" not in known
+    ):
+        told = "whether its volume claims exist is not known"
+        yield _reason(case, "PersistentVolumeClaim", told), True
     accounts = any(space == pod.namespace for space, _ in snapshot.service_accounts)
     own = pod.service_account not in ("", "default")
     if new and own and not accounts and "ServiceAccount" not in known:

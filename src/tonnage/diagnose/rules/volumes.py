@@ -22,8 +22,6 @@ def findings(case: Case) -> Iterable[Reason]:
     told, remedy = text, f"kubectl describe pvc -n {namespace}: its Events say why it is not bound"
     if text.endswith("not found"):
         remedy = f"create it in {namespace}, or correct the name"
-        if not case.view.snapshot.volume_claims:
-            remedy += "; no claim at all was looked at: if it exists, add it (kubectl get pvc -A -o yaml)"
     elif text == UNBOUND:
         told = "its volume claims are not bound: " + "; ".join(_unbound(case))
     names = [volume.claim for volume in pod.volumes]
