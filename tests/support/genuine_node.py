@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import grpc
+
 from support.node_root import CONTAINERD_SOCKET, PROGRAMS, NodeRoot, kubelet_flags
 from support.own_cgroup import make_cgroup, remove_cgroup
 from tonnage.adapters.child_process import ChildProcess
@@ -66,7 +68,7 @@ class GenuineNode:
         until(lambda: remove_cgroup(self.cgroup))
 
     def start(self, program: str) -> None:
-        """Start `containerd`, and wait until it answers, or `kubelet`."""
+        """Start `containerd`, and wait until kubelet may, or `kubelet`."""
         flags = {"containerd": ["--config", "/etc/containerd.toml"], "kubelet": kubelet_flags(NODE_NAME)}
         process = ChildProcess(
             Path("/usr/bin/nsenter"),
@@ -76,7 +78,19 @@ class GenuineNode:
         )
         self._processes[program] = process
         if program == "containerd":
-            until(lambda: _runs(process) and self.ctr("version", check=False).returncode == 0)
+            until(lambda: _runs(process) and self._takes_pods())
+
+    def _takes_pods(self) -> bool:
+        """Whether containerd answers kubelet's questions: one that it refuses makes kubelet end."""
+        pids = _children(self._processes["containerd"].pid)
+        if not pids:
+            return False
+        with grpc.insecure_channel(f"unix:/proc/{pids[0]}/root{CONTAINERD_SOCKET}") as channel:
+            try:
+                channel.unary_unary("/runtime.v1.RuntimeService/Version", bytes, bytes)(b"", timeout=5)
+            except grpc.RpcError:
+                return False
+        return True
 
     def end(self, program: str, number: int = signal.SIGTERM) -> None:
         """Send a signal to `containerd` or `kubelet` and wait until it is gone; containers go on."""
