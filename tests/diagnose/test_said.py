@@ -117,6 +117,7 @@ def told(message: str, *, taints: bool) -> Explanation:
         ),
         ("0/1 nodes are available: 1 Insufficient cpu.", True, "no longer so: 1 Insufficient cpu"),
         ("no nodes available to schedule pods", True, "it counts 0 nodes, there are 1"),
+        ("0/1 nodes are available: 1 Insufficient [redacted].", True, ""),
     ],
 )
 def test_what_differs_is_told_and_decides_nothing(message: str, taints: bool, says: str) -> None:

@@ -139,8 +139,9 @@ def test_a_kind_that_rbac_hides_is_missing_and_the_answer_unknown(cluster: Clust
     manifest = cluster.folder / "one.yaml"
     manifest.write_text(WAITING.replace("nvidia.com/gpu: 2", "cpu: 100m"))
     answer = cluster.tonnage("explain", "-f", str(manifest), "--snapshot", str(file), "-o", "json")
-    assert json.loads(answer.stdout)["verdict"] == "UNKNOWN"
-    assert "ResourceQuota" in json.loads(answer.stdout)["message"]
+    found = json.loads(answer.stdout)
+    assert found["verdict"] == "UNKNOWN"
+    assert "ResourceQuota" in [reason["facts"].get("kind") for reason in found["reasons"]]
 
 
 def test_more_pods_than_a_page_come_as_one_consistent_list(cluster: Cluster) -> None:

@@ -88,8 +88,14 @@ class InstalledAgent:
         self.cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
         choice = f"{CONFIG_LABEL}={key}" if key else f"{CONFIG_LABEL}-"
         self.cluster.kubectl("label", "node", NODE_NAME, "--overwrite", choice)
-        until(lambda: self._config().get("key") == key or f"[{key}]" in self._config().get("error", ""))
-        return str(self._config()["error"])
+        found: dict[str, Any] = {}  # what the status says of the configuration, once the agent has written it
+
+        def is_settled() -> bool:
+            found.update({"key": None, "error": ""} | self.status().get("config", {}))
+            return found["key"] == key or f"[{key}]" in found["error"]
+
+        until(is_settled)
+        return str(found["error"])
 
     def pod(self) -> Any:
         """The agent's pod, whole; ValueError unless just one is there that is not ending."""
@@ -104,10 +110,6 @@ class InstalledAgent:
     def status(self) -> Any:
         """The `status` of the node's NodeGPUStatus; empty when there is none."""
         return self.cluster.get("nodegpustatus", NODE_NAME).get("status", {})
-
-    def _config(self) -> Any:
-        """What the status says of the configuration; empty until the agent has written it (anew)."""
-        return self.status().get("config", {})
 
     def holders(self) -> dict[tuple[str, str], set[str]]:
         """By that status: the ids that each (namespace, pod) has."""

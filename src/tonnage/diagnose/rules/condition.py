@@ -17,12 +17,15 @@ from tonnage.model.verdict import Code, Layer, Reason
 
 _GATED: Final = "SchedulingGated"
 _MOST_SHOWN: Final = 300
+_REDACTED: Final = "[redacted]"
+"""Stands in a snapshot for words that were taken out: what the condition said is not known."""
 
 
 def findings(case: Case) -> Iterator[Reason]:
     """One reason where the condition and the engine disagree on more than on preemption."""
     status, decision = case.pod.status, case.decision
-    if not status.unschedulable_message or decision.unmodelled or case.pod.scheduler_name != DEFAULT:
+    text = status.unschedulable_message
+    if not text or _REDACTED in text or decision.unmodelled or case.pod.scheduler_name != DEFAULT:
         return
     if (status.unschedulable_reason == _GATED) != bool(decision.gates):
         gone = "the gates are gone" if not decision.gates else "it has gates now"
@@ -30,7 +33,7 @@ def findings(case: Case) -> Iterator[Reason]:
         return
     if decision.gates or decision.held:
         return
-    theirs, ours = said(status.unschedulable_message), said(decision.message)
+    theirs, ours = said(text), said(decision.message)
     told = "; ".join(_differences(case, theirs, ours))
     if told:
         facts: dict[str, JsonValue] = {"theirs": {**theirs.counts}, "ours": {**ours.counts}}
