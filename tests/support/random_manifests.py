@@ -52,7 +52,7 @@ class Manifests:
         """Nodes, what selects pods, budgets, and pods that are bound, or wait for a node to be cleared."""
         made = [self.node(number) for number in range(nodes)]
         names = [node["metadata"]["name"] for node in made]
-        settled = [self.settled(f"old-{number}", names) for number in range(pods)] if names else []
+        settled = self._all_settled(pods, names) if names else []
         return [*made, *self._workloads(), *self._budgets(), *settled]
 
     def contest(self, nodes: int, pods: int) -> list[Body]:
@@ -88,7 +88,7 @@ class Manifests:
         for node in made:
             node["spec"]["taints"] = []
         names = [node["metadata"]["name"] for node in made]
-        settled = [self.settled(f"old-{number}", names) for number in range(pods)]
+        settled = self._all_settled(pods, names)
         return [*made, *(pod for pod in settled if "nodeName" in pod["spec"])]
 
     # ---- nodes ----
@@ -140,6 +140,20 @@ class Manifests:
         return {"key": key, "value": self._pick(values), "effect": self._pick(_EFFECTS)}
 
     # ---- pods ----
+
+    def _all_settled(self, pods: int, nodes: Sequence[str]) -> list[Body]:
+        """As `settled`; bound pods began each at a time of its own, at most one at none that is known.
+
+        Among pods that began at once, or that have not, the scheduler evicts by chance.
+        """
+        made = [self.settled(f"old-{number}", nodes) for number in range(pods)]
+        bound = [pod for pod in made if "nodeName" in pod["spec"]]
+        unknown = next((pod for pod in bound if "startTime" not in pod["status"]), None)
+        for number, pod in enumerate(bound):
+            if pod is not unknown:
+                drawn = pod["status"].get("startTime", "")[14:16] or "10"
+                pod["status"]["startTime"] = f"2026-01-01T{drawn}:{number // 60:02}:{number % 60:02}Z"
+        return made
 
     def settled(self, name: str, nodes: Sequence[str]) -> Body:
         """A pod bound to one of the nodes; or one held by a gate that a node is being cleared for."""
