@@ -9,6 +9,7 @@ import sys
 
 from benchmarks import (
     agent,
+    cdi,
     cluster,
     command_line,
     doctor,
@@ -33,6 +34,7 @@ def main() -> int:
             "up": cluster.measure,
             "genuine": genuine.measure,
             "agent": agent.measure,
+            "cdi": cdi.measure,
             "doctor": doctor.measure,
             "health": health.measure,
             "preferred": preferred_allocation.measure,

@@ -1,0 +1,80 @@
+"""The CDI spec of a node of 8 GPUs, each divided into 7 MIG devices, over the pretended driver of the tests.
+
+The driver has as many libraries as a real one; what is compared with is wanted: under 100 ms. The devices
+are those of the last scan, as in the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from support.driver_root import LIBRARIES, make_driver_root
+from support.nvml.state import DriverState, FakeGpu, FakeMig
+from tonnage.adapters.cdi_files import FolderCdi
+from tonnage.adapters.clock import SystemClock
+from tonnage.agent.main import backend_of
+from tonnage.decide.node.cdi import cdi_specs, spec_bytes
+from tonnage.decide.node.cdi_rules import spec_problems
+from tonnage.model.devices import Inventory
+from tonnage.model.plugin_settings import MigStrategy
+from tonnage.model.sharing import DeviceListStrategy, PluginConfig
+
+GPUS, PARTS, OTHER_LIBRARIES = 8, 7, 60
+FILE = "bench.json"
+CONFIG = PluginConfig(mig_strategy=MigStrategy.MIXED, device_list=(DeviceListStrategy.CDI_CRI,))
+
+
+def measure(rounds: int) -> dict[str, list[float]]:
+    """Milliseconds."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        state = DriverState(tuple(_gpu(slot) for slot in range(GPUS)))
+        root = make_driver_root(Path(folder), state)
+        for number in range(OTHER_LIBRARIES):
+            name = f"libnvidia-{number}.so"
+            (root / LIBRARIES / f"{name}.{state.driver_version}").touch()
+            (root / LIBRARIES / f"{name}.1").symlink_to(f"{name}.{state.driver_version}")
+        return asyncio.run(_rounds(root, rounds))
+
+
+def _gpu(slot: int) -> FakeGpu:
+    parts = tuple(FakeMig("1g", number, gi=7 + number) for number in range(PARTS))
+    return FakeGpu(slot, mig_enabled=True, migs=parts)
+
+
+async def _rounds(root: Path, rounds: int) -> dict[str, list[float]]:
+    backend = backend_of("nvml", root, root, SystemClock())
+    try:
+        inventory = await backend.scan()
+    finally:
+        await backend.close()
+    files = FolderCdi(root, root)
+    figures: dict[str, list[float]] = {
+        f"CDI spec of {GPUS} GPUs x {PARTS} MIG: files found, made, written, ms (wanted: under 100)": [],
+        "  made alone, ms": [],
+        "  held against the runtimes' rules, ms": [],
+    }
+    for _ in range(rounds):
+        for values, value in zip(figures.values(), await _one_round(files, inventory), strict=True):
+            values.append(value * 1000)
+    return figures
+
+
+async def _one_round(files: FolderCdi, inventory: Inventory) -> tuple[float, ...]:
+    started = time.perf_counter()
+    found = await files.driver_files(inventory.driver_version, CONFIG)
+    before = time.perf_counter()
+    spec = cdi_specs(inventory, found, CONFIG)[0]
+    assert spec.document is not None
+    assert len(spec.names) == GPUS * PARTS * 3 + 1, spec.left_out
+    content = spec_bytes(spec.document)
+    made = time.perf_counter()
+    await files.write(FILE, content)
+    written = time.perf_counter()
+    assert not spec_problems(spec.document)
+    return written - started, made - before, time.perf_counter() - written
