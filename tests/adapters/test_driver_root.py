@@ -12,7 +12,7 @@ import pytest
 
 from support.elf import answer, shared_object, store
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.vendors.driver_root import LIBRARY, found, resolved_inside
+from tonnage.adapters.vendors.driver_root import LIBRARY, driver_root_of, found, resolved_inside
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.model.errors import HardwareError
 
@@ -212,3 +212,22 @@ async def test_a_file_that_cannot_be_loaded_hides_no_other(
         await backend.scan()
     install(tmp_path, driver(2), "usr/local/nvidia/lib64")
     assert len(await problems(backend)) == 2
+
+
+@pytest.mark.parametrize(
+    ("layout", "root"),
+    [
+        pytest.param({f"{DEBIAN}/{LIBRARY}": ""}, "/", id="on the host"),
+        pytest.param({f"run/nvidia/driver/{DEBIAN}/{LIBRARY}": ""}, "/run/nvidia/driver", id="a container"),
+        pytest.param(
+            {f"home/kubernetes/bin/nvidia/lib64/{LIBRARY}": ""}, "/home/kubernetes/bin/nvidia", id="a cloud"
+        ),
+        pytest.param(
+            {f"run/nvidia/driver/{DEBIAN}/{LIBRARY}": "", f"usr/lib64/{LIBRARY}": ""}, "/", id="both"
+        ),
+        pytest.param({f"run/nvidia/driver/{DEBIAN}/{LIBRARY}": "nowhere"}, "/", id="a link to nothing"),
+        pytest.param({}, "/", id="nowhere"),
+    ],
+)
+def test_where_the_driver_is_installed_is_found(layout: Layout, root: str, tmp_path: Path) -> None:
+    assert driver_root_of(lay(tmp_path, layout)) == root

@@ -70,6 +70,45 @@ def test_a_spec_is_written_for_all_to_read_and_is_valid(
     assert capsys.readouterr().out == f"{file}: valid\n"
 
 
+def test_channels_that_a_driver_has_are_one_device_each(
+    driver: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    channel = driver / "dev/nvidia-caps-imex-channels/channel3"
+    channel.parent.mkdir()
+    channel.symlink_to("/dev/null")
+    words = ["cdi", "generate", "--mode", "imex", "--driver-root", str(driver)]
+    assert run(words, "tonnage") == 0
+    said = capsys.readouterr()
+    spec = yaml.safe_load(said.out)
+    assert (spec["kind"], [device["name"] for device in spec["devices"]]) == (
+        "nvidia.com/imex-channel",
+        ["3", "all"],
+    )
+    assert said.err == ""
+    channel.unlink()
+    assert run(words, "tonnage") == 3
+    assert "nvidia.com/imex-channel=all is nothing" in capsys.readouterr().err
+
+
+def test_a_spec_for_management_has_every_node_and_the_drivers_files(
+    driver: Path, devices: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["cdi", "generate", "--mode", "management", "--driver-root", str(driver)]
+    assert run(words, "tonnage") == 0
+    spec = yaml.safe_load(capsys.readouterr().out)
+    (device,) = spec["devices"]
+    assert (spec["kind"], device["name"]) == ("management.nvidia.com/gpu", "all")
+    hosts = {node["hostPath"] for node in device["containerEdits"]["deviceNodes"]}
+    assert hosts >= {
+        f"{driver}/dev/nvidia0",
+        f"{driver}/dev/nvidiactl",
+        f"{driver}/dev/nvidia-caps/nvidia-cap1",
+    }
+    assert "libnvidia-ml.so" in str(spec["containerEdits"]["mounts"])
+    assert run([*words, "--devices", devices], "tonnage") == 2
+    assert "leave --devices out" in capsys.readouterr().err
+
+
 def test_a_hook_that_nobody_knows_is_refused(devices: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["cdi", "generate", "--devices", devices, "--disable-hook"]
     assert run([*words, "create-symlink"], "tonnage") == 2

@@ -11,24 +11,26 @@ import click
 
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable
+from tonnage.model.cdi import DRIVER_ROOTS, CdiMode
 from tonnage.model.plugin_settings import CDI_HOOKS
 
 if TYPE_CHECKING:
     from tonnage.model.cdi import CdiOptions, CdiSpec
+    from tonnage.model.devices import Inventory
     from tonnage.model.errors import Problem
     from tonnage.model.json import JsonObject, JsonValue
 
-_NVIDIA_KIND: Final = "nvidia.com/gpu"
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
 class Asked(TypedDict):
     """What devices, and whose driver."""
 
+    mode: str
     devices: str
-    driver_root: Path
+    driver_root: Path | None
     driver_root_ctr_path: Path | None
-    kind: str
+    kind: str | None
     hook: str | None
 
 
@@ -44,7 +46,15 @@ def command() -> None:
         "tonnage cdi generate --output /var/run/cdi/nvidia.com-gpu.yaml",
         "tonnage cdi generate --driver-root /run/nvidia/driver --format json",
         "tonnage cdi generate --devices scenario:node.yaml",
+        "tonnage cdi generate --mode management --output /etc/cdi/management.nvidia.com-gpu.yaml",
     ),
+)
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in CdiMode]),
+    default=CdiMode.NVML.value,
+    show_default=True,
+    help="nvml: GPUs and MIG devices by name; else all nodes of one sort.",
 )
 @click.option(
     "--devices",
@@ -56,16 +66,17 @@ def command() -> None:
 @click.option(
     "--driver-root",
     type=_FOLDER,
-    default=Path("/"),
-    show_default=True,
-    help="The host's folder in which the driver is installed.",
+    help="The host's folder in which the driver is installed [default: the first with its library of"
+    f" {', '.join(DRIVER_ROOTS)}].",
 )
 @click.option(
     "--driver-root-ctr-path",
     type=_FOLDER,
     help="Where this program sees that folder [default: there].",
 )
-@click.option("--kind", default=_NVIDIA_KIND, show_default=True, help="VENDOR/CLASS of the spec.")
+@click.option(
+    "--kind", metavar="VENDOR/CLASS", help="Of the spec [default: as NVIDIA's toolkit, by the mode]."
+)
 @click.option("--nvidia-cdi-hook-path", "hook", metavar="PATH", help="The hooks' program on the host.")
 @click.option(
     "--disable-hook",
@@ -99,8 +110,9 @@ def generate(
     from tonnage.decide.node.cdi import spec_bytes
     from tonnage.model.cdi import CdiOptions
 
-    root = str(asked["driver_root"])
-    spec, remarks = asyncio.run(_made(asked, CdiOptions(asked["kind"], root, root, disabled)))
+    mode, root = CdiMode(asked["mode"]), str(asked["driver_root"] or _found_root(asked))
+    options = CdiOptions(asked["kind"] or mode.kind, root, root, disabled)
+    spec, remarks = asyncio.run(_made(mode, asked, options))
     for remark in remarks:
         click.echo(f"warning: {printable(remark)}", err=True)
     document = _checked(spec)
@@ -152,26 +164,49 @@ def validate(common: Common, files: tuple[Path, ...]) -> int:
     return 1 if any(found.values()) else 0
 
 
-async def _made(asked: Asked, options: CdiOptions) -> tuple[CdiSpec, tuple[str, ...]]:
+def _found_root(asked: Asked) -> str:
+    """Where the driver is on the host; behind a mount point that is named it is the host's own."""
+    if asked["driver_root_ctr_path"] is not None:
+        return "/"
+    from tonnage.adapters.vendors.driver_root import driver_root_of
+
+    return driver_root_of(Path("/"))
+
+
+async def _made(mode: CdiMode, asked: Asked, options: CdiOptions) -> tuple[CdiSpec, tuple[str, ...]]:
     """The spec, and what to say of it. Raises HardwareError, ConfigError: the devices cannot be read."""
     from tonnage.adapters.cdi_files import FolderCdi
-    from tonnage.adapters.clock import SystemClock
-    from tonnage.agent.main import backend_of
+    from tonnage.adapters.device_nodes import read_device_nodes
     from tonnage.decide.node.cdi import gpu_spec
+    from tonnage.decide.node.cdi_modes import mode_spec
     from tonnage.model.plugin_settings import CdiSettings
     from tonnage.model.sharing import PluginConfig
 
-    seen = asked["driver_root_ctr_path"] or asked["driver_root"]
+    seen = asked["driver_root_ctr_path"] or Path(options.driver_root)
     root = None if seen == Path("/") else seen
-    backend = backend_of(asked["devices"], Path("/"), root, SystemClock())
-    try:
-        inventory = await backend.scan()
-    finally:
-        await backend.close()
     cdi = CdiSettings(hook_path=asked["hook"]) if asked["hook"] else CdiSettings()
     config = PluginConfig(driver_root=options.driver_root, cdi=cdi)
-    files = await FolderCdi(Path("/"), root).driver_files(inventory.driver_version, config)
+    folder = FolderCdi(Path("/"), root)
+    if mode is not CdiMode.NVML:
+        if asked["devices"] != "nvml":
+            raise click.UsageError(f"--mode {mode} is of this machine's nodes: leave --devices out")
+        files = await folder.driver_files("", config)
+        remarks = files.problems if mode is CdiMode.MANAGEMENT else ()
+        return mode_spec(mode, read_device_nodes(Path("/"), root), files, options), remarks
+    inventory = await _inventory(asked["devices"], root)
+    files = await folder.driver_files(inventory.driver_version, config)
     return gpu_spec(inventory, files, options), (*inventory.problems, *files.problems)
+
+
+async def _inventory(devices: str, root: Path | None) -> Inventory:
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.agent.main import backend_of
+
+    backend = backend_of(devices, Path("/"), root, SystemClock())
+    try:
+        return await backend.scan()
+    finally:
+        await backend.close()
 
 
 def _checked(spec: CdiSpec) -> JsonObject:

@@ -4,11 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
-from tonnage.model.names import CDI_GPU_KIND
+from tonnage.model.names import CDI_GPU_KIND, CDI_MANAGEMENT_KIND, CDI_NVIDIA_KIND
 from tonnage.model.plugin_settings import ExtraDevice
+
+DRIVER_ROOTS: Final = ("/", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia", "/usr/local/nvidia")
+"""Where a driver is installed: on the host, by NVIDIA's driver container, by clouds' nodes."""
+
+
+class CdiMode(StrEnum):
+    """What a spec is of, in the words of NVIDIA's toolkit. NVML: devices by name; else `all` there is."""
+
+    NVML = "nvml"
+    MANAGEMENT = "management"
+    IMEX = "imex"
+    GDS = "gds"
+    MOFED = "mofed"
+    GDRCOPY = "gdrcopy"
+    NVSWITCH = "nvswitch"
+
+    @property
+    def kind(self) -> str:
+        """The kind that NVIDIA's programs ask for."""
+        kinds = {
+            "nvml": CDI_NVIDIA_KIND,
+            "management": CDI_MANAGEMENT_KIND,
+            "imex": "nvidia.com/imex-channel",
+        }
+        return kinds.get(self, f"nvidia.com/{self}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
 CDI_VENDOR: Final = "k8s.device-plugin.nvidia.com"
 CDI_GPU_KIND: Final = f"{CDI_VENDOR}/gpu"
 CDI_IMEX_KIND: Final = f"{CDI_VENDOR}/imex-channel"
+CDI_NVIDIA_KIND: Final = "nvidia.com/gpu"
+CDI_MANAGEMENT_KIND: Final = "management.nvidia.com/gpu"
 
 _LONGEST_RESOURCE: Final = 63
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"

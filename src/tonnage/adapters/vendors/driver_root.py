@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tonnage.model.cdi import DRIVER_ROOTS
+
 LIBRARY: Final = "libnvidia-ml.so.1"
 LIBRARY_FOLDERS: Final = (
     "usr/lib64",
@@ -88,6 +90,15 @@ def found(root: Path) -> Iterator[Path]:
         if file is not None and file not in seen:
             seen.add(file)
             yield file
+
+
+def driver_root_of(host: Path) -> str:
+    """The first of the usual roots below `host` that has the driver's library; `/` when none has.
+
+    The library may lie elsewhere then, where only the machine's own loader looks.
+    """
+    roots = (root for root in DRIVER_ROOTS if any(found(host / root.lstrip("/"))))
+    return next(roots, DRIVER_ROOTS[0])
 
 
 def _check_whole(file: Path) -> None:

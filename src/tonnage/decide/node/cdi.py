@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator
 
 from tonnage.decide.node.access import CDI, capabilities_of
-from tonnage.decide.node.cdi_rules import device_problems, minimum_version
+from tonnage.decide.node.cdi_edits import (
+    ALL,
+    common_edits,
+    device_edits,
+    host_path,
+    plain_spec,
+    seen,
+    spec_of,
+)
+from tonnage.decide.node.cdi_rules import device_problems
 from tonnage.decide.node.units import index_of, parts_of
-from tonnage.model.cdi import CdiOptions, CdiSpec, DriverFile, DriverFiles
+from tonnage.model.cdi import CdiOptions, CdiSpec, DriverFiles
 from tonnage.model.device_nodes import (
     CAPABILITY_FOLDER,
-    CONTROL_NODES,
     EXTRA_NODES,
     IMEX_FOLDER,
     DeviceNodes,
 )
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.errors import Problem
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.plugin_settings import NO_SOCKETS, ExtraDevice, MigStrategy
 from tonnage.model.sharing import PluginConfig
-
-ALL: Final = "all"
-_READ_ONLY: Final = ("ro", "nosuid", "nodev", "rbind", "rprivate")
-_HIDDEN: Final = "NVIDIA_VISIBLE_DEVICES=void"
-"""Keeps NVIDIA's own runtime, where it is the default one, from adding what the image asks for."""
 
 
 def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) -> tuple[CdiSpec, ...]:
@@ -41,9 +43,9 @@ def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) ->
     )
     folder, nodes = IMEX_FOLDER, inventory.nodes
     channels = {str(number): (f"{folder}/channel{number}",) for number in config.imex.channels}
-    there = {name: paths for name, paths in channels.items() if _host_path(paths[0], nodes, options)}
+    there = {name: paths for name, paths in channels.items() if host_path(paths[0], nodes, options)}
     extras = [_extra_spec(extra, files.extras.get(extra, ()), nodes, options) for extra in config.extras]
-    return (gpu_spec(inventory, files, options), _plain_spec(CDI_IMEX_KIND, there, nodes, options), *extras)
+    return (gpu_spec(inventory, files, options), plain_spec(CDI_IMEX_KIND, there, nodes, options), *extras)
 
 
 def wants_cdi(config: PluginConfig) -> bool:
@@ -71,7 +73,7 @@ def gpu_spec(inventory: Inventory, files: DriverFiles, options: CdiOptions) -> C
             why = f"{missing} is not there"
             left_out.append(Problem(f"{names[0]} is left out of the CDI spec", "", why, "see tonnage doctor"))
             continue
-        edits = _device_edits(paths, nodes, options)
+        edits = device_edits(paths, nodes, options)
         entries: list[JsonObject] = [{"name": name, "containerEdits": edits} for name in names]
         wrong = [problem for entry in entries for problem in device_problems(entry, names[0][:100])]
         if wrong:
@@ -80,10 +82,10 @@ def gpu_spec(inventory: Inventory, files: DriverFiles, options: CdiOptions) -> C
         made += entries
         everything += paths
     if made:
-        edits = _device_edits(tuple(dict.fromkeys(everything)), nodes, options)
+        edits = device_edits(tuple(dict.fromkeys(everything)), nodes, options)
         made.append({"name": ALL, "containerEdits": edits})
     made.sort(key=lambda entry: str(entry["name"]))
-    return _spec(options.kind, made, _common_edits(files, nodes, options), tuple(left_out))
+    return spec_of(options.kind, made, common_edits(files, nodes, options), tuple(left_out))
 
 
 def spec_bytes(document: JsonObject) -> bytes:
@@ -127,85 +129,14 @@ def _paths(
     for part in parts:
         for name in capabilities_of(device, part):
             number = nodes.capabilities.get(name)
-            if number is None and _seen(nodes):
+            if number is None and seen(nodes):
                 return (), f"the capability {name}"
             if number is not None:
                 paths.append(f"{CAPABILITY_FOLDER}/nvidia-cap{number}")
-    missing = next((path for path in paths if not _host_path(path, nodes, options)), "")
+    missing = next((path for path in paths if not host_path(path, nodes, options)), "")
     if mig is None:
         paths += files.render.get(_address(device.pci_bus_id), ())
     return tuple(dict.fromkeys(paths)), missing
-
-
-def _seen(nodes: DeviceNodes) -> bool:
-    """Whether somebody looked for nodes."""
-    return bool(nodes.own or nodes.driver)
-
-
-def _host_path(path: str, nodes: DeviceNodes, options: CdiOptions) -> str:
-    """Where a node lies on the host, empty when nowhere: the driver's own, if its /dev is another."""
-    if options.dev_root != "/" and path in nodes.driver:
-        return options.dev_root.rstrip("/") + path
-    there = path in nodes.own or (options.dev_root == "/" and path in nodes.driver) or not _seen(nodes)
-    return path if there or not path.startswith("/dev/nvidia") else ""
-
-
-def _device_edits(paths: Iterable[str], nodes: DeviceNodes, options: CdiOptions) -> JsonObject:
-    return {"deviceNodes": [_node(path, nodes, options) for path in paths]}
-
-
-def _node(path: str, nodes: DeviceNodes, options: CdiOptions) -> JsonObject:
-    host = _host_path(path, nodes, options)
-    return {"path": path} if host in ("", path) else {"path": path, "hostPath": host}
-
-
-def _common_edits(files: DriverFiles, nodes: DeviceNodes, options: CdiOptions) -> JsonObject:
-    """What every container gets. Without hooks a variable leads to the libraries, under all their names."""
-    folders = sorted({file.path.rpartition("/")[0] for file in files.libraries})
-    hooks = list(_hooks(files, folders, options))
-    env = [f"NVIDIA_CTK_LIBCUDA_DIR={files.cuda_folder}"] if files.cuda_folder else []
-    if folders and not hooks:
-        env.append(f"LD_LIBRARY_PATH={':'.join(folders)}")
-    mounts = [
-        _mount(file.path, file, _READ_ONLY, options)
-        for file in (*files.libraries, *files.programs, *files.data)
-    ]
-    if not hooks:
-        mounts += [_mount(name, file, _READ_ONLY, options) for file in files.libraries for name in file.names]
-    if options.sockets:
-        mounts += [_mount(file.path, file, (*_READ_ONLY, "noexec"), options) for file in files.sockets]
-    once = {str(mount["containerPath"]): mount for mount in reversed(mounts)}
-    control = [path for path in CONTROL_NODES if path in nodes.own or path in nodes.driver]
-    edits: JsonObject = {
-        "env": [*env, _HIDDEN],
-        "deviceNodes": [_node(path, nodes, options) for path in control],
-        "mounts": [once[path] for path in sorted(once)],
-        "hooks": [*hooks],
-    }
-    return {key: value for key, value in edits.items() if value}
-
-
-def _mount(path: str, file: DriverFile, how: Sequence[str], options: CdiOptions) -> JsonObject:
-    return {"hostPath": options.driver_root.rstrip("/") + file.real, "containerPath": path, "options": [*how]}
-
-
-def _hooks(files: DriverFiles, folders: Sequence[str], options: CdiOptions) -> Iterator[JsonObject]:
-    """Links beside the libraries and the loader's cache, by what every version of the program knows."""
-    links = [
-        argument
-        for file in files.libraries
-        for name in file.names
-        for argument in ("--link", f"{file.path.rpartition('/')[2]}::{name}")
-    ]
-    caches = [argument for folder in folders for argument in ("--folder", folder)]
-    if not files.hook or ALL in options.disabled_hooks:
-        return
-    program = files.hook.rpartition("/")[2]
-    words = [program, "hook"] if program == "nvidia-ctk" else [program]
-    for hook, arguments in (("create-symlinks", links), ("update-ldcache", caches)):
-        if arguments and hook not in options.disabled_hooks:
-            args: list[JsonValue] = [*words, hook, *arguments]
-            yield {"hookName": "createContainer", "path": files.hook, "args": args}
 
 
 def _extra_spec(
@@ -214,30 +145,10 @@ def _extra_spec(
     """A spec of what containers get beside their GPUs. Asked for and not there, none of them gets a GPU."""
     kind = f"{CDI_VENDOR}/{extra.value}"
     if paths:
-        return _plain_spec(kind, {ALL: paths}, nodes, options)
+        return plain_spec(kind, {ALL: paths}, nodes, options)
     why = f"{extra.value}Enabled is true and there is no {' or '.join(EXTRA_NODES[extra])}"
     remedy = f"load its kernel module, or set flags.{extra.value}Enabled: false for this node"
-    return _spec(kind, [], {}, (Problem(f"{cdi_device(ALL, kind)} is nothing", "", why, remedy),))
-
-
-def _plain_spec(
-    kind: str, nodes_of: Mapping[str, tuple[str, ...]], nodes: DeviceNodes, options: CdiOptions
-) -> CdiSpec:
-    """A spec of devices that are nothing but nodes; those without any are not in it."""
-    devices: list[JsonObject] = [
-        {"name": name, "containerEdits": _device_edits(paths, nodes, options)}
-        for name, paths in sorted(nodes_of.items())
-        if paths
-    ]
-    return _spec(kind, devices, {"env": [_HIDDEN]}, ())
-
-
-def _spec(kind: str, devices: list[JsonObject], edits: JsonObject, left_out: tuple[Problem, ...]) -> CdiSpec:
-    if not devices:
-        return CdiSpec(kind, None, left_out=left_out)
-    document: JsonObject = {"cdiVersion": "", "kind": kind, "devices": [*devices], "containerEdits": edits}
-    document["cdiVersion"] = minimum_version(document)
-    return CdiSpec(kind, document, frozenset(str(device["name"]) for device in devices), left_out)
+    return spec_of(kind, [], {}, (Problem(f"{cdi_device(ALL, kind)} is nothing", "", why, remedy),))
 
 
 def _address(pci_bus_id: str) -> str:
