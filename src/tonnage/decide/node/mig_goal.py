@@ -50,7 +50,7 @@ def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
     """What a layout by name, or of profiles with numbers, makes of every GPU that can be divided."""
     goals: list[GpuGoal] = []
     for gpu in gpus:
-        board = mig_board(gpu.product)
+        board = mig_board(gpu.product, (each.profile for each in gpu.now))
         if board is None:
             goals.append(GpuGoal(gpu, refusal=_indivisible(gpu.product)))
             continue
@@ -71,6 +71,7 @@ def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
     if not meant:
         return GpuGoal(gpu)
     first = meant[0]
+    board = mig_board(gpu.product, [each.profile for each in gpu.now] or first.wanted)
     if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
         return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"))
     if board is None:

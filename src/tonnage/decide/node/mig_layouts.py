@@ -153,10 +153,11 @@ def written(counts: Mapping[str, int]) -> str:
 
 
 def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
-    if text == BALANCED:
-        return dict(board.balanced)
     known = tuple(board.profiles)
-    layouts = (DISABLED, BALANCED, *(f"{_ALL}{name}" for name in known))
+    mixed = (BALANCED,) if board.balanced else ()
+    layouts = (DISABLED, *mixed, *(f"{_ALL}{name}" for name in known))
+    if text == BALANCED and board.balanced:
+        return dict(board.balanced)
     if text.startswith(_ALL):
         name = profile_named(board, text.removeprefix(_ALL))
         if name is None:
@@ -178,12 +179,10 @@ def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
 
 
 def profile_named(board: MigBoard, text: str) -> str | None:
-    """The driver's name of a profile; `.me` and `+me` are one, and `3g` names the only one of its slices."""
-    spelt = text.removeprefix("mig-").removesuffix(".me")
-    name = spelt + "+me" if text.endswith(".me") else spelt
-    if name in board.profiles:
-        return name
-    return next((known for known in board.profiles if known.partition(".")[0] == name), None)
+    """The driver's name of a profile; `.me` and `+me` are one, and `3g` names the first of its slices."""
+    name = text.removeprefix("mig-").replace("+", ".")
+    same = (known for known in board.profiles if known.replace("+", ".") == name)
+    return next(same, next((known for known in board.profiles if known.partition(".")[0] == name), None))
 
 
 def _reason(board: MigBoard, wanted: Mapping[str, int]) -> str:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
+from tonnage.decide.node.mig_geometry import Spot
 from tonnage.decide.node.mig_layouts import NoLayout, conflict, placements
 from tonnage.model.catalog.mig import MigBoard
-
-Spot = tuple[str, int]
-"""A profile and the memory slice at which it begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -82,14 +82,19 @@ def mig_profiles() -> tuple[str, ...]:
     return tuple(sorted({name for board in mig_boards() for name in board.profiles}))
 
 
-def mig_board(product: str) -> MigBoard | None:
+def mig_board(product: str, profiles: Iterable[str] = ()) -> MigBoard | None:
     """The board of a product by the driver's name or its label's spelling; None: not known here.
+
+    Where a product is built in several ways, it is the one that has most of `profiles`.
 
     >>> mig_board("NVIDIA-A100-SXM4-40GB").name, mig_board("Tesla T4")
     ('A100 40GB', None)
+    >>> mig_board("NVIDIA GB200").name, mig_board("NVIDIA GB200", ["3g.95gb"]).name
+    ('GB200', 'GB200 of 189 GB')
     """
-    told = _words(product)
-    return next((board for board in mig_boards() if any(some <= told for some in board.words)), None)
+    told, wanted = _words(product), {*profiles}
+    able = [board for board in mig_boards() if any(some <= told for some in board.words)]
+    return max(able, key=lambda board: len(wanted & board.profiles.keys()), default=None)
 
 
 def usable_mib(board: MigBoard, key: str, total_mib: int) -> tuple[dict[str, int], bool]:
