@@ -22,9 +22,10 @@ from tonnage.adapters.node_facts.plugin import plugin_facts
 from tonnage.adapters.node_facts.processes import gpu_containers
 from tonnage.adapters.node_facts.runtime_version import text_fields
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Severity
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
+from tonnage.model.severity import Severity
 
 FILES = (
     "etc/containerd/config.toml",

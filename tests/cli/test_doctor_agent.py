@@ -19,8 +19,9 @@ from support.nvml.state import Rule, h100_node
 from support.sick_node import PATIENCE_S, PLUGINS, SickNode
 from tonnage.adapters.node_facts.gather import Gathering, Looking
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report, Severity
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
 from tonnage.model.node_facts import ClusterFacts
+from tonnage.model.severity import Severity
 
 HEALTHY = """\
 tonnage_agent_devices{resource="nvidia.com/gpu",state="advertised"} 4.0

@@ -19,8 +19,9 @@ from support.sick_node import (
     inventory_of,
 )
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report, Severity
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Layer, Report
 from tonnage.model.devices import GpuProcess
+from tonnage.model.severity import Severity
 
 Sicken = Callable[[SickNode], None]
 

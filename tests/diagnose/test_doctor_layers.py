@@ -25,12 +25,13 @@ from support.sick_node import (
 )
 from tonnage.decide.node.runtime_versions import can_cdi, version_of
 from tonnage.diagnose.doctor.examine import examine
-from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, Report, Severity, State
+from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, Report, State
 from tonnage.diagnose.doctor.kernels import headers_command
 from tonnage.diagnose.doctor.versions import can_nri, runtime_of
 from tonnage.model.devices import MigDevice
 from tonnage.model.node_facts import ClusterFacts, DriverAnswer, RuntimeFacts
 from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.severity import Severity
 
 Sicken = Callable[[SickNode], object]
 CRI = 'plugins."io.containerd.cri.v1.runtime"'

@@ -8,7 +8,8 @@ from typing import Final
 import click
 
 from tonnage.cli.output import printable, table
-from tonnage.diagnose.doctor.finding import Finding, Judgement, Report, Severity, State, counted
+from tonnage.diagnose.doctor.finding import Finding, Judgement, Report, State, counted
+from tonnage.model.severity import Severity
 
 _WORDS: Final = {State.OK: "ok", State.FAILS: "FAILS", State.WARNS: "warns", State.UNKNOWN: "not judged"}
 _COLOURS: Final = {State.OK: "green", State.FAILS: "red", State.WARNS: "yellow", State.UNKNOWN: "magenta"}

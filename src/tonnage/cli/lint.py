@@ -89,7 +89,7 @@ def _diff(text: Text, new: str) -> str:
 
 
 def _status(report: Report, read: Files) -> int:
-    from tonnage.diagnose.lint.finding import Severity
+    from tonnage.model.severity import Severity
 
     if report.unreadable or read.problems:
         return 2

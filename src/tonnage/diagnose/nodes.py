@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from tonnage.decide.cluster.filtering import prepared, refusals_of
 from tonnage.decide.cluster.refusal import Check, Refusal
@@ -50,14 +50,9 @@ class NodeVerdicts(NodeList):
     def __len__(self) -> int:
         return len(self._names)
 
-    @overload
-    def __getitem__(self, index: int) -> NodeVerdict: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[NodeVerdict]: ...
-    def __getitem__(self, index: int | slice) -> NodeVerdict | Sequence[NodeVerdict]:
-        if isinstance(index, slice):
-            return [self.of(name) for name in self._names[index]]
-        return self.of(self._names[index])
+    def at(self, place: int) -> NodeVerdict:
+        """The verdict of one node, by its place in the order of names."""
+        return self.of(self._names[place])
 
     def of(self, name: str) -> NodeVerdict:
         """The verdict of one node."""

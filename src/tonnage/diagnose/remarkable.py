@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import View
 
-MIG_STATE = "nvidia.com/mig.config.state"
+MIG_STATE: Final = "nvidia.com/mig.config.state"
 
 
 @dataclass(frozen=True, slots=True)

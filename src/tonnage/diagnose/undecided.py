@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import overload
 
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import NodeClass, NodeList, NodeVerdict, Verdict
@@ -19,14 +17,9 @@ class Unpromised(NodeList):
     def __len__(self) -> int:
         return len(self._nodes)
 
-    @overload
-    def __getitem__(self, index: int) -> NodeVerdict: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[NodeVerdict]: ...
-    def __getitem__(self, index: int | slice) -> NodeVerdict | Sequence[NodeVerdict]:
-        if isinstance(index, slice):
-            return [_unpromised(one) for one in self._nodes[index]]
-        return _unpromised(self._nodes[index])
+    def at(self, place: int) -> NodeVerdict:
+        """The answer of one node, by its place among them."""
+        return _unpromised(self._nodes.at(place))
 
     def to_json(self) -> list[JsonValue]:
         """An entry a node, made as the others are: large clusters by classes."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import overload
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.symptoms import Symptom
@@ -226,6 +228,19 @@ class NodeVerdict:
 
 class NodeList(Sequence[NodeVerdict]):
     """Nodes' answers that are made when they are looked at."""
+
+    @abstractmethod
+    def at(self, place: int) -> NodeVerdict:
+        """The answer of one node, by its place among them."""
+
+    @overload
+    def __getitem__(self, index: int) -> NodeVerdict: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[NodeVerdict]: ...
+    def __getitem__(self, index: int | slice) -> NodeVerdict | Sequence[NodeVerdict]:
+        if isinstance(index, slice):
+            return [self.at(place) for place in range(len(self))[index]]
+        return self.at(range(len(self))[index])
 
     def to_json(self) -> list[JsonValue]:
         """An entry a node, under the keys of the verdict's contract."""

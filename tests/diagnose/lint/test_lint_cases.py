@@ -17,8 +17,8 @@ import yaml
 
 from tonnage.cli.lint_world import given_for
 from tonnage.cli.options import Common
-from tonnage.diagnose.lint.finding import Severity
 from tonnage.diagnose.lint.lint import Given, Report, lint
+from tonnage.model.severity import Severity
 from tonnage.model.verdict import Layer
 
 FOLDER = Path(__file__).parent

@@ -17,8 +17,8 @@ from tonnage.adapters.snapshots.kinds import CapturedKind
 from tonnage.adapters.snapshots.marks import Mark, Named, Rule
 from tonnage.model.catalog.messages import known_words
 from tonnage.model.json import JsonObject, JsonScalar, JsonValue
+from tonnage.model.redaction import REDACTED
 
-REDACTED: Final = "[redacted]"
 _KEPT_NAMES: Final = frozenset(
     ("default", "kube-system", "kube-public", "kube-node-lease", "tonnage-system", "default-scheduler",
      "system-cluster-critical", "system-node-critical", "kubernetes")

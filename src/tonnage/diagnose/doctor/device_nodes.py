@@ -12,7 +12,6 @@ from tonnage.diagnose.doctor.finding import (
     Finding,
     Judgement,
     Layer,
-    Severity,
     counted,
     error,
     listed,
@@ -20,6 +19,7 @@ from tonnage.diagnose.doctor.finding import (
 from tonnage.model.device_nodes import CAPABILITY_FOLDER
 from tonnage.model.devices import Inventory
 from tonnage.model.node_facts import DeviceNodeFacts
+from tonnage.model.severity import Severity
 
 _LAYER: Final = Layer.DEVICE_NODES
 _MAJOR: Final = 195

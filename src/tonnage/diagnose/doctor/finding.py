@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.severity import Severity
 
 
 class Layer(StrEnum):
@@ -22,14 +23,6 @@ class Layer(StrEnum):
     PLUGIN = "plugin"
     LABELS = "labels"
     WORKLOAD = "workload"
-
-
-class Severity(StrEnum):
-    """ERROR: GPUs cannot be used as they should. WARNING: soon, or not all. NOTE: good to know."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
 
 
 class DoctorCode(StrEnum):

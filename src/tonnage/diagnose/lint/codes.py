@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.diagnose.lint.finding import LintCode, Severity
+from tonnage.diagnose.lint.finding import LintCode
+from tonnage.model.severity import Severity
 from tonnage.model.verdict import Layer
 
 _API: Final = "API server, pod validation"

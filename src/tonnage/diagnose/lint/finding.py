@@ -7,15 +7,8 @@ from enum import StrEnum
 
 from tonnage.documents.source import Path, field_path
 from tonnage.model.json import JsonObject
+from tonnage.model.severity import Severity
 from tonnage.model.verdict import Layer
-
-
-class Severity(StrEnum):
-    """ERROR: refused, or it can never work. WARNING: likely not what is meant. NOTE: good to know."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
 
 
 class LintCode(StrEnum):

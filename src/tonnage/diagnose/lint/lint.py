@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from tonnage.diagnose.lint.codes import FACTS
-from tonnage.diagnose.lint.finding import Draft, Finding, LintCode, Severity, WrapEntries
+from tonnage.diagnose.lint.finding import Draft, Finding, LintCode, WrapEntries
 from tonnage.diagnose.lint.items import Item, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
 from tonnage.diagnose.lint.sheet import Sheet
@@ -16,6 +16,7 @@ from tonnage.diagnose.lint.world import Cluster, Shapes, World
 from tonnage.model.cluster import Manifest
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.severity import Severity
 
 MOST_FINDINGS: Final = 1000
 """Of one file; a file with more is wrong as a whole."""

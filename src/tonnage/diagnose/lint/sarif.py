@@ -10,11 +10,12 @@ from typing import Final
 from urllib.parse import quote
 
 from tonnage.diagnose.lint.codes import FACTS
-from tonnage.diagnose.lint.finding import Finding, LintCode, Severity
+from tonnage.diagnose.lint.finding import Finding, LintCode
 from tonnage.diagnose.lint.fix import Repair
 from tonnage.documents.source import field_path
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.severity import Severity
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}

@@ -13,19 +13,18 @@ from tonnage.diagnose.rules.schedulers import DEFAULT
 from tonnage.diagnose.said import Said, said
 from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue
+from tonnage.model.redaction import REDACTED
 from tonnage.model.verdict import Code, Layer, Reason
 
 _GATED: Final = "SchedulingGated"
 _MOST_SHOWN: Final = 300
-_REDACTED: Final = "[redacted]"
-"""Stands in a snapshot for words that were taken out: what the condition said is not known."""
 
 
 def findings(case: Case) -> Iterator[Reason]:
     """One reason where the condition and the engine disagree on more than on preemption."""
     status, decision = case.pod.status, case.decision
     text = status.unschedulable_message
-    if not text or _REDACTED in text or decision.unmodelled or case.pod.scheduler_name != DEFAULT:
+    if not text or REDACTED in text or decision.unmodelled or case.pod.scheduler_name != DEFAULT:
         return
     if (status.unschedulable_reason == _GATED) != bool(decision.gates):
         gone = "the gates are gone" if not decision.gates else "it has gates now"

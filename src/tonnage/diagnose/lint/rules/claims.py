@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, Severity, WrapEntries
+from tonnage.diagnose.lint.finding import Draft, LintCode, WrapEntries
 from tonnage.diagnose.lint.items import Item, PodSite, mapping, mappings, sequence
 from tonnage.diagnose.lint.rules import selectors_cel
 from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.documents.source import Path, nearest
 from tonnage.model.json import JsonObject
+from tonnage.model.severity import Severity
 
 _GROUP: Final = "resource.k8s.io"
 _WRAPPED: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta2")

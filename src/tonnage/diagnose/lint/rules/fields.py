@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey, Severity, UnwrapEntry
+from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey, UnwrapEntry
 from tonnage.diagnose.lint.items import Item, is_variable
 from tonnage.diagnose.lint.world import FieldShape, World
 from tonnage.documents.source import Path, nearest
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.severity import Severity
 
 _TEXTS: Final = ("string", "time", "micro-time", "duration")
 _NUMBERS: Final = ("int32", "int64")

@@ -13,7 +13,7 @@ from tonnage.decide.cluster.matching import node_is_selected, requirement_holds,
 from tonnage.decide.cluster.requests import is_extended, pod_requests
 from tonnage.diagnose.explain import explain_on
 from tonnage.diagnose.ground import ground_of
-from tonnage.diagnose.lint.finding import Draft, LintCode, Severity
+from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import PodSite, mapping
 from tonnage.diagnose.lint.rules import node_labels
 from tonnage.diagnose.lint.world import Cluster, World
@@ -24,6 +24,7 @@ from tonnage.documents.source import Path, nearest
 from tonnage.model.cluster import Manifest, Node, Pod
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.selectors import Requirement, Taint
+from tonnage.model.severity import Severity
 from tonnage.model.verdict import Layer, Verdict
 
 _HARD: Final = ("NoSchedule", "NoExecute")

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
-from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey, Severity
+from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
 from tonnage.diagnose.lint.items import Item, mapping, mappings
 from tonnage.diagnose.lint.rules.requests import name_drafts
 from tonnage.diagnose.lint.world import World
@@ -20,6 +20,7 @@ from tonnage.documents.source import Path, nearest
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, is_label_key
 from tonnage.model.quantity import parse_quantity
+from tonnage.model.severity import Severity
 
 _STANDARD: Final = frozenset({
     "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage",

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
-from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits, Severity
+from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits
 from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, mappings, resources_of
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.rules import quantities
@@ -21,6 +21,7 @@ from tonnage.model.cluster import Manifest, Pod, WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
 from tonnage.model.quantity import parse_quantity
+from tonnage.model.severity import Severity
 from tonnage.model.verdict import Code
 
 _CODES: Final[Mapping[str, LintCode]] = {

@@ -9,13 +9,14 @@ from typing import Final
 
 from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
 from tonnage.decide.cluster.claims.supply import Supply, gates_of, supply_of
-from tonnage.diagnose.lint.finding import Draft, LintCode, SetText, Severity
+from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
 from tonnage.diagnose.lint.items import mapping, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.selector_advice import advised
 from tonnage.documents.source import Path
 from tonnage.model.json import JsonValue
 from tonnage.model.resource_claims import Device
+from tonnage.model.severity import Severity
 
 _KNOWN_DRIVER: Final = "gpu.nvidia.com"
 """Its memory is a capacity, in every release of the driver."""

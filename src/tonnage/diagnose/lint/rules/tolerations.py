@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, Severity
+from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import PodSite, mappings
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.pod_fields import toleration_faults
+from tonnage.model.severity import Severity
 
 _WITHOUT: Final = 35
 """The last minor version of which it is known that Gt and Lt are refused."""
