@@ -8,36 +8,27 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from support.genuine import GenuinePlane, control_plane
 from support.genuine_node import until
 from support.leftovers import own_folder
-from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
 from tonnage.adapters.reading_documents import (
     manifest_of,
     manifests_from_documents,
     snapshot_from_documents,
 )
-from tonnage.cli.binaries import CONTROL_PLANE, chosen_minor, find_binaries
-from tonnage.cli.genuine import write_credentials
-from tonnage.cli.kubectl import nearest_kubectl
+from tonnage.cli.binaries import chosen_minor
 from tonnage.decide.cluster.admission.quota import claim_refusals
 from tonnage.diagnose.explain import explain_manifest
 from tonnage.diagnose.workloads import explain_workload, find_workload
 from tonnage.model.cluster import Snapshot
 from tonnage.model.verdict import Layer
 from tonnage.model.workloads import WorkloadKey
-from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
-from tonnage.twin.apiserver.server import Endpoint
-from tonnage.twin.pki import Authority
 
 pytestmark = pytest.mark.kubernetes
 
@@ -55,51 +46,33 @@ READ: Final = (
 class Server:
     """An API server with its controllers."""
 
-    kubeconfig: Path
-
-    def ask(self, *arguments: str, given: str = "") -> tuple[int, str, str]:
-        command = [str(nearest_kubectl(chosen_minor(os.environ))), "--kubeconfig", str(self.kubeconfig)]
-        ended = subprocess.run(
-            [*command, *arguments], input=given, capture_output=True, text=True, check=False
-        )
-        return ended.returncode, ended.stdout, ended.stderr
+    plane: GenuinePlane
 
     def make(self, *objects: Mapping[str, Any]) -> None:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        code, _, error = self.ask("create", "-f", "-", given=json.dumps(listed))
-        assert code == 0, error
+        ended = self.plane.ask("create", "-f", "-", given=json.dumps(listed))
+        assert ended.returncode == 0, ended.stderr
 
     def refusal(self, obj: Body) -> str:
         """What the server says to an object; empty when it takes it."""
-        code, _, error = self.ask("create", "-f", "-", given=json.dumps(obj))
-        if code == 0:
+        ended = self.plane.ask("create", "-f", "-", given=json.dumps(obj))
+        if ended.returncode == 0:
             return ""
-        beginning, _, words = error.strip().partition('error when creating "STDIN": ')
+        beginning, _, words = ended.stderr.strip().partition('error when creating "STDIN": ')
         return words or beginning.partition("): ")[2] or beginning.removeprefix("The ")
 
     def snapshot(self) -> Snapshot:
-        code, text, error = self.ask("get", READ, "-A", "-o", "json")
-        assert code == 0, error
-        return snapshot_from_documents([json.loads(text)], server_version=chosen_minor(os.environ))
+        ended = self.plane.ask("get", READ, "-A", "-o", "json")
+        assert ended.returncode == 0, ended.stderr
+        return snapshot_from_documents([json.loads(ended.stdout)], server_version=chosen_minor(os.environ))
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with own_folder() as folder, ExitStack() as stack:
-        binaries = find_binaries(os.environ, programs=CONTROL_PLANE)
-        files = ControlPlaneFolder(folder / "control-plane")
-        authority = Authority.generate(datetime.now(UTC))
-        plane = ControlPlane(binaries.folder, files, os.environ)
-        tokens = write_credentials(files, authority, plane.url)
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(
-            kubeconfig_text(Endpoint(plane.url, authority.certificate_pem, tokens["admin"]))
-        )
-        stack.callback(lambda: asyncio.run(plane.stop()))
-        asyncio.run(plane.serve())
-        plane.run_loops()
-        asyncio.run(plane.end("kube-scheduler"))
-        found = Server(kubeconfig)
+    with own_folder() as folder, control_plane(folder) as plane:
+        plane.programs.run_loops()
+        asyncio.run(plane.programs.end("kube-scheduler"))
+        found = Server(plane)
         found.make(*COMMON, *(obj for case in CASES for obj in case.objects))
         until(lambda: all(quota.counted for quota in found.snapshot().quotas))
         accounts = {case.namespace for case in CASES if case.namespace != "nowhere"}

@@ -8,28 +8,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from support.genuine import GenuinePlane, control_plane
 from support.genuine_node import until
 from support.leftovers import own_folder
-from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
 from tonnage.adapters.reading_documents import snapshot_from_documents
-from tonnage.cli.binaries import CONTROL_PLANE, chosen_minor, find_binaries
-from tonnage.cli.genuine import write_credentials
-from tonnage.cli.kubectl import nearest_kubectl
+from tonnage.cli.binaries import chosen_minor
 from tonnage.decide.cluster.scheduling import Decision, schedule
 from tonnage.decide.cluster.scored import TOTAL
-from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
-from tonnage.twin.apiserver.server import Endpoint
-from tonnage.twin.pki import Authority
 
 pytestmark = pytest.mark.kubernetes
 
@@ -42,13 +33,10 @@ LATE: Final = ("1.36", "1.37")
 class Scheduling:
     """An API server and a scheduler."""
 
-    kubeconfig: Path
+    plane: GenuinePlane
 
     def kubectl(self, *arguments: str, given: str = "") -> str:
-        command = [str(nearest_kubectl(chosen_minor(os.environ))), "--kubeconfig", str(self.kubeconfig)]
-        ended = subprocess.run(
-            [*command, *arguments], input=given, capture_output=True, text=True, check=False
-        )
+        ended = self.plane.ask(*arguments, given=given)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
@@ -92,22 +80,11 @@ def _listed(objects: list[Body]) -> str:
 
 @pytest.fixture(scope="module")
 def scheduling() -> Iterator[Scheduling]:
-    with own_folder() as folder, ExitStack() as stack:
-        binaries = find_binaries(os.environ, programs=CONTROL_PLANE)
-        files = ControlPlaneFolder(folder / "control-plane")
-        authority = Authority.generate(datetime.now(UTC))
-        plane = ControlPlane(binaries.folder, files, os.environ)
-        tokens = write_credentials(files, authority, plane.url)
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(
-            kubeconfig_text(Endpoint(plane.url, authority.certificate_pem, tokens["admin"]))
-        )
-        stack.callback(lambda: asyncio.run(plane.stop()))
-        idle = "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount"
-        asyncio.run(plane.serve(idle))
-        plane.run_loops()
-        asyncio.run(plane.end("kube-controller-manager"))
-        yield Scheduling(kubeconfig)
+    idle = "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount"
+    with own_folder() as folder, control_plane(folder, idle) as plane:
+        plane.programs.run_loops()
+        asyncio.run(plane.programs.end("kube-controller-manager"))
+        yield Scheduling(plane)
 
 
 def node(name: str, **spec: Any) -> Body:

@@ -1,18 +1,22 @@
-"""A genuine API server for tests, and how to leave it as it was found."""
+"""Genuine control planes for tests, whole or in part, and how to leave one as it was found."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
 from tonnage.adapters.ports import KubernetesApi
-from tonnage.cli.binaries import find_binaries
+from tonnage.cli.binaries import chosen_minor, find_binaries
 from tonnage.cli.genuine import write_credentials
+from tonnage.cli.kubectl import nearest_kubectl
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 from tonnage.twin.pki import Authority
@@ -21,25 +25,60 @@ from tonnage.wire.kinds import CONFIG_MAP, NODE, POD, Kind
 _OF_THE_SERVER: Final = ("kube-apiserver", "extension-apiserver")
 
 
+@dataclass(frozen=True, slots=True)
+class GenuinePlane:
+    """A control plane's programs, of which none runs at first, and what it takes to ask them."""
+
+    programs: ControlPlane
+    files: ControlPlaneFolder
+    binaries: Path
+    token: str
+    """The administrator's."""
+    kubeconfig: Path
+
+    def ask(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """What the nearest kubectl says, however it ends."""
+        command = [str(nearest_kubectl(chosen_minor(os.environ))), "--kubeconfig", str(self.kubeconfig)]
+        return subprocess.run(
+            [*command, *arguments], input=given, capture_output=True, text=True, check=False
+        )
+
+
+@contextmanager
+def control_plane(folder: Path, *flags: str) -> Iterator[GenuinePlane]:
+    """etcd and an API server with these flags besides; whatever runs of it ends afterwards."""
+    plane = _prepared(folder)
+    try:
+        asyncio.run(plane.programs.serve(*flags))
+        yield plane
+    finally:
+        asyncio.run(plane.programs.stop())
+
+
 @asynccontextmanager
 async def genuine_api_server(folder: Path) -> AsyncIterator[Path]:
     """etcd and kube-apiserver alone; the administrator's kubeconfig.
 
     Without the controller manager no namespace has a service account, so pods are let in without one.
     """
-    files = ControlPlaneFolder(folder)
-    authority = Authority.generate(datetime.now(UTC))
-    plane = ControlPlane(find_binaries(os.environ).folder, files, os.environ)
+    plane = _prepared(folder)
     try:
-        tokens = write_credentials(files, authority, plane.url)
-        await plane.serve("--disable-admission-plugins=ServiceAccount")
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(
-            kubeconfig_text(Endpoint(plane.url, authority.certificate_pem, tokens["admin"]))
-        )
-        yield kubeconfig
+        await plane.programs.serve("--disable-admission-plugins=ServiceAccount")
+        yield plane.kubeconfig
     finally:
-        await plane.stop()
+        await plane.programs.stop()
+
+
+def _prepared(folder: Path) -> GenuinePlane:
+    """Everything that the programs read is written."""
+    binaries = find_binaries(os.environ).folder
+    files = ControlPlaneFolder(folder / "control-plane")
+    authority = Authority.generate(datetime.now(UTC))
+    programs = ControlPlane(binaries, files, os.environ)
+    token = write_credentials(files, authority, programs.url)["admin"]
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(kubeconfig_text(Endpoint(programs.url, authority.certificate_pem, token)))
+    return GenuinePlane(programs, files, binaries, token, kubeconfig)
 
 
 async def emptied(api: KubernetesApi) -> None:

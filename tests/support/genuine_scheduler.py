@@ -14,19 +14,16 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 
+from support.genuine import GenuinePlane, control_plane
 from tonnage.adapters.child_process import ChildProcess
-from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
-from tonnage.cli.binaries import CONTROL_PLANE, find_binaries
-from tonnage.cli.genuine import write_credentials
-from tonnage.twin.pki import Authority
+from tonnage.adapters.control_plane import ControlPlaneFolder
 
 Body = dict[str, Any]
 _WAIT_S: Final = 10.0
@@ -83,17 +80,21 @@ class Verdict:
 class GenuineScheduler:
     """A client of the API server, which also reads what the scheduler says."""
 
-    def __init__(self, plane: ControlPlane, files: ControlPlaneFolder, binaries: Path, token: str) -> None:
-        self._files = files
-        self._binaries = binaries
+    def __init__(self, plane: GenuinePlane) -> None:
+        self._files = plane.files
+        self._binaries = plane.binaries
         self._child: ChildProcess | None = None
-        headers = {"Authorization": f"Bearer {token}"}
+        headers = {"Authorization": f"Bearer {plane.token}"}
         self._http = httpx2.Client(
-            base_url=plane.url, verify=_trusting(files), headers=headers, trust_env=False, timeout=_WAIT_S
+            base_url=plane.programs.url,
+            verify=_trusting(plane.files),
+            headers=headers,
+            trust_env=False,
+            timeout=_WAIT_S,
         )
         self._seen: queue.Queue[tuple[str, Body]] = queue.Queue()
         self._pool = ThreadPoolExecutor(6)
-        self._log = files.path / "judging.log"
+        self._log = plane.files.path / "judging.log"
         self._offset = 0
 
     # ---- the scheduler's process ----
@@ -258,18 +259,13 @@ class GenuineScheduler:
 @contextmanager
 def genuine_scheduler(folder: Path, *, api_flags: Iterable[str] = ()) -> Iterator[GenuineScheduler]:
     """A control plane whose scheduler is not started yet."""
-    with ExitStack() as stack:
-        binaries = find_binaries(os.environ, programs=CONTROL_PLANE)
-        files = ControlPlaneFolder(folder / "control-plane")
-        authority = Authority.generate(datetime.now(UTC))
-        plane = ControlPlane(binaries.folder, files, os.environ)
-        tokens = write_credentials(files, authority, plane.url)
-        stack.callback(lambda: asyncio.run(plane.stop()))
-        asyncio.run(plane.serve(f"--disable-admission-plugins={_ADMISSION}", *api_flags))
-        client = GenuineScheduler(plane, files, binaries.folder, tokens["admin"])
-        stack.callback(client.close)
-        client.watch()
-        yield client
+    with control_plane(folder, f"--disable-admission-plugins={_ADMISSION}", *api_flags) as plane:
+        client = GenuineScheduler(plane)
+        try:
+            client.watch()
+            yield client
+        finally:
+            client.close()
 
 
 def _trusting(files: ControlPlaneFolder) -> Any:

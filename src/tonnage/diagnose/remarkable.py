@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.decide.cluster.view import View
