@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import yaml
 
 from support.driver_root import LIBRARIES, make_driver_root
 from support.nvml.state import DriverState, FakeGpu
+from tonnage.adapters import cdi_files
 from tonnage.cli.main import run
 
 TWO = "devices:\n- {uuid: GPU-0, model: T4}\n- {uuid: GPU-1, model: T4}\n"
@@ -143,13 +145,16 @@ def test_every_problem_of_every_file_is_told(tmp_path: Path, capsys: pytest.Capt
     assert run(["cdi", "validate", *map(str, (good, bad, broken))], "tonnage") == 1
     said = capsys.readouterr()
     assert said.out == f"{good}: valid\n"
-    assert f"where: {bad}:cdiVersion" in said.err
-    assert f"where: {bad}:kind" in said.err
+    assert f"where: {bad}:1:2 cdiVersion" in said.err
+    assert f"where: {bad}:1:25 kind" in said.err
     assert "failed to parse CDI Spec" in said.err
     assert run(["cdi", "validate", "-o", "json", str(good), str(bad)], "tonnage") == 1
     answers = json.loads(capsys.readouterr().out)
     assert [answer["valid"] for answer in answers] == [True, False]
-    assert [problem["where"] for problem in answers[1]["problems"]] == [f"{bad}:cdiVersion", f"{bad}:kind"]
+    assert [problem["where"] for problem in answers[1]["problems"]] == [
+        f"{bad}:1:2 cdiVersion",
+        f"{bad}:1:25 kind",
+    ]
 
 
 def test_a_file_that_runtimes_overlook_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,3 +166,99 @@ def test_a_file_that_runtimes_overlook_is_told(tmp_path: Path, capsys: pytest.Ca
 def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cdi", "validate", str(tmp_path / "no.json")], "tonnage") == 2
     assert "no such file" in capsys.readouterr().err
+
+
+def test_a_folder_is_read_as_runtimes_read_it_and_every_place_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broken, doubled and hostile specs: what is well stays valid, nothing is waited for."""
+    folder = tmp_path / "cdi"
+    (folder / "below.json").mkdir(parents=True)
+    (folder / "below.json/inner.json").write_text("{")
+    (folder / "notes.txt").write_text("{")
+    (folder / "1-good.json").write_text(json.dumps({**GOOD, "kind": "acme.com/good"}))
+    (folder / "2-twice.json").write_text(json.dumps(GOOD))
+    (folder / "3-twice.yaml").write_text("---\n" + yaml.safe_dump(GOOD))
+    (folder / "4-loop.json").symlink_to("4-loop.json")
+    (folder / "5-nowhere.json").symlink_to("/nowhere/at/all")
+    os.mkfifo(folder / "6-pipe.json")
+    (folder / "7-key.json").write_text('{"cdiVersion": "0.5.0",\n "kind": "a.b/cd", "kind": "a.b/ce"}')
+    (folder / "8-bomb.yaml").write_text(
+        "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    )
+    (folder / "9-empty.yaml").touch()
+    assert run(["cdi", "validate", "-o", "json", str(folder)], "tonnage") == 1
+    answers = json.loads(capsys.readouterr().out)
+    said = {
+        Path(answer["file"]).name: [(each["what"], each["where"]) for each in answer["problems"]]
+        for answer in answers
+    }
+    two, three = folder / "2-twice.json", folder / "3-twice.yaml"
+    twice = 'conflicting device "nvidia.com/gpu=0" (specs'
+    assert said == {
+        "1-good.json": [],
+        "2-twice.json": [(f'{twice} "{two}", "{three}")', f"{two} devices[0].name")],
+        "3-twice.yaml": [(f'{twice} "{three}", "{two}")', f"{three} devices[0].name")],
+        "4-loop.json": [("4-loop.json cannot be read", f"{folder}/4-loop.json")],
+        "5-nowhere.json": [("its link leads nowhere", f"{folder}/5-nowhere.json")],
+        "6-pipe.json": [("6-pipe.json is no CDI spec", f"{folder}/6-pipe.json")],
+        "7-key.json": [
+            ("failed to parse CDI Spec: duplicate key", f"{folder}/7-key.json:2:20 kind"),
+        ],
+        "8-bomb.yaml": [
+            ("failed to parse CDI Spec: no valid YAML", f"{folder}/8-bomb.yaml:1:5"),
+        ],
+        "9-empty.yaml": [("failed to parse CDI Spec, no Spec data", f"{folder}/9-empty.yaml")],
+    }
+
+
+def test_the_specs_of_a_later_folder_are_no_conflict(tmp_path: Path) -> None:
+    for name in ("etc", "run"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.json").write_text(json.dumps(GOOD))
+    assert run(["cdi", "validate", str(tmp_path / "etc"), str(tmp_path / "run")], "tonnage") == 0
+    assert (
+        run(["cdi", "validate", *(str(tmp_path / name / "a.json") for name in ("etc", "run"))], "tonnage")
+        == 0
+    )
+
+
+def test_a_path_that_leads_elsewhere_than_it_looks_is_taken_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edits = {
+        "deviceNodes": [{"path": "/dev/a", "hostPath": "/dev/../etc/shadow"}],
+        "mounts": [{"hostPath": "etc", "containerPath": "/x"}],
+    }
+    (tmp_path / "a.json").write_text(json.dumps({**GOOD, "containerEdits": edits}))
+    assert run(["cdi", "validate", str(tmp_path)], "tonnage") == 0
+    said = capsys.readouterr()
+    assert said.out == f"{tmp_path}/a.json: valid\n"
+    warnings = said.err.splitlines()
+    assert len(warnings) == 2
+    assert "containerEdits.deviceNodes[0].hostPath: odd path" in warnings[0]
+    assert "containerEdits.mounts[0].hostPath: odd path" in warnings[1]
+    assert "does not begin with /" in warnings[1]
+
+
+def test_of_a_folder_with_very_many_names_it_is_said_how_many_were_not_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cdi_files, "_MOST_NAMES", 20)
+    for number in range(30):
+        (tmp_path / f"{number}.json").write_text(json.dumps({**GOOD, "kind": f"a.b/k{number}"}))
+    assert run(["cdi", "validate", "-o", "json", str(tmp_path)], "tonnage") == 1
+    *read, rest = json.loads(capsys.readouterr().out)
+    assert len(read) == 20
+    assert all(answer["valid"] for answer in read)
+    assert "10 of them were not looked at" in rest["problems"][0]["why"]
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.json").write_text(json.dumps({**GOOD, "kind": "gpu"}))
+    assert run(["cdi", "validate", str(tmp_path / "no.json"), str(tmp_path / "bad.json")], "tonnage") == 2
+    said = capsys.readouterr().err
+    assert "no such file" in said
+    assert 'invalid vendor/class "gpu" in Spec' in said

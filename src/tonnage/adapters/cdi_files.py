@@ -22,8 +22,11 @@ from tonnage.model.plugin_settings import CdiSettings
 from tonnage.model.sharing import PluginConfig
 
 SPEC_FOLDER: Final = "var/run/cdi"
+SPEC_FOLDERS: Final = ("/etc/cdi", f"/{SPEC_FOLDER}")
+"""Where runtimes look; specs of the second win."""
 MAX_BYTES: Final = 8 << 20
 _MOST_SPECS: Final = 100
+_MOST_NAMES: Final = 20_000
 _OTHER_HOOK: Final = "/usr/bin/nvidia-cdi-hook"
 
 
@@ -79,6 +82,23 @@ class FolderCdi:
                 yield path.stat()
             except OSError:
                 continue
+
+
+def spec_names(folder: Path) -> tuple[list[str], int]:
+    """(names of the specs of a folder, sorted; how many entries are beyond what is looked at).
+
+    Raises:
+        HardwareError: it cannot be read.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            looked = list(islice(entries, _MOST_NAMES))
+            names = [entry.name for entry in looked if not entry.is_dir(follow_symlinks=False)]
+            return sorted(name for name in names if name.endswith((".json", ".yaml"))), sum(
+                1 for _ in entries
+            )
+    except OSError as error:
+        raise HardwareError(file_problem("cannot be read", folder, error)) from None
 
 
 def read_spec(file: Path) -> bytes | None:

@@ -17,7 +17,6 @@ from tonnage.model.plugin_settings import CDI_HOOKS
 if TYPE_CHECKING:
     from tonnage.model.cdi import CdiOptions, CdiSpec
     from tonnage.model.devices import Inventory
-    from tonnage.model.errors import Problem
     from tonnage.model.json import JsonObject, JsonValue
 
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -128,40 +127,26 @@ def generate(
 
 @command.command(
     "validate",
-    help="Say why a container runtime refuses a spec. Exit status 1 when one does, 2 when it cannot be read.",
-    epilog=examples("tonnage cdi validate /etc/cdi/*.yaml /var/run/cdi/*"),
+    help="Say why a container runtime refuses a spec, or a device that two specs of one folder have. A folder"
+    " stands for its specs; with none it is those that runtimes read. Exit status 1 when one is refused, 2"
+    " when a file that is named cannot be read.",
+    epilog=examples(
+        "tonnage cdi validate",
+        "tonnage cdi validate /etc/cdi /var/run/cdi -o json",
+        "tonnage cdi validate /var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json",
+    ),
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[FILE|FOLDER]...", type=click.Path(path_type=Path))
 @common_options(output=("text", "json", "yaml"))
-def validate(common: Common, files: tuple[Path, ...]) -> int:
-    from tonnage.cli.failure import render_problem
+def validate(common: Common, paths: tuple[Path, ...]) -> int:
+    from tonnage.cli.cdi_validate import check_specs, show_text, status, verdicts
 
-    found = {str(file): _problems_of(file) for file in files}
-    if common.output != "text":
-        answer: list[JsonValue] = [
-            {
-                "file": name,
-                "valid": not problems,
-                "problems": [
-                    {
-                        "what": problem.what,
-                        "where": problem.where,
-                        "why": problem.why,
-                        "remedy": problem.remedy,
-                    }
-                    for problem in problems
-                ],
-            }
-            for name, problems in found.items()
-        ]
-        emit(answer, common.output)
+    checked = check_specs(paths)
+    if common.output == "text":
+        show_text(checked)
     else:
-        for name, problems in found.items():
-            if not problems:
-                click.echo(f"{printable(name)}: valid")
-            for problem in problems:
-                click.echo(render_problem(problem), err=True)
-    return 1 if any(found.values()) else 0
+        emit(verdicts(checked), common.output)
+    return status(checked)
 
 
 def _found_root(asked: Asked) -> str:
@@ -227,34 +212,6 @@ def _checked(spec: CdiSpec) -> JsonObject:
         spec_bytes(spec.document)
     )  # nothing twice, which YAML would show as an alias
     return fresh
-
-
-def _problems_of(file: Path) -> tuple[Problem, ...]:
-    """Why a runtime refuses the file; each `where` begins with its name. Raises ConfigError: not readable."""
-    from dataclasses import replace
-
-    import yaml
-
-    from tonnage.adapters.cdi_files import read_spec
-    from tonnage.decide.node.cdi_rules import spec_problems
-    from tonnage.model.errors import ConfigError, HardwareError, Problem
-
-    try:
-        content = read_spec(file)
-    except HardwareError as error:
-        raise ConfigError(*error.problems) from None
-    if content is None:
-        raise ConfigError(Problem("no such file", str(file)))
-    if file.suffix not in (".json", ".yaml"):
-        why = "runtimes read no other files"
-        return (Problem("the name of a CDI spec ends in .json or .yaml", str(file), why),)
-    try:
-        document = json.loads(content) if file.suffix == ".json" else yaml.safe_load(content)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        return (Problem("failed to parse CDI Spec", str(file), str(error)[:500]),)
-    if document is None:
-        return (Problem("failed to parse CDI Spec, no Spec data", str(file)),)
-    return tuple(replace(problem, where=f"{file}:{problem.where}") for problem in spec_problems(document))
 
 
 def _yaml(document: JsonValue) -> bytes:

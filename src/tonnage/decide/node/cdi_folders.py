@@ -1,0 +1,42 @@
+"""What comes of several CDI specs together, by the rules of container runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tonnage.model.errors import Problem
+from tonnage.model.json import JsonObject
+
+
+def conflicts(specs: Iterable[tuple[str, int, JsonObject]]) -> Mapping[str, tuple[Problem, ...]]:
+    """By path: the devices of a valid spec that another of the same rank has, which no runtime gives then.
+
+    A spec is (path, rank, document). One of a higher rank, which would win, does not end the conflict.
+    """
+    holders: dict[str, dict[int, dict[str, int]]] = {}
+    for path, rank, document in specs:
+        devices = document.get("devices")
+        for number, device in enumerate(devices if isinstance(devices, list) else ()):
+            if isinstance(device, dict):
+                name = f"{document.get('kind')}={device.get('name')}"
+                holders.setdefault(name, {}).setdefault(rank, {})[path] = number
+    found: dict[str, list[Problem]] = {}
+    for name, by_rank in holders.items():
+        for path, number, other in _pairs(by_rank.values()):
+            problem = Problem(
+                f'conflicting device "{name}" (specs "{path}", "{other}")',
+                f"{path} devices[{number}].name",
+                "runtimes take neither: 'unresolvable CDI devices'",
+                "remove one of the two specs",
+            )
+            found.setdefault(path, []).append(problem)
+    return {path: tuple(problems) for path, problems in found.items()}
+
+
+def _pairs(ranks: Iterable[Mapping[str, int]]) -> Iterator[tuple[str, int, str]]:
+    """(path, the device's place in it, another path of the same rank that has it, too)."""
+    for paths in ranks:
+        first, *others = paths
+        if others:
+            yield first, paths[first], others[0]
+            yield from ((path, paths[path], first) for path in others)
