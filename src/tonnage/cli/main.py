@@ -42,6 +42,10 @@ COMMANDS: Final = {
     "hardware": ("tonnage.cli.hardware", "Show, break, mend or divide GPUs of the embedded cluster."),
     "node": ("tonnage.cli.node", "Run the node agent (what the DaemonSet starts)."),
     "cdi": ("tonnage.cli.cdi", "Make CDI specs for container runtimes, and check them."),
+    "runtime": (
+        "tonnage.cli.runtime",
+        "See, switch on and take back what the container runtime needs for CDI.",
+    ),
     "version": ("tonnage.cli.version", "Print the version of this program and of the cluster."),
     "completion": ("tonnage.cli.completion", "Print the completion script for a shell."),
 }

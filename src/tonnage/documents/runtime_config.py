@@ -33,7 +33,7 @@ def containerd_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
     said: dict[str, Any] = {}
     handlers: dict[str, Handler] = {}
     for path, text in files:
-        table = _parsed(path, text, problems)
+        table = parsed_toml(path, text, problems)
         if "version" in table and isinstance(table["version"], int):
             said["version"] = table["version"]
         disabled = table.get("disabled_plugins")
@@ -74,7 +74,7 @@ def crio_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
     said: dict[str, Any] = {}
     handlers: dict[str, Handler] = {}
     for path, text in files:
-        crio = _table(_parsed(path, text, problems), "crio")
+        crio = _table(parsed_toml(path, text, problems), "crio")
         runtime = _table(crio, "runtime")
         default = runtime.get("default_runtime")
         if isinstance(default, str):
@@ -93,7 +93,7 @@ def crio_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
 def toolkit_config(path: str, text: str) -> ToolkitConfig:
     """`/etc/nvidia-container-runtime/config.toml`."""
     problems: list[Problem] = []
-    table = _parsed(path, text, problems)
+    table = parsed_toml(path, text, problems)
     command, runtime = _table(table, "nvidia-container-cli"), _table(table, "nvidia-container-runtime")
 
     def text_of(owner: Table, section: str, key: str) -> tuple[str, str]:
@@ -123,12 +123,13 @@ def toolkit_config(path: str, text: str) -> ToolkitConfig:
 
 def imports_of(text: str) -> tuple[str, ...]:
     """What a containerd configuration imports: paths and patterns, as they stand there."""
-    imports = _parsed("", text, []).get("imports")
+    imports = parsed_toml("", text, []).get("imports")
     found = imports if isinstance(imports, list) else []
     return tuple(each[:_LONGEST] for each in found if isinstance(each, str))[:_MOST_HANDLERS]
 
 
-def _parsed(path: str, text: str, problems: list[Problem]) -> Table:
+def parsed_toml(path: str, text: str, problems: list[Problem]) -> Table:
+    """The text as a table, empty with a problem more (at its line and column) where it is no TOML."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.count(".") > _MOST_DOTS:
             why = f"more than {_MOST_DOTS} dots: a key of so many parts takes minutes to read"

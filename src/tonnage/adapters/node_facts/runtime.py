@@ -96,8 +96,7 @@ def runtime_configs(files: NodeFiles, pids: Sequence[int] = ()) -> Iterator[Runt
         found = files.read(main)
         if found.content is None and not found.trouble:
             continue
-        patterns = (join(dirname(main), each) for each in imports_of(found.text))
-        imported = [path for pattern in patterns for path in _expanded(files, pattern)]
+        imported = imported_files(files, main, found.text)
         texts, problems = _texts(files, [main, *imported])
         config = containerd_config(texts)
         yield replace(config, files=(main, *imported), problems=(*problems, *config.problems))
@@ -106,6 +105,12 @@ def runtime_configs(files: NodeFiles, pids: Sequence[int] = ()) -> Iterator[Runt
     if texts or problems:
         config = crio_config(texts)
         yield replace(config, problems=(*problems, *config.problems))
+
+
+def imported_files(files: NodeFiles, main: str, text: str) -> list[str]:
+    """What containerd reads after its main file with this text, in that order."""
+    patterns = (join(dirname(main), each) for each in imports_of(text))
+    return [path for pattern in patterns for path in _expanded(files, pattern)][: _MOST_FILES - 1]
 
 
 def _expanded(files: NodeFiles, pattern: str) -> list[str]:

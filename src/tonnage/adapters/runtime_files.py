@@ -1,0 +1,118 @@
+"""A node's container runtime: who answers, what its files say, and changes of those, file by file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tonnage.adapters.checkpoints import file_problem, write_atomic
+from tonnage.adapters.node_facts.files import NodeFiles
+from tonnage.adapters.node_facts.processes import process_ids
+from tonnage.adapters.node_facts.runtime import imported_files, runtime_facts
+from tonnage.adapters.node_facts.runtime_version import runtime_version
+from tonnage.adapters.vendors.driver_root import place_inside
+from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.node_facts import RuntimeFacts
+from tonnage.model.runtime_change import ConfigFile, FileEdit
+
+_UNITS: Final = ("k3s", "k3s-agent", "rke2-server", "rke2-agent", "containerd", "crio")
+_UNIT_FOLDERS: Final = (
+    *("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system"),
+    *("/lib/systemd/system", "/usr/lib/systemd/system"),
+)
+_FRESH_MODE: Final = 0o644
+
+
+class RuntimeConfigFiles:
+    """Files below `root`, which stands before every path; links are followed as on the node."""
+
+    def __init__(self, root: Path) -> None:
+        self._files = NodeFiles(root)
+        self._root = root
+
+    async def facts(self, *, ask: bool) -> RuntimeFacts:
+        """What is seen of runtimes; with `ask` also what the one that listens says of itself."""
+        facts = runtime_facts(self._files, process_ids(self._files))
+        if not ask or not facts.sockets:
+            return facts
+        name, version = await runtime_version(self._files, sorted(facts.sockets, key=_rank))
+        return replace(facts, name=name, version=version)
+
+    def units(self) -> tuple[str, ...]:
+        """The runtimes' units of systemd that are there."""
+        return tuple(
+            unit
+            for unit in _UNITS
+            if any(self._files.there(f"{folder}/{unit}.service") for folder in _UNIT_FOLDERS)
+        )
+
+    def read(self, paths: Iterable[str], *, imports: bool) -> tuple[ConfigFile, ...]:
+        """The files; with `imports` the first one and what it imports, whatever else is named."""
+        named = list(paths)
+        if not imports:
+            return tuple(self._read(path) for path in named)
+        main = self._read(named[0])
+        return main, *(self._read(path) for path in imported_files(self._files, main.path, main.text or ""))
+
+    def apply(self, edits: Iterable[FileEdit]) -> None:
+        """Carry out the edits, each whole or not at all.
+
+        Raises:
+            HardwareError: a file is not as it was when the edits were made, or cannot be written.
+        """
+        todo = [(edit, self._place(edit)) for edit in edits]
+        for edit, place in todo:
+            if edit.after is None:
+                _remove(place)
+            else:
+                mode = stat.S_IMODE(place.stat().st_mode) if edit.before is not None else _FRESH_MODE
+                write_atomic(place, edit.after.encode(), mode=mode)
+
+    def _read(self, path: str) -> ConfigFile:
+        found = self._files.read(path)
+        if found.content is None:
+            return ConfigFile(path, trouble=found.trouble)
+        try:
+            text = found.content.decode()
+        except UnicodeDecodeError as error:
+            return ConfigFile(path, trouble=f"byte {error.start + 1} is no UTF-8")
+        return ConfigFile(path, text, self._link(path))
+
+    def _link(self, path: str) -> str:
+        """Where the file itself leads if it is a link; folders on the way may be some."""
+        folder, _, name = path.rpartition("/")
+        place = place_inside(self._root, folder)
+        try:
+            return str((place / name).readlink()) if place is not None else ""
+        except OSError:
+            return ""
+
+    def _place(self, edit: FileEdit) -> Path:
+        """Where the file lies. Raises HardwareError."""
+        now = self._read(edit.path)
+        place = place_inside(self._root, edit.path) or self._root / edit.path.lstrip("/")
+        if now.trouble or now.text != edit.before:
+            why = now.trouble or "somebody changed it meanwhile"
+            raise HardwareError(Problem(f"{edit.path} is not as it was", str(place), why, "run it again"))
+        return place
+
+
+def _rank(socket: str) -> bool:
+    """k3s' and RKE2's containerd first: another one beside it belongs to Docker."""
+    return "k3s" not in socket
+
+
+def _remove(place: Path) -> None:
+    try:
+        place.unlink()
+        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise HardwareError(file_problem("cannot be removed", place, error)) from None

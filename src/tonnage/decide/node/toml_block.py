@@ -1,0 +1,198 @@
+"""Settings in a person's TOML: put in as marked blocks, and taken out again without a trace.
+
+Comments, blanks, the order of things and unknown keys stay as they are. A block sums up what stands in it, so
+that nothing is taken out that somebody has changed since; what it stands in for is kept in it as a comment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tonnage.documents.runtime_config import parsed_toml
+from tonnage.model.errors import Problem
+
+_BLOCK: Final = re.compile(
+    r"^# >>> tonnage (?P<sum>[0-9a-f]{12})(?P<flag> joined| file)?: [^\n]*\n"
+    r"(?P<body>(?:[^\n]*\n){0,60}?)# <<< tonnage\n",
+    re.MULTILINE,
+)
+_MARK: Final = re.compile(r"^# (?:>>>|<<<) tonnage\b", re.MULTILINE)
+_KEPT: Final = "#~ "
+_JOINED: Final = " joined"
+"""Says that the line before the block ended without a line's end, which it got."""
+_LONGEST_LINE: Final = 2000
+_MOST_DOTS: Final = 200
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Lines of one table: its header's number, -1 for what stands before all, and where it ends."""
+
+    header: int
+    end: int
+
+
+def whole_file(body: str) -> str:
+    """A file that has nothing else; `body` ends with a line's end."""
+    return _block(body, " file")
+
+
+def _block(body: str, flag: str = "") -> str:
+    return f"# >>> tonnage {_sum(body)}{flag}: 'tonnage runtime undo' takes it out\n{body}# <<< tonnage\n"
+
+
+def with_flag(path: str, text: str, table: Path, key: str, value: str) -> str | Problem:
+    """The text with `key = value` in that table, in the place of another value or below the table's header.
+
+    A table without a header of its own gets one at the end.
+    """
+    lines = text.split("\n")
+    section = _section(lines, table)
+    setting = f"{key} = {value}\n"
+    if section is None:
+        return _checked(path, text, _appended(text, f"{header(table)}\n{setting}"), table, {key: value})
+    at = _line_of(lines, section, key)
+    if at is None:
+        at, replaced = section.header, ""
+    else:
+        replaced = f"{_KEPT}{lines[at]}\n"
+    last = at == len(lines) - 1
+    head = lines[: at + 1] if not replaced else lines[:at]
+    indented = f"{_indent(lines[at])}{setting}"
+    joined = last and bool(head) if not replaced else last
+    made = _block(replaced + indented, _JOINED if joined else "")
+    rest = "\n".join(lines[at + 1 :])
+    after = "".join(f"{line}\n" for line in head) + made + rest
+    return _checked(path, text, after, table, {key: value})
+
+
+def without_blocks(path: str, text: str) -> str | Problem | None:
+    """The text as it was before, None for a file that was not there; a problem where a block was changed."""
+    out, at, made = "", 0, False
+    for found in _BLOCK.finditer(text):
+        if _sum(found["body"]) != found["sum"]:
+            continue
+        kept = "".join(
+            line[len(_KEPT) :] for line in found["body"].splitlines(keepends=True) if line.startswith(_KEPT)
+        )
+        out += text[at : found.start()] + kept
+        at = found.end()
+        if found["flag"] == _JOINED and at == len(text):
+            out = out.removesuffix("\n")
+        made = made or found["flag"] == " file"
+    out += text[at:]
+    left = _MARK.search(out)
+    if left is not None:
+        return Problem(
+            "what Tonnage wrote there was changed since",
+            f"{path}:{out.count(chr(10), 0, left.start()) + 1}",
+            "the sum in its mark no longer fits, so it is not taken out",
+            "take the lines from '# >>> tonnage' to '# <<< tonnage' out by hand; what you want to keep,"
+            " write outside of them",
+        )
+    return None if made and not out else out
+
+
+def has_block(text: str) -> bool:
+    """Whether there is a mark of ours in it."""
+    return _MARK.search(text) is not None
+
+
+def header(table: Path) -> str:
+    """The header of a table.
+
+    >>> header(("plugins", "io.containerd.grpc.v1.cri"))
+    '[plugins."io.containerd.grpc.v1.cri"]'
+    """
+    parts = (part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else f'"{part}"' for part in table)
+    return f"[{'.'.join(parts)}]"
+
+
+def _sum(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:12]
+
+
+def _appended(text: str, body: str) -> str:
+    joined = bool(text) and not text.endswith("\n")
+    return text + ("\n" if joined else "") + _block(body, _JOINED if joined else "")
+
+
+def _section(lines: Sequence[str], table: Path) -> _Section | None:
+    """Where the table is that has this header."""
+    start = None
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith("[") or len(line) > _LONGEST_LINE:
+            continue
+        if start is not None:
+            return _Section(start, number)
+        if _named(line) == table:
+            start = number
+    return None if start is None else _Section(start, len(lines))
+
+
+def _named(line: str) -> Path | None:
+    """The table that a header begins; None of anything else."""
+    if line.lstrip().startswith("[[") or line.count(".") > _MOST_DOTS:
+        return None
+    try:
+        table: Any = tomllib.loads(line.rstrip("\r"))
+    except tomllib.TOMLDecodeError:
+        return None
+    parts: list[str] = []
+    while isinstance(table, dict) and len(table) == 1:
+        name, table = next(iter(table.items()))
+        parts.append(name)
+    return tuple(parts) if table == {} else None
+
+
+def _line_of(lines: Sequence[str], section: _Section, key: str) -> int | None:
+    pattern = re.compile(rf"\s*(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')\s*=")
+    numbers = range(section.header + 1, section.end)
+    return next((number for number in numbers if pattern.match(lines[number])), None)
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _checked(path: str, before: str, after: str, table: Path, settings: Mapping[str, str]) -> str | Problem:
+    """`after`, if it says what `before` does but for the settings."""
+    old = _table(path, before)
+    if isinstance(old, Problem):
+        return old
+    return after if _table(path, after) == _set(old, table, settings) else _rewrite(path, header(table))
+
+
+def _rewrite(path: str, where: str) -> Problem:
+    return Problem(
+        f"{where or 'a table'} cannot be added to {path} without writing it anew",
+        path,
+        "the table is written inline, with dotted keys, or its value goes over several lines",
+        "write the table with a header of its own, or make the change by hand",
+    )
+
+
+def _table(path: str, text: str) -> dict[str, Any] | Problem:
+    problems: list[Problem] = []
+    table = parsed_toml(path, text, problems)
+    return problems[0] if problems else dict(table)
+
+
+def _set(table: dict[str, Any], path: Path, settings: Mapping[str, str]) -> dict[str, Any] | None:
+    """A copy with the settings; None where something else than a table is in the way."""
+    made = deepcopy(table)
+    here: Any = made
+    for part in path:
+        here = here.setdefault(part, {}) if isinstance(here, dict) else None
+    if not isinstance(here, dict):
+        return None
+    here.update({key: tomllib.loads(f"v = {value}")["v"] for key, value in settings.items()})
+    return made

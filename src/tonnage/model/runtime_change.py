@@ -1,0 +1,66 @@
+"""A container runtime's files as they stand, and what would change in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tonnage.model.errors import Problem
+from tonnage.model.node_software import RuntimeInventory
+from tonnage.model.runtime_config import RuntimeKind
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A file of a runtime's configuration. `text` is None where there is none; `link` is where a link leads.
+
+    `trouble` is why what is there cannot be read.
+    """
+
+    path: str
+    text: str | None = None
+    link: str = ""
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSeen:
+    """The runtime of a node. `files`: the main one first, whether or not it is there, then what it imports.
+
+    `version` is as the runtime says it, `told_by` who said so. `unit` is what systemd calls the runtime.
+    """
+
+    kind: RuntimeKind | None = None
+    version: str = ""
+    told_by: str = ""
+    files: tuple[ConfigFile, ...] = ()
+    unit: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
+class Standing(StrEnum):
+    """What is to be done."""
+
+    NOTHING = "nothing"
+    CHANGE = "change"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """A file that changes. `before` None: it is made; `after` None: it is removed."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimePlan:
+    """What is to be done with one runtime, and `why`. Refused has problems, a change has edits."""
+
+    standing: Standing
+    why: str = ""
+    edits: tuple[FileEdit, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    inventory: RuntimeInventory | None = None
