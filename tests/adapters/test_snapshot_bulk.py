@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.adapters.reading import ReadPod, node_from, pod_from
+from tonnage.adapters.reading import BarePod, node_from, pod_from, read_pod
 from tonnage.adapters.reading_documents import snapshot_from_documents
 from tonnage.adapters.reading_gpu import gpu_status_from
 from tonnage.adapters.snapshots.bulk import Bulk
 from tonnage.adapters.snapshots.objects import load_list
+from tonnage.model.cluster import Pod
 from tonnage.model.gpu_status import GpuDevice
 from tonnage.wire import objects as w
 
 Body = dict[str, Any]
 NAMES = st.sampled_from(["a", "b-1", "node-7.example", "N\u00f6de", 'q"', ""])
+NOTES = ("hami.io/vgpu-node", "nvidia.com/nouse-gpuuuid", "app")
 MOMENTS = st.sampled_from(["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.000001Z", "soon"])
 LABELS = st.dictionaries(st.sampled_from(["app", "rack", "k\u00e9y"]), NAMES, max_size=2)
 SELECTORS = st.fixed_dictionaries({"matchLabels": LABELS})
@@ -82,7 +84,12 @@ ENDED = st.fixed_dictionaries(
 )
 STATES: st.SearchStrategy[list[Body]] = st.lists(
     st.fixed_dictionaries(
-        {"name": NAMES, "state": WAITING | ENDED | st.just({"running": {}})}, optional={"lastState": ENDED}
+        {"name": NAMES, "state": WAITING | ENDED | st.just({"running": {}})},
+        optional={
+            "lastState": ENDED,
+            "allocatedResources": AMOUNTS,
+            "resources": st.fixed_dictionaries({"requests": AMOUNTS}),
+        },
     ),
     max_size=2,
 )
@@ -97,6 +104,7 @@ STATUSES = st.fixed_dictionaries(
         "initContainerStatuses": STATES,
         "startTime": MOMENTS,
         "nominatedNodeName": NAMES,
+        "resourceClaimStatuses": st.just([{"name": "gpu", "resourceClaimName": "made"}]),
     },
 )
 METAS = st.fixed_dictionaries(
@@ -106,7 +114,7 @@ METAS = st.fixed_dictionaries(
         "namespace": NAMES,
         "uid": NAMES,
         "labels": LABELS,
-        "annotations": LABELS,
+        "annotations": LABELS | st.dictionaries(st.sampled_from(NOTES), NAMES, max_size=2),
         "creationTimestamp": MOMENTS,
         "deletionTimestamp": MOMENTS,
         "ownerReferences": st.just([{"kind": "Job", "name": "j", "controller": True}]),
@@ -121,7 +129,7 @@ def test_pods_are_the_same_read_either_way(bodies: list[Body], escaped: bool) ->
     for body in [*bodies, *bodies]:  # a second time out of what is remembered
         line = json.dumps(body, ensure_ascii=escaped, separators=(",", ":")).encode()
         usual = msgspec.json.decode(line, type=w.Pod)
-        assert bulk.pod(line) == ReadPod(pod_from(usual), usual.spec.priority is None)
+        assert bulk.pod(line) == read_pod(usual)
 
 
 @pytest.mark.parametrize(
@@ -136,16 +144,21 @@ def test_pods_are_the_same_read_either_way(bodies: list[Body], escaped: bool) ->
 def test_what_a_condition_says_is_read(condition: Body) -> None:
     status = {"phase": "Pending", "conditions": [{"lastProbeTime": None, **condition}]}
     line = json.dumps({"metadata": {"name": "p"}, "spec": {}, "status": status}).encode()
-    assert Bulk().pod(line).pod == pod_from(msgspec.json.decode(line, type=w.Pod))
-    assert (Bulk().pod(line).pod.status.unschedulable_message != "") == (condition["status"] == "False")
+    assert _pod(line) == pod_from(msgspec.json.decode(line, type=w.Pod))
+    assert (_pod(line).status.unschedulable_message != "") == (condition["status"] == "False")
 
 
 def test_pods_of_one_workload_share_what_is_the_same() -> None:
     bulk = Bulk()
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    one, other = (bulk.pod(_line_of(name, container)).pod for name in ("a", "b"))
+    one, other = (_pod(_line_of(name, container), bulk) for name in ("a", "b"))
     assert one.containers is other.containers
     assert (one.node_name, other.node_name) == ("a", "b")
+
+
+def _pod(line: bytes, bulk: Bulk | None = None) -> Pod:
+    found = (bulk or Bulk()).pod(line)
+    return found.pod if isinstance(found, BarePod) else found
 
 
 def _line_of(name: str, container: Body) -> bytes:
@@ -201,7 +214,7 @@ def test_reports_are_the_same_read_either_way(devices: list[Body], problems: lis
 def test_every_field_of_a_device_is_read_quickly_too() -> None:
     known = "uuid product index resource replicas memory_mib used_mib healthy reason holders"
     more = "compute_capability pci_bus_id numa_node links parts"
-    told = "a new field of GpuDevice: read it in Bulk._device, and add it to DEVICES above"
+    told = "a new field of GpuDevice: read it in Reports._device, and add it to DEVICES above"
     assert {part.name for part in fields(GpuDevice)} == {*known.split(), *more.split()}, told
 
 

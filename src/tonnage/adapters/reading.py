@@ -78,13 +78,7 @@ from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 from tonnage.wire import policies as policy_objects
 
-_BOUND_VOLUMES: Final = (
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "azureDisk",
-    "iscsi",
-    "rbd",
-)
+_BOUND_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "iscsi", "rbd")
 """Sources inside a pod that have a say in where it may run."""
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
 
@@ -160,14 +154,19 @@ def node_from(node: w.Node) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPod:
-    """A pod that is read already; `bare`: it has yet to be given its priority."""
+class BarePod:
+    """A pod that is read already, and has yet to be given its priority."""
 
     pod: Pod
-    bare: bool
 
 
-Readable = w.Object | ReadPod | Node | GpuStatus
+def read_pod(pod: w.Pod) -> Pod | BarePod:
+    """A pod; bare where no priority is set."""
+    read = pod_from(pod)
+    return BarePod(read) if pod.spec.priority is None else read
+
+
+Readable = w.Object | Pod | BarePod | Node | GpuStatus
 """A wire object, or one that is a model value already."""
 
 
@@ -176,7 +175,9 @@ class _Parts:
     """A snapshot under way."""
 
     nodes: list[Node] = field(default_factory=list)
-    pods: list[ReadPod] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    bare: list[int] = field(default_factory=list)
+    """Places of pods that have yet to be given their priority."""
     classes: list[PriorityClass] = field(default_factory=list)
     namespaces: dict[str, Labels] = field(default_factory=dict)
     budgets: list[DisruptionBudget] = field(default_factory=list)
@@ -206,8 +207,11 @@ class _Parts:
     def take(self, obj: Readable) -> None:
         """Sort one object in; kinds that bear on nothing here are passed over."""
         match obj:
-            case ReadPod():
+            case Pod():
                 self.pods.append(obj)
+            case BarePod():
+                self.bare.append(len(self.pods))
+                self.pods.append(obj.pod)
             case Node():
                 self.nodes.append(obj)
             case GpuStatus():
@@ -218,7 +222,7 @@ class _Parts:
     def _take_wire(self, obj: w.Object) -> None:
         match obj:
             case w.Pod():
-                self.pods.append(ReadPod(pod_from(obj), obj.spec.priority is None))
+                self.take(read_pod(obj))
             case w.Node():
                 self.nodes.append(node_from(obj))
             case w.PriorityClass():
@@ -297,11 +301,11 @@ def snapshot_from(
     parts = _Parts()
     for obj in objects:
         parts.take(obj)
+    for place in parts.bare:
+        parts.pods[place] = with_priority(parts.pods[place], parts.classes)
     return Snapshot(
         nodes=tuple(parts.nodes),
-        pods=with_job_ends(
-            [with_priority(p.pod, parts.classes) if p.bare else p.pod for p in parts.pods], parts.workloads
-        ),
+        pods=with_job_ends(parts.pods, parts.workloads),
         priority_classes=tuple(parts.classes),
         namespaces=parts.namespaces,
         budgets=tuple(parts.budgets),

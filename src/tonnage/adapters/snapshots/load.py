@@ -36,6 +36,7 @@ T = TypeVar("T")
 _AT_BYTE: Final = re.compile(r"\(byte ([0-9]+)\)")
 _BEYOND_ITS_NAMESPACE: Final = ("Pod", "PodDisruptionBudget", "ResourceClaim")
 """Kinds of which the other namespaces' objects bear on a placement."""
+_END: Final = (API_VERSION, FOOTER)
 _TAKE_AGAIN: Final = "take it again: tonnage snapshot -o FILE"
 
 
@@ -121,14 +122,16 @@ class _Loading:
                 if len(known) < _MOST_HEADS:
                     known[head] = found
             kind, read = found
-            if read is not None:
-                self.counts[kind[1]] += 1
-                yield self._told(read, line)
-            elif kind == (API_VERSION, FOOTER):
+            if kind == _END:
                 footer.append(self._footer(line))
                 return
-            else:
-                self.counts[kind[1]] += 1
+            self.counts[kind[1]] += 1
+            if read is not None:
+                try:
+                    obj = read(line)
+                except (msgspec.DecodeError, RecursionError) as error:
+                    raise self._unusable(error) from None
+                yield obj
         raise self._cut()
 
     def _footer(self, line: bytes) -> Footer:
@@ -164,13 +167,17 @@ class _Loading:
         """What `read` makes of it. Raises ConfigError with the place of what it cannot use."""
         try:
             return read(*given)
-        except msgspec.ValidationError as error:
-            what, _, path = str(error).partition(" - at `$")
-            raise self._error(what, path.strip(".`")) from None
         except (msgspec.DecodeError, RecursionError) as error:
-            at = _AT_BYTE.search(str(error))
-            column = f":{int(at[1]) + 1}" if at else ""
-            raise self._error("no valid JSON", str(error), _TAKE_AGAIN, column=column) from None
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> ConfigError:
+        """What is wrong with the line that was read last, and where."""
+        if isinstance(error, msgspec.ValidationError):
+            what, _, path = str(error).partition(" - at `$")
+            return self._error(what, path.strip(".`"))
+        at = _AT_BYTE.search(str(error))
+        column = f":{int(at[1]) + 1}" if at else ""
+        return self._error("no valid JSON", str(error), _TAKE_AGAIN, column=column)
 
     def _cut(self, why: str = "") -> ConfigError:
         read = f"it ends after {self.total} bytes, {sum(self.counts.values())} objects, without its last line"

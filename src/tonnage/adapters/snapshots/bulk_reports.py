@@ -1,0 +1,123 @@
+"""What nodes' agents publish, out of its lines; how GPUs of a kind of node are joined is held once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+
+from tonnage.adapters.reading_gpu import gpu_status_from, links_from, parts_from
+from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
+from tonnage.wire import objects as w
+
+_NONE: Final = msgspec.Raw(b"[]")
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class _Holder(w.Wire):
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+    resource: str = ""
+    ids: list[str] = msgspec.field(default_factory=list)
+
+
+class _Device(w.Wire):
+    uuid: str = ""
+    product: str = ""
+    index: int | None = None
+    resource: str = ""
+    replicas: int = 1
+    memory_mib: int = msgspec.field(name="memoryMiB", default=0)
+    memory_used_mib: int | None = msgspec.field(name="memoryUsedMiB", default=None)
+    health: str = ""
+    reason: str = ""
+    holders: list[_Holder] = msgspec.field(default_factory=list)
+    compute_capability: str = ""
+    pci_bus_id: str = msgspec.field(name="pciBusID", default="")
+    numa_node: int | None = None
+    links: msgspec.Raw = _NONE
+    mig_devices: msgspec.Raw = _NONE
+
+
+class _Body(w.Wire):
+    devices: list[_Device] = msgspec.field(default_factory=list)
+    config: msgspec.Raw = _NULL
+    resources: msgspec.Raw = _NULL
+    problems: msgspec.Raw = _NULL
+    runtime: msgspec.Raw = _NULL
+    kubelet: msgspec.Raw = _NULL
+    driver_version: msgspec.Raw = _NULL
+    cuda_version: msgspec.Raw = _NULL
+
+
+class _Report(w.Wire):
+    metadata: w.ObjectMeta
+    status: _Body = msgspec.field(default_factory=_Body)
+
+
+_REST: Final = tuple(
+    (name, key)
+    for name, key in zip(_Body.__struct_fields__, _Body.__struct_encode_fields__, strict=True)
+    if name != "devices"
+)
+"""Fields and their keys."""
+
+
+@dataclass(slots=True)
+class Reports:
+    """Reads reports of one snapshot; `once` gives of equal texts always the first."""
+
+    _once: Callable[[str], str]
+    _links: dict[bytes, tuple[DeviceLinks, ...]] = field(default_factory=dict)
+    _common: dict[tuple[bytes, ...], GpuStatus] = field(default_factory=dict)
+    _report: msgspec.json.Decoder[_Report] = field(default_factory=lambda: msgspec.json.Decoder(_Report))
+
+    def remembered(self) -> tuple[dict[Any, Any], ...]:
+        """What was read already, to be cleared when it is too much."""
+        return self._links, self._common
+
+    def read(self, line: bytes) -> GpuStatus:
+        """What a node's agent publishes. Raises msgspec.DecodeError."""
+        report = self._report.decode(line)
+        body = report.status
+        rest = tuple(bytes(getattr(body, name)) for name, _ in _REST)
+        common = self._common.get(rest)
+        if common is None:
+            told = {key: msgspec.json.decode(text) for (_, key), text in zip(_REST, rest, strict=True)}
+            common = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=told))
+            self._common[rest] = common
+        devices = tuple(self._device(device) for device in body.devices)
+        return replace(common, node=report.metadata.name, devices=devices)
+
+    def _device(self, device: _Device) -> GpuDevice:
+        once, links = self._once, bytes(device.links)
+        joined = self._links.get(links)
+        if joined is None:
+            joined = self._links[links] = links_from(msgspec.json.decode(links))
+        return GpuDevice(
+            device.uuid,
+            once(device.product),
+            device.index,
+            once(device.resource),
+            device.replicas or 1,
+            device.memory_mib,
+            device.memory_used_mib,
+            device.health != "Unhealthy",
+            device.reason,
+            tuple(self._holder(holder) for holder in device.holders),
+            once(device.compute_capability),
+            once(device.pci_bus_id),
+            device.numa_node,
+            joined,
+            self._parts(bytes(device.mig_devices)),
+        )
+
+    def _parts(self, text: bytes) -> tuple[DevicePart, ...]:
+        return parts_from(msgspec.json.decode(text)) if text != b"[]" else ()
+
+    def _holder(self, holder: _Holder) -> DeviceHolder:
+        namespace, resource = self._once(holder.namespace), self._once(holder.resource)
+        return DeviceHolder(namespace, holder.pod, self._once(holder.container), resource, tuple(holder.ids))
