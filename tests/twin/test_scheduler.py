@@ -95,8 +95,8 @@ class Api(LocalKubernetes):
 
 
 @asynccontextmanager
-async def running(api: Api, clock: VirtualClock) -> AsyncIterator[None]:
-    task = asyncio.create_task(Scheduler(api, clock).run())
+async def running(api: Api, clock: VirtualClock, version: str = "1.35") -> AsyncIterator[None]:
+    task = asyncio.create_task(Scheduler(api, clock, version=version).run())
     await clock.settle()
     try:
         yield
@@ -199,22 +199,45 @@ async def test_nothing_is_tried_again_while_nothing_changes(api: Api, clock: Vir
         assert await api.attempts() == 2, "once at first, once when the node became ready"
 
 
-async def test_back_off_doubles_up_to_ten_seconds_and_events_are_counted(
-    api: Api, clock: VirtualClock
-) -> None:
-    await api.node("a", gpus=0)
+async def pauses(api: Api, clock: VirtualClock, version: str) -> list[float]:
+    """Seconds between the attempts at a pod that does not fit; its node gets larger ten times a second."""
+    await api.node("a")
+    await api.pod("first", nodeName="a")
     await api.pod("p")
     tried: list[float] = []
-    async with running(api, clock):
+    async with running(api, clock, version):
         for step in range(1, 400):
-            await api.patch(kinds.NODE, "a", {"metadata": {"labels": {"step": str(step)}}})
+            more: JsonObject = {"status": {"allocatable": {"pods": f"{110 + step}"}}}
+            await api.patch(kinds.NODE, "a", more, patch_type=PatchType.MERGE, subresource="status")
             before = await api.attempts()
             await clock.advance(0.1)
             if await api.attempts() != before:
                 tried.append(round(clock.monotonic(), 1))
         assert len(await api.events("FailedScheduling")) == 1
-    pauses = [round(b - a, 1) for a, b in zip([0.0, *tried], tried, strict=False)]
-    assert pauses == pytest.approx([1, 2, 4, 8, 10, 10], abs=0.11)
+    return [round(b - a, 1) for a, b in zip([0.0, *tried], tried, strict=False)]
+
+
+async def test_back_off_doubles_up_to_ten_seconds_and_events_are_counted(
+    api: Api, clock: VirtualClock
+) -> None:
+    assert await pauses(api, clock, "1.32") == pytest.approx([1, 2, 4, 8, 10, 10], abs=0.11)
+
+
+async def test_back_off_is_cut_short_when_no_other_pod_waits(api: Api, clock: VirtualClock) -> None:
+    assert set(await pauses(api, clock, "1.33")) == {0.1}
+
+
+async def test_a_change_that_cannot_help_wakes_no_pod(api: Api, clock: VirtualClock) -> None:
+    await api.node("a", gpus=0)
+    await api.pod("p")
+    async with running(api, clock):
+        await api.patch(kinds.NODE, "a", {"metadata": {"labels": {"tier": "gold"}}})
+        await api.node("small", gpus=0)
+        await clock.advance(20)
+        assert await api.attempts() == 1
+        await api.node("large", gpus=1)
+        await clock.settle()
+        assert api.bindings == [("p", "large")]
 
 
 async def test_two_pods_never_get_the_same_gpu_before_the_watch_shows_the_first(
@@ -250,7 +273,9 @@ async def test_a_binding_that_fails_frees_what_was_assumed_and_is_tried_again(
     await api.pod("p")
     async with running(api, clock):
         assert api.bindings == []
-        await clock.advance(1)
+        await clock.advance(0.5)
+        assert api.bindings == [], "after an error nothing cuts the back-off short"
+        await clock.advance(1.5)
         assert api.bindings == [("p", "a")]
 
 

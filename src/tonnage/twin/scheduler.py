@@ -18,6 +18,7 @@ from tonnage.model.cluster import Pod
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.scheduler_cache import SchedulerCache
+from tonnage.twin.scheduler_hints import arrival_helps, end_helps, node_helps, refused_by
 from tonnage.twin.scheduler_queue import SchedulingQueue
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
@@ -26,6 +27,8 @@ from tonnage.wire.timestamps import timestamp
 NAME: Final = "default-scheduler"
 _NOTE_LIMIT: Final = 1024
 _GATED: Final = "SchedulingGated"
+_CUTS_SHORT: Final = 33
+"""The first minor release that ends a back-off early when no other pod is ready."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -36,8 +39,9 @@ class Scheduler:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, NAME)
-        self._queue = SchedulingQueue()
-        self._cache = SchedulerCache(profile_for(version))
+        profile = profile_for(version)
+        self._queue = SchedulingQueue(cuts_short=profile.minor >= _CUTS_SHORT)
+        self._cache = SchedulerCache(profile)
         self._changed = asyncio.Event()
         self._pods = Informer(api, kinds.POD, clock)
         self._nodes = Informer(api, kinds.NODE, clock)
@@ -92,25 +96,24 @@ class Scheduler:
         else:
             self._queue.remove(key)
         if _frees(before, after):
-            self._queue.wake_all()
+            self._queue.wake_where(lambda _, plugins: end_helps(plugins))
         elif _arrives(told, after):
-            self._wake_followers()
+            self._queue.wake_where(lambda _, plugins: arrival_helps(plugins))
         self._changed.set()
-
-    def _wake_followers(self) -> None:
-        """Try the pods again whose place depends on where other pods are."""
-        for key in self._queue.waiting():
-            pod = self._cache.pod(key)
-            if pod is not None and (pod.affinity.pods or pod.affinity.anti or pod.spread):
-                self._queue.wake(key)
 
     def _on_node(self, delta: Delta[w.Node]) -> None:
         obj = delta.after or delta.before
-        if obj is not None:
-            node = node_from(obj) if delta.after is not None else None
-            if self._cache.set_node(obj.metadata.name, node):
-                self._queue.wake_all()
-                self._changed.set()
+        if obj is None:
+            return
+        after = node_from(obj) if delta.after is not None else None
+        before = self._cache.set_node(obj.metadata.name, after)
+
+        def helps(key: Key, plugins: frozenset[str]) -> bool:
+            pod = self._cache.pod(key)
+            return pod is not None and node_helps(plugins, pod, before, after)
+
+        self._queue.wake_where(helps)
+        self._changed.set()
 
     async def _cycle(self, key: Key) -> None:
         """Decide on one pod. What was decided counts before the first await, so that no change is missed."""
@@ -125,7 +128,7 @@ class Scheduler:
             self._cache.assume(pod, decision.chosen)
             await self._bind(pod, obj, decision.chosen)
             return
-        self._queue.fail(key, self._clock.monotonic())
+        self._queue.fail(key, self._clock.monotonic(), refused_by(decision))
         nominated = pod.status.nominated_node if decision.keeps_nomination else decision.nominated or ""
         if nominated != pod.status.nominated_node:
             self._cache.nominate(pod, nominated)
@@ -147,12 +150,11 @@ class Scheduler:
         except ClusterError as error:
             _LOG.warning("pod not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
             self._cache.forget(pod.key)
-            self._queue.wake_all()
+            self._queue.wake_where(lambda _, plugins: end_helps(plugins))
             current = self._cache.pod(pod.key)
             if current is not None and _waits(current):
                 self._queue.add(pod.key, pod.priority)
-                self._queue.fail(pod.key, self._clock.monotonic())
-                self._queue.wake(pod.key)
+                self._queue.err(pod.key, self._clock.monotonic())
             return
         message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         _LOG.info("pod bound: pod=%s/%s node=%s", *pod.key, node)
@@ -254,8 +256,8 @@ def _spec(pod: Pod) -> Pod:
 
 
 def _frees(before: Pod | None, after: Pod | None) -> bool:
-    """Whether a pod that held something on a node is gone."""
-    held = before is not None and before.node_name and not before.finished
+    """Whether a pod that held something on a node, or waited for one to be cleared, is gone."""
+    held = before is not None and (before.node_name or before.status.nominated_node) and not before.finished
     return bool(held and (after is None or after.finished))
 
 

@@ -32,15 +32,13 @@ class SchedulerCache:
         self._views: dict[str, NodeView] = {}
         self._nominated: dict[Key, Pod] = {}
 
-    def set_node(self, name: str, node: Node | None) -> bool:
-        """Note a node; True when something changed that a placement depends on."""
-        before = self._nodes.get(name)
+    def set_node(self, name: str, node: Node | None) -> Node | None:
+        """Note a node, or that it is gone; as what it was known before."""
+        before = self._nodes.pop(name, None)
         self._views.pop(name, None)
-        if node is None:
-            self._nodes.pop(name, None)
-            return before is not None
-        self._nodes[name] = node
-        return before is None or replace(before, ready_message="") != replace(node, ready_message="")
+        if node is not None:
+            self._nodes[name] = node
+        return before
 
     def set_pod(self, key: Key, pod: Pod | None) -> None:
         """Note a pod as the server has it; a decision that it now shows, or that it refutes, is dropped."""

@@ -1,12 +1,15 @@
 """The pods that wait for a scheduling cycle: now, after their back-off, or until the cluster changes.
 
-Source: kube-scheduler 1.35 (SchedulingQueue): priority first, then age; back-off of 1 s doubling to 10 s.
+Source: kube-scheduler 1.35 (SchedulingQueue). Priority first, then age; a back-off of 1 s doubles to 10 s.
+Since 1.33 (SchedulerPopFromBackoffQ) it ends with a whole second; it is cut short when no other pod is ready.
 """
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Final
 
 from tonnage.adapters.informer import Key
@@ -16,72 +19,109 @@ _LONGEST_BACK_OFF_S: Final = 10.0
 _FORGOTTEN_S: Final = 300.0
 """A pod that nothing woke is tried again after this long."""
 
+Pool = list[tuple[float, tuple[int, int], int, Key]]
+"""A heap of pods by time, then by order. An entry counts while the pod is still at that move."""
+
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod that waits. `ready_s` is None while only a change of the cluster can help it."""
+    """A pod that waits, in one pool at a time: where its last move has put it."""
 
     order: tuple[int, int]
+    pool: Pool = field(default_factory=list)
+    move: int = 0
     attempts: int = 0
     failed_s: float = 0.0
-    ready_s: float | None = 0.0
+    refused_by: frozenset[str] = frozenset()
 
 
 class SchedulingQueue:
     """Keys of pods. Times are those of a monotonic clock that the caller reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cuts_short: bool = True) -> None:
+        self._cuts_short = cuts_short
         self._waiting: dict[Key, _Waiting] = {}
-        self._arrivals = 0
+        self._moves = 0
+        self._ready: Pool = []
+        self._backing_off: Pool = []
+        self._after_errors: Pool = []
+        self._asleep: Pool = []
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def waiting(self) -> tuple[Key, ...]:
-        """Every pod that waits."""
-        return tuple(self._waiting)
-
     def add(self, key: Key, priority: int) -> None:
         """Have a new pod tried at once; one that waits already keeps its place and back-off."""
         if key not in self._waiting:
-            self._arrivals += 1
-            self._waiting[key] = _Waiting((-priority, self._arrivals))
+            self._waiting[key] = _Waiting((-priority, self._moves))
+            self._put(key, self._ready, 0.0)
 
     def remove(self, key: Key) -> None:
         """The pod is bound, or gone."""
         self._waiting.pop(key, None)
 
-    def fail(self, key: Key, now_s: float) -> None:
-        """The pod was tried in vain: it waits for a change of the cluster."""
-        waiting = self._waiting.get(key)
-        if waiting is not None:
-            waiting.attempts += 1
-            waiting.failed_s = now_s
-            waiting.ready_s = None
+    def fail(self, key: Key, now_s: float, refused_by: frozenset[str] = frozenset()) -> None:
+        """The pod was tried in vain: it waits for a change that may help against these plugins."""
+        if waiting := self._tried(key, now_s):
+            waiting.refused_by = refused_by
+            self._put(key, self._asleep, now_s + _FORGOTTEN_S)
+
+    def err(self, key: Key, now_s: float) -> None:
+        """The pod was not refused, something broke: try it again, never before its back-off has ended."""
+        if waiting := self._tried(key, now_s):
+            self._put(key, self._after_errors, self._end_of_back_off(waiting))
 
     def wake(self, key: Key) -> None:
         """The pod itself changed: try it again, after its back-off."""
         waiting = self._waiting.get(key)
-        if waiting is not None and waiting.ready_s is None:
-            waiting.ready_s = waiting.failed_s + _back_off_s(waiting.attempts)
+        if waiting is not None and waiting.pool is self._asleep:
+            self._put(key, self._backing_off, self._end_of_back_off(waiting))
 
-    def wake_all(self) -> None:
-        """The cluster changed: try every pod again, each after its back-off."""
-        for key in self._waiting:
-            self.wake(key)
+    def wake_where(self, helps: Callable[[Key, frozenset[str]], bool]) -> None:
+        """The cluster changed: try the pods again that it may help, each after its back-off."""
+        for key, waiting in self._waiting.items():
+            if waiting.pool is self._asleep and helps(key, waiting.refused_by):
+                self.wake(key)
 
     def pop(self, now_s: float) -> Key | None:
-        """The most urgent pod whose time has come. It stays in the queue until `remove` or `fail`."""
-        ready = [(waiting.order, key) for key, waiting in self._waiting.items() if _due_s(waiting) <= now_s]
-        return heapq.nsmallest(1, ready)[0][1] if ready else None
+        """The most urgent pod whose time has come. It stays in the queue until `remove`, `fail` or `err`."""
+        for pool in (self._backing_off, self._after_errors, self._asleep):
+            while (first := self._first(pool)) and pool[0][0] <= now_s:
+                self._put(first, self._ready, 0.0)
+        ready = self._first(self._ready)
+        return self._first(self._backing_off) if ready is None and self._cuts_short else ready
 
     def next_due_s(self) -> float | None:
         """When the next pod's time comes; None when none waits."""
-        return min((_due_s(waiting) for waiting in self._waiting.values()), default=None)
+        pools = (self._ready, self._backing_off, self._after_errors, self._asleep)
+        return min((pool[0][0] for pool in pools if self._first(pool)), default=None)
 
+    def _tried(self, key: Key, now_s: float) -> _Waiting | None:
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.attempts += 1
+            waiting.failed_s = now_s
+        return waiting
 
-def _due_s(waiting: _Waiting) -> float:
-    return waiting.failed_s + _FORGOTTEN_S if waiting.ready_s is None else waiting.ready_s
+    def _put(self, key: Key, pool: Pool, due_s: float) -> None:
+        waiting = self._waiting[key]
+        self._moves += 1
+        waiting.pool, waiting.move = pool, self._moves
+        heappush(pool, (due_s, waiting.order, self._moves, key))
+
+    def _first(self, pool: Pool) -> Key | None:
+        """The pod of a pool's first entry that counts; those before it are dropped."""
+        while pool:
+            _, _, move, key = pool[0]
+            waiting = self._waiting.get(key)
+            if waiting is not None and waiting.move == move:
+                return key
+            heappop(pool)
+        return None
+
+    def _end_of_back_off(self, waiting: _Waiting) -> float:
+        ends_s = waiting.failed_s + _back_off_s(waiting.attempts)
+        return math.floor(ends_s) + 1.0 if self._cuts_short else ends_s
 
 
 def _back_off_s(attempts: int) -> float:
