@@ -5,8 +5,8 @@ GPU_RESULTS ?= benchmarks/results
 DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
 UV_VERSION := 0.13.9
-# One more than there are processors: tests wait a lot, for programs and for each other.
-WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# Two more than there are processors: tests wait a lot, for programs and for each other.
+WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 FUZZ_SECONDS ?= 30
 BIN := .venv/bin
 
@@ -32,7 +32,10 @@ setup: .venv/ready ## Create the environment (.venv)
 run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=name)
 	@$(BIN)/tonnage up --lab $(LAB)
 
+# Compiled files are kept: each worker would rewrite the assertions of all tests anew, each program compile its own.
+test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/ready ## Run every test that needs no GPU and no real cluster
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q
 
 # Without root there is no genuine node, so nothing is built for one.

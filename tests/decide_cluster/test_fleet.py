@@ -19,7 +19,7 @@ from tonnage.decide.cluster.scored import TOTAL
 from tonnage.decide.cluster.view import View, view_of
 from tonnage.model.cluster import Pod
 
-CLUSTERS = 280
+CLUSTERS = 160
 PODS = 6
 
 

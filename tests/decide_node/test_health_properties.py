@@ -162,13 +162,14 @@ def test_looking_again_at_once_changes_nothing_that_is_kept(happened: list[Any])
 
 def test_memory_is_bounded() -> None:
     state = HealthState()
-    for number in range(3 * MOST):
+    given = MOST + 50
+    for number in range(given):
         uuid = f"GPU-{number}"
         one = Inventory((Device(uuid, 0, "x", 1),), vitals=(Vitals(uuid, uncorrected_errors=0),))
         state = struck(state, RawEvent(RawEventKind.XID, uuid, 81), one, POLICY, now=float(number))
         state = looked(state, one, POLICY, now=float(number))
     assert max(map(len, (state.faults, state.sightings, state.baselines))) <= MOST
-    assert state.faults[-1].device == f"GPU-{3 * MOST - 1}"
+    assert state.faults[-1].device == f"GPU-{given - 1}"
 
 
 @given(

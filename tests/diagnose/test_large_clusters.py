@@ -34,7 +34,7 @@ def node_lines(explanation: Explanation) -> list[str]:
 @pytest.mark.parametrize("start", range(4))
 def test_classes_say_what_asking_every_node_says(start: int) -> None:
     verdicts, fewer = set(), 0
-    for number in range(start, 240, 4):
+    for number in range(start, 120, 4):
         chance = Chance(Random(f"large/{number}"))
         snapshot = chance.snapshot(nodes=3 + number % 30, pods=number % 60)
         each, classed = ground_of(snapshot, large=10**6), ground_of(snapshot, large=1)
@@ -53,7 +53,7 @@ def test_classes_say_what_asking_every_node_says(start: int) -> None:
             fewer += len(other.classes) < len(one.classes)
             verdicts.add(one.verdict)
     assert {Verdict.FITS, Verdict.NOT_NOW, Verdict.NEVER} <= verdicts
-    assert fewer > 30
+    assert fewer > 15
 
 
 def test_few_nodes_of_a_large_cluster_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:

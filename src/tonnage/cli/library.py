@@ -7,12 +7,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import tonnage
-from tonnage.documents.lab import Lab, parse_lab
-from tonnage.documents.scenario import Scenario, parse_scenario
 from tonnage.model.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from tonnage.documents.lab import Lab
+    from tonnage.documents.scenario import Scenario
 
 LAB_FILE: Final = "lab.yaml"
 DEFAULT_LAB: Final = "inference-sharing"
@@ -57,6 +59,8 @@ def load_lab(name: str) -> FoundLab:
     Raises:
         ConfigError: no such lab, or a lab that cannot be run as written.
     """
+    from tonnage.documents.lab import parse_lab
+
     path = labs_folder() / name / LAB_FILE
     if name not in lab_names():
         given = Path(name)
@@ -75,6 +79,8 @@ def load_scenario(name: str) -> Scenario:
     Raises:
         ConfigError: no such scenario, or one that cannot be used as written.
     """
+    from tonnage.documents.scenario import parse_scenario
+
     path = scenarios_folder() / f"{name}.yaml" if name in scenario_names() else Path(name)
     if not path.is_file():
         raise _unknown("scenario", name, scenario_names(), "a scenario is a name or a YAML file")
