@@ -51,6 +51,20 @@ print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)
     assert process.stderr.splitlines()[-1] == "[]"
 
 
+def test_explaining_a_pod_loads_nothing_that_reads_documents() -> None:
+    code = """
+import sys
+from tonnage.cli.main import run
+assert run(["explain", "pod", "p", "--snapshot", "-"], "tonnage") in (0, 1)
+print(sorted(set(sys.modules) & {"pydantic", "yaml"}), file=sys.stderr)
+"""
+    pod = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}'
+    process = subprocess.run(
+        [sys.executable, "-c", code], input=pod, capture_output=True, text=True, check=True
+    )
+    assert process.stderr.splitlines()[-1] == "[]"
+
+
 def test_every_listed_command_exists_and_says_what_the_table_says() -> None:
     context = click.Context(tonnage)
     for name, (_, text) in COMMANDS.items():

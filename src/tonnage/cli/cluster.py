@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -82,6 +81,8 @@ async def snapshot_of(common: Common) -> Snapshot:
 
 async def capture(api: HttpKubernetes) -> Snapshot:
     """Everything that bears on placement, read at once; kinds that may not be listed are missing."""
+    import asyncio
+
     from tonnage.adapters.reading import snapshot_from
     from tonnage.adapters.reading_documents import READ_KINDS
     from tonnage.adapters.snapshots.objects import ObjectReader, collector_paused

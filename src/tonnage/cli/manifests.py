@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.cli.library import read_text
-from tonnage.documents.source import Located, nearest, parse_yaml_all
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Located, parse_yaml_all
 from tonnage.documents.source import Path as FieldPath
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from tonnage.cli.library import read_text
 from tonnage.model.cluster import Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +33,7 @@ def with_profiles(snapshot: Snapshot, path: Path | None) -> Snapshot:
     """
     if path is None:
         return snapshot
+    from tonnage.cli.library import read_text
     from tonnage.documents.scheduler_config import scheduler_profiles
 
     profiles = scheduler_profiles(read_text(path), str(path))

@@ -12,7 +12,8 @@ from typing import Annotated, Final
 from pydantic import Field, field_validator
 
 from tonnage.documents.durations import seconds_of
-from tonnage.documents.source import Document, FieldError, nearest
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Document, FieldError
 from tonnage.model.catalog.xids import xids
 from tonnage.model.health import FaultClass, HealthPolicy, Signal
 

@@ -16,7 +16,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tonnage.documents.source import Document, FieldError, nearest
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Document, FieldError
 from tonnage.model.catalog.gpus import gpu_models
 
 MAX_DEVICES = 256

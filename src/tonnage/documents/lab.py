@@ -10,7 +10,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, JsonValue
 
 from tonnage.documents.lab_command import Command, parse_command
-from tonnage.documents.source import Document, FieldError, Located, nearest, parse_yaml, validate
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Document, FieldError, Located, parse_yaml, validate
 from tonnage.model.errors import ConfigError, Problem
 
 MAX_STEPS: Final = 200

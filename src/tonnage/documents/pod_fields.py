@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+from tonnage.documents.nearest import nearest
 from tonnage.documents.pod_placement import (
     FieldPath,
     PodFault,
@@ -18,7 +19,6 @@ from tonnage.documents.pod_placement import (
     text_of,
     unsupported,
 )
-from tonnage.documents.source import nearest
 from tonnage.model.json import JsonObject
 from tonnage.model.names import is_label_key
 from tonnage.model.verdict import Code

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tonnage.documents.source import nearest
+from tonnage.documents.nearest import nearest
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import is_label_key
 from tonnage.model.verdict import Code

@@ -5,7 +5,6 @@ Everything that is wrong with a document is reported at once, each problem with 
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from tonnage.documents.nearest import nearest
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonScalar, JsonValue
 
@@ -110,17 +110,6 @@ def field_path(path: Path) -> str:
         else:
             text += f'["{part[:100]}"]'
     return text
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """A remedy that names the most similar known word, or all of them when none is similar."""
-    lower = word.lower()
-    close = [name for name in known if name.lower() == lower]
-    close += [name for name in known if len(word) > 2 and name.lower().startswith(lower)]
-    close += difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]}?"
-    return f"known here: {', '.join(sorted(known)[:20])}" if known else ""
 
 
 def parse_yaml(text: str, *, source: str, most_values: int = MAX_VALUES) -> Located:

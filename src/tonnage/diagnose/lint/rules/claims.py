@@ -12,7 +12,8 @@ from tonnage.diagnose.lint.finding import Draft, LintCode, WrapEntries
 from tonnage.diagnose.lint.items import Item, PodSite, mapping, mappings, sequence
 from tonnage.diagnose.lint.rules import selectors_cel
 from tonnage.diagnose.lint.world import Cluster, World
-from tonnage.documents.source import Path, nearest
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Path
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
 

@@ -10,7 +10,8 @@ from typing import Final
 from tonnage.diagnose.lint.finding import Draft, LintCode, QuoteText, RenameKey, UnwrapEntry
 from tonnage.diagnose.lint.items import Item, is_variable
 from tonnage.diagnose.lint.world import FieldShape, World
-from tonnage.documents.source import Path, nearest
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Path
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.severity import Severity
 

@@ -14,7 +14,8 @@ from tonnage.decide.node.mig_layouts import conflict, placements
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import Item, sequence
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.source import Path, nearest
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Path
 from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
 from tonnage.model.json import JsonObject, JsonValue
 

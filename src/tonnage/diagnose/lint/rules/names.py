@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import PodSite, mapping, mappings
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.source import Path, nearest
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Path
 
 _ALWAYS = ("default",)
 """A ServiceAccount that every namespace has."""

@@ -10,7 +10,8 @@ from tonnage.decide.node.label_syntax import LONGEST, sanitised
 from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, mappings, sequence
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.source import Path, nearest
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.json import JsonObject, JsonValue
 

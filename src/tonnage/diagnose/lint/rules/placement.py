@@ -20,7 +20,8 @@ from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.rules.renamed_resource import related_names
 from tonnage.diagnose.wording import listed
-from tonnage.documents.source import Path, nearest
+from tonnage.documents.nearest import nearest
+from tonnage.documents.source import Path
 from tonnage.model.cluster import Manifest, Node, Pod
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.selectors import Requirement, Taint
