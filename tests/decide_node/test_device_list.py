@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tonnage.decide.node.device_list import device_list
@@ -48,6 +50,22 @@ def containerd(cdi: bool | None, *problems: Problem) -> RuntimeConfig:
         ),
         pytest.param(
             "v1.30.0", "containerd://1.7.24", (containerd(True),), CDI, "have CDI", id="1.7, switched on"
+        ),
+        pytest.param(
+            "v1.30.0",
+            "containerd://1.7.24",
+            (replace(containerd(True), cdi_replaced="/etc/containerd/conf.d/a.toml"),),
+            VARIABLES,
+            "enable_cdi = true says so, and /etc/containerd/conf.d/a.toml does not",
+            id="1.7, switched on, and a later file takes the place of that",
+        ),
+        pytest.param(
+            "v1.35.8",
+            "containerd://2.2.1",
+            (replace(containerd(False), cdi_replaced="/etc/containerd/conf.d/a.toml"),),
+            VARIABLES,
+            "switched off",
+            id="containerd 2 merges files",
         ),
         pytest.param(
             "v1.30.0",

@@ -106,6 +106,16 @@ def hangs(node: SickNode) -> None:
     node.answer = DriverAnswer(error="the driver does not answer: scan", hangs=True)
 
 
+def replaced_by_a_drop_in(node: SickNode) -> None:
+    table = 'plugins."io.containerd.grpc.v1.cri"'
+    node.put("var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 1.7.30\n")
+    node.put(
+        "etc/containerd/config.toml",
+        f'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n[{table}]\nenable_cdi = true\n',
+    )
+    node.put("etc/containerd/conf.d/50-cni.toml", f"version = 2\n[{table}.cni]\n")
+
+
 def old_driver(node: SickNode) -> None:
     """Upgraded under a loaded module."""
     node.libraries("595.91.07")
@@ -244,6 +254,12 @@ FOUND: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
         lambda n: n.put(
             "var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 1.7.30\n"
         ),
+        DoctorCode.CDI_DISABLED,
+        Layer.RUNTIME,
+        "CDI is off in containerd 1.7.30",
+    ),
+    "CDI switched on, and a drop-in takes the place of that": (
+        replaced_by_a_drop_in,
         DoctorCode.CDI_DISABLED,
         Layer.RUNTIME,
         "CDI is off in containerd 1.7.30",

@@ -75,6 +75,20 @@ def test_what_is_imported_later_counts_and_is_named_as_the_place() -> None:
     assert (found.default, found.default_where) == ("nvidia", f"{drop_in}:6")
 
 
+@pytest.mark.parametrize(
+    ("later", "replaced"),
+    [
+        ("version = 2\n", ""),
+        ('version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n', "/etc/containerd/conf.d/a.toml"),
+        (V2, ""),
+    ],
+    ids=["speaks of something else", "speaks of the same plugin", "says it again"],
+)
+def test_a_later_file_that_may_take_the_place_of_the_switch_is_named(later: str, replaced: str) -> None:
+    found = containerd_config([(MAIN, V2), ("/etc/containerd/conf.d/a.toml", later)])
+    assert (found.cdi, found.cdi_replaced) == (True, replaced)
+
+
 def test_imports_are_told_as_they_stand_there() -> None:
     assert imports_of('imports = ["/etc/containerd/conf.d/*.toml", "x.toml", 3]') == (
         "/etc/containerd/conf.d/*.toml",

@@ -55,7 +55,10 @@ def _containerd_cri(
 ) -> None:
     enabled = cri.get("enable_cdi")
     if isinstance(enabled, bool):
-        said |= {"cdi": enabled, "cdi_where": _where(path, text, "cri", "enable_cdi")}
+        where = _where(path, text, "cri", "enable_cdi")
+        said |= {"cdi": enabled, "cdi_where": where, "cdi_replaced": ""}
+    elif "cdi" in said:
+        said["cdi_replaced"] = path
     containerd = _table(cri, "containerd")
     default = containerd.get("default_runtime_name")
     if isinstance(default, str):

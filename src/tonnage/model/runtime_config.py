@@ -34,7 +34,9 @@ class Handler:
 class RuntimeConfig:
     """What the files of one runtime say together; None is what they do not say. `where` is `file:line`.
 
-    `cri_disabled` is where the part for Kubernetes is switched off, empty if it is not.
+    `cri_disabled` is where the part for Kubernetes is switched off, empty if it is not. `cdi_replaced` is the
+    later file that speaks of containerd's part for Kubernetes without saying `cdi` again: to containerd 1 it
+    takes the place of all that was said before.
     """
 
     kind: RuntimeKind
@@ -45,6 +47,7 @@ class RuntimeConfig:
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     cdi: bool | None = None
     cdi_where: str = ""
+    cdi_replaced: str = ""
     nri: bool | None = None
     nri_where: str = ""
     cri_disabled: str = ""

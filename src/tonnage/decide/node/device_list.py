@@ -9,6 +9,7 @@ from tonnage.decide.node.runtime_versions import (
     Version,
     can_cdi,
     cdi_by_default,
+    cdi_said,
     kubelet_names_cdi,
     runtime_kind,
     version_of,
@@ -58,19 +59,19 @@ def _missing(node: NodeRuntime, kind: RuntimeKind, version: Version) -> str:
     if kind is RuntimeKind.CRIO:
         return "" if version >= _CRIO_NAMES else "takes no CDI devices from kubelet, which needs 1.28"
     configs = [config for config in node.configs if config.kind is kind]
-    off = next((config for config in configs if config.cdi is False), None)
+    off = next((config for config in configs if cdi_said(config, version) is False), None)
     if off is not None:
         return f"has CDI switched off: {off.cdi_where}"
     broken = next((config.problems[0] for config in configs if config.problems), None)
     if broken is not None:
         return f"may have CDI switched off, its configuration is not readable: {broken}"
-    if cdi_by_default(kind, version) or any(config.cdi for config in configs):
+    if cdi_by_default(kind, version) or any(cdi_said(config, version) for config in configs):
         return ""
     return f"has CDI where enable_cdi = true says so, {_silent(configs)}"
 
 
 def _silent(configs: list[RuntimeConfig]) -> str:
-    files = [file for config in configs for file in config.files[:1]]
+    files = [config.cdi_replaced or config.files[0] for config in configs if config.files]
     return f"and {files[0]} does not" if files else "and the agent does not see its configuration"
 
 

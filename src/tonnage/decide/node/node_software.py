@@ -9,6 +9,7 @@ from tonnage.decide.node.runtime_versions import (
     Version,
     can_cdi,
     cdi_by_default,
+    cdi_said,
     nri_by_default,
     runtime_kind,
     version_of,
@@ -50,9 +51,9 @@ def _cdi(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> S
         return Switch.OFF, f"it is older than {CDI_NEEDS}"
     if kind is RuntimeKind.CRIO:
         return Switch.ON, "CRI-O has it since 1.23, without a switch"
-    return _configured(
-        [(config.cdi, config.cdi_where) for config in configs], cdi_by_default(kind, version), configs
-    )
+    said = [(cdi_said(config, version), config.cdi_where) for config in configs]
+    silent = next((config.cdi_replaced for config in configs), "")
+    return _configured(said, cdi_by_default(kind, version), configs, silent)
 
 
 def _nri(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> Said:
@@ -62,8 +63,13 @@ def _nri(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> S
     return _configured(said, nri_by_default(kind, version), configs)
 
 
-def _configured(said: list[tuple[bool | None, str]], by_default: bool, configs: list[RuntimeConfig]) -> Said:
-    """What the files say, each (on or off, where); where none does the default, once that was seen."""
+def _configured(
+    said: list[tuple[bool | None, str]], by_default: bool, configs: list[RuntimeConfig], silent: str = ""
+) -> Said:
+    """What the files say, each (on or off, where); where none does the default, once that was seen.
+
+    `silent` is the file that decides by saying nothing, empty if it is the main one.
+    """
     default = f"{_switch(by_default)} by default"
     problem = next((config.problems[0] for config in configs if config.problems), None)
     if problem is not None:
@@ -80,7 +86,7 @@ def _configured(said: list[tuple[bool | None, str]], by_default: bool, configs: 
         return Switch.UNKNOWN, f"two configurations disagree: {told[True]}, {told[False]}"
     for on, where in told.items():
         return _switch(on), where
-    return _switch(by_default), f"by default, and {configs[0].files[0]} does not say otherwise"
+    return _switch(by_default), f"by default, and {silent or configs[0].files[0]} does not say otherwise"
 
 
 def _switch(on: bool) -> Switch:

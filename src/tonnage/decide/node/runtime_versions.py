@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tonnage.model.runtime_config import RuntimeKind
+from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
 
 _NUMBERS: Final = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?")
 
@@ -43,6 +43,18 @@ def can_cdi(kind: RuntimeKind, version: Version) -> bool:
     (False, True)
     """
     return version >= ((1, 7, 0) if kind is RuntimeKind.CONTAINERD else (1, 23, 0))
+
+
+def cdi_said(config: RuntimeConfig, version: Version | None) -> bool | None:
+    """What its files say of CDI to a runtime of that version; None if nothing.
+
+    Source: containerd 1.7.30, `mergeConfig`: a later file's table of a plugin takes the place of an earlier
+    one's. From 2.0 on they are merged.
+
+    >>> cdi_said(RuntimeConfig(RuntimeKind.CONTAINERD, cdi=True, cdi_replaced="conf.d/a.toml"), (1, 7, 24))
+    """
+    replaced = config.cdi_replaced and version is not None and version < (2, 0, 0)
+    return None if replaced else config.cdi
 
 
 def cdi_by_default(kind: RuntimeKind, version: Version) -> bool:

@@ -12,6 +12,7 @@ from tonnage.decide.node.runtime_versions import (
     Version,
     can_cdi,
     cdi_by_default,
+    cdi_said,
     nri_by_default,
     version_of,
 )
@@ -53,8 +54,9 @@ class _Runtime:
     def cdi(self) -> bool | None:
         if self.version is not None and not can_cdi(self.kind, self.version):
             return False
-        if self.config.cdi is not None and self.kind is RuntimeKind.CONTAINERD:
-            return self.config.cdi
+        said = cdi_said(self.config, self.version)
+        if said is not None and self.kind is RuntimeKind.CONTAINERD:
+            return said
         return None if self.version is None else cdi_by_default(self.kind, self.version)
 
     @property
@@ -196,14 +198,14 @@ def _cdi(seen: _Runtime, facts: NodeFacts) -> Iterator[Finding]:
             remedy="upgrade the runtime, or deviceListStrategy: envvar",
         )
     else:
+        silent = seen.config.cdi_replaced or listed(seen.config.files, 1)
         yield error(
             DoctorCode.CDI_DISABLED,
             _LAYER,
             f"CDI is off in {seen.name}",
-            where=seen.config.cdi_where or listed(seen.config.files, 1),
+            where=silent if cdi_said(seen.config, seen.version) is None else seen.config.cdi_where,
             why=f"{asks}; containers start without them",
-            remedy="nvidia-ctk runtime configure --runtime=containerd --cdi.enabled"
-            " && systemctl restart containerd",
+            remedy="tonnage runtime plan on the node shows the change, tonnage runtime apply makes it",
         )
 
 
