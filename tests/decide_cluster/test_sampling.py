@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
+from tonnage.decide.cluster.fleet.beginnings import may_be_best
 from tonnage.decide.cluster.sampling import candidates, may_choose, sample_size
 from tonnage.decide.cluster.scored import Scores
 from tonnage.decide.cluster.view import asking_order, view_of
@@ -41,6 +43,9 @@ def test_every_beginning_is_allowed_for(number: int) -> None:
     found = may_choose(order, totals, size)
     assert set(found) == tried(order, totals, size)
     assert list(found) == [name for name in order if name in found]
+    in_turn = [name for name in order if name in totals]
+    on_columns = may_be_best(np.array([totals[name] for name in in_turn]), size)
+    assert [name for name, may in zip(in_turn, on_columns, strict=True) if may] == list(found)
 
 
 def test_nodes_are_asked_in_turns_over_their_zones() -> None:

@@ -87,20 +87,28 @@ class Trials:
         best = min(self.candidates, key=lambda candidate: (cost(candidate), candidate.node))
         same = {candidate.node for candidate in self.candidates if cost(candidate) == cost(best)}
         more = self.equals if same.intersection(self.equals) else ()
-        return Preemption(best.node, best.victims, tuple(sorted(same.union(more))))
+        equals = sorted(dict.fromkeys((*more, *same)))  # quick where `more` is in order
+        return Preemption(best.node, best.victims, tuple(equals))
 
 
 def any_of(pod: Pod, view: View, ranks: Mapping[str, int], potential: int) -> tuple[str, ...]:
     """Which candidates may be taken, given which costs least (the lowest rank) and how many nodes were tried.
 
-    The scheduler looks at a hundred candidates, or a tenth of the nodes (the least and the percentage of its
-    profile), and begins anywhere.
+    The scheduler looks at a part of them, and begins anywhere.
     """
-    settings = view.settings(pod)
-    enough = max(settings.least_candidates, potential * settings.candidates_percent // 100)
+    enough = looked_at(pod, view, potential)
     if len(ranks) <= enough:
         return tuple(name for name, rank in ranks.items() if rank == min(ranks.values()))
     return may_choose(view.asking_order, {name: -rank for name, rank in ranks.items()}, enough)
+
+
+def looked_at(pod: Pod, view: View, potential: int) -> int:
+    """At how many candidates the scheduler looks when so many nodes may be cleared.
+
+    A hundred, or a tenth of the nodes (the least and the percentage of its profile).
+    """
+    settings = view.settings(pod)
+    return max(settings.least_candidates, potential * settings.candidates_percent // 100)
 
 
 def preempt(pod: Pod, view: View, filtered: Filtered) -> Preemption:

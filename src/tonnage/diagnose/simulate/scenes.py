@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from tonnage.decide.cluster.claims.allocating import Allocator
-from tonnage.decide.cluster.fleet.engine import FleetEngine
+from tonnage.decide.cluster.fleet.engine import FleetEngine, turns_of
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.occupants import occupants_of
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
@@ -91,7 +91,8 @@ class Scene:
     def engine(self, marks: Sequence[int] = ()) -> FleetEngine:
         """The columns as an engine, once the scene is settled; `marks` as `FleetEngine.marks`."""
         occupants = occupants_of(self.fleet.columns, self.nodes)
-        return FleetEngine(self.fleet, occupants, np.array(marks or [0] * len(self.nodes), np.int64))
+        numbers = np.array(marks or [0] * len(self.nodes), np.int64)
+        return FleetEngine(self.fleet, occupants, numbers, turns_of(self.fleet))
 
     @property
     def pods(self) -> int:

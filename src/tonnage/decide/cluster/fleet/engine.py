@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filtering import Filtered
-from tonnage.decide.cluster.filters import node_affinity, resources
+from tonnage.decide.cluster.filters import node_affinity
 from tonnage.decide.cluster.fleet.columns import Amounts, Columns, interned
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.holdings import need_of
-from tonnage.decide.cluster.fleet.limits import limits_of
+from tonnage.decide.cluster.fleet.limits import limits_beside_room
 from tonnage.decide.cluster.fleet.occupants import Occupants, occupants_of
 from tonnage.decide.cluster.fleet.preempting import preempt_on
 from tonnage.decide.cluster.fleet.refusing import FEASIBLE, Refused, Rows, counted
@@ -43,8 +43,10 @@ class FleetEngine:
     occupants: Occupants
     marks: NDArray[np.int64]
     """A number a row, of whatever else tells nodes apart for those who ask."""
+    turns: Rows
+    """The rows in the order in which the scheduler asks nodes."""
     states: NDArray[np.int64] | None = None
-    """The same, of what tells the answers of nodes apart that are of one class."""
+    """As `marks`, of what tells the answers of nodes apart that are of one class."""
 
     def filter(self, pod: Pod) -> Filtered:
         """Judge every node."""
@@ -63,7 +65,7 @@ class FleetEngine:
         if filtered.conflict:
             nodes = len(self.fleet.columns)
             return Preemption(message=messages.fit_error(nodes, {messages.NOT_HELPFUL: nodes}))
-        return preempt_on(self.fleet, self.occupants, pod, self.fleet.refused(pod))
+        return preempt_on(self.fleet, self.occupants, self.turns, pod, self.fleet.refused(pod))
 
     def rate(self, pod: Pod, feasible: tuple[str, ...]) -> Scores:
         """Weighted scores by node and plugin, with their total."""
@@ -131,9 +133,8 @@ class FleetEngine:
     def _neighbours(self, pod: Pod) -> Iterator[NDArray[Any]]:
         """Where pods that are there keep this one out: the domain, as the reason names it, else -1."""
         everywhere = np.arange(len(self.fleet.columns))
-        for limit in limits_of(pod, need_of(pod), self.fleet.neighbours, self.occupants):
-            if limit.kind.plugin != resources.NAME:
-                yield np.where(limit.exceeded(everywhere), limit.domains, -1)
+        for limit in limits_beside_room(pod, self.fleet.neighbours, self.occupants):
+            yield np.where(limit.exceeded(everywhere), limit.domains, -1)
 
     def _state(self, name: str, amount: int) -> NDArray[np.int64]:
         """How a request for so much stands to each node."""
@@ -159,7 +160,14 @@ def engine_of(
     for key in islice({*labels, *(key for pod in waiting for key in _keys_of(pod))}, _MOST_LABELS):
         fleet.columns.label(key)
     occupants = occupants_of(fleet.columns, view.nodes)
-    return FleetEngine(fleet, occupants, np.array(marks, np.int64), np.array(states, np.int64))
+    return FleetEngine(
+        fleet, occupants, np.array(marks, np.int64), turns_of(fleet), np.array(states, np.int64)
+    )
+
+
+def turns_of(fleet: Fleet) -> Rows:
+    """The rows of a fleet in the order in which the scheduler asks nodes."""
+    return np.array([fleet.columns.row_of[name] for name in fleet.view.asking_order], np.intp)
 
 
 class _Refusals(Mapping[str, tuple[Refusal, ...]]):

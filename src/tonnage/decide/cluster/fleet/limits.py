@@ -49,8 +49,12 @@ class Limit(Protocol):
         """By row: a number for what the refusal says of it; equal where it says the same."""
         ...
 
+    def clear(self, rows: Rows, places: Rows) -> None:
+        """These pods go, each from its row; a row may stand there several times."""
+        ...
+
     def move(self, rows: Rows, places: Rows, sign: int) -> None:
-        """These pods come (1) or go (-1), each to or from its row; a row may stand there several times."""
+        """These pods come (1) or go (-1), each to or from a row of its own."""
         ...
 
     def exceeded(self, rows: Rows) -> Mask:
@@ -68,8 +72,11 @@ class Sum:
     gives: Amounts
     domains: NDArray[np.int64]
 
+    def clear(self, rows: Rows, places: Rows) -> None:
+        np.subtract.at(self.used, rows, self.gives[places])
+
     def move(self, rows: Rows, places: Rows, sign: int) -> None:
-        np.add.at(self.used, rows, sign * self.gives[places])
+        self.used[rows] += sign * self.gives[places]
 
     def exceeded(self, rows: Rows) -> Mask:
         found: Mask = self.used[rows] > self.most[rows]
@@ -90,10 +97,15 @@ class Together:
     """By row: pods in any domain of any term, when that row's pods have gone."""
     domains: NDArray[np.int64]
 
+    def clear(self, rows: Rows, places: Rows) -> None:
+        for part in self.found:
+            part.clear(rows, places)
+            np.subtract.at(self.anywhere, rows, part.gives[places])
+
     def move(self, rows: Rows, places: Rows, sign: int) -> None:
         for part in self.found:
             part.move(rows, places, sign)
-            np.add.at(self.anywhere, rows, sign * part.gives[places])
+            self.anywhere[rows] += sign * part.gives[places]
 
     def exceeded(self, rows: Rows) -> Mask:
         met = np.ones(len(rows), bool)
@@ -108,6 +120,17 @@ def limits_of(pod: Pod, need: Need, neighbours: Neighbours, occupants: Occupants
     """All that bear on a pod, in the order in which they refuse."""
     yield from _ports(pod, len(neighbours.columns), occupants)
     yield from _room(need, neighbours.holdings, occupants)
+    yield from _of_others(pod, neighbours, occupants)
+
+
+def limits_beside_room(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Iterator[Limit]:
+    """The same without those that count what pods ask."""
+    yield from _ports(pod, len(neighbours.columns), occupants)
+    yield from _of_others(pod, neighbours, occupants)
+
+
+def _of_others(pod: Pod, neighbours: Neighbours, occupants: Occupants) -> Iterator[Limit]:
+    """By spreading, and by affinity between pods."""
     hard = [c for c in pod.spread if c.hard]
     labelled = np.ones(len(neighbours.columns), bool)
     for constraint in hard:
@@ -137,16 +160,22 @@ def _ports(pod: Pod, nodes: int, occupants: Occupants) -> Iterator[Limit]:
 
 
 def _room(need: Need, holdings: Holdings, occupants: Occupants) -> Iterator[Limit]:
-    """After how many pods, and after how much of each resource, nothing is left for this one."""
+    """After how many pods, and after how much of each resource, nothing is left for this one.
+
+    Without those that no row exceeds with everybody there: it does not with fewer.
+    """
     columns = holdings.columns
-    ones = np.ones(len(occupants.pods), np.int64)
     crowded = Kind(resources.NAME, (resources.CROWDED,), unresolvable=False)
     same = np.zeros(len(columns), np.int64)
-    yield Sum(crowded, columns.allocatable(PODS) - 1, holdings.pods.copy(), ones, same)
+    most = columns.allocatable(PODS) - 1
+    if (holdings.pods > most).any():
+        ones = np.ones(len(occupants.pods), np.int64)
+        yield Sum(crowded, most, holdings.pods.copy(), ones, same)
     for name, amount in counted(need):
-        most = columns.allocatable(name) - amount
-        kind = Kind(resources.NAME, (resources.insufficient(name),), unresolvable=False)
-        yield Sum(kind, most, holdings.used(name).copy(), occupants.asking(name), same)
+        most, used = columns.allocatable(name) - amount, holdings.used(name)
+        if (used > most).any():
+            kind = Kind(resources.NAME, (resources.insufficient(name),), unresolvable=False)
+            yield Sum(kind, most, used.copy(), occupants.asking(name), same)
 
 
 def _spread(

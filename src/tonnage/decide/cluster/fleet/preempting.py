@@ -7,13 +7,16 @@ pods are tried there, of which there are few.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filters import resources
+from tonnage.decide.cluster.fleet.beginnings import may_be_best
 from tonnage.decide.cluster.fleet.columns import Mask
 from tonnage.decide.cluster.fleet.fleet import Fleet
 from tonnage.decide.cluster.fleet.holdings import need_of
@@ -24,17 +27,27 @@ from tonnage.decide.cluster.preemption import (
     Candidate,
     Preemption,
     Trials,
-    any_of,
     cleared,
     covers,
+    looked_at,
     nobody_goes,
 )
 from tonnage.decide.cluster.view import View
 from tonnage.model.cluster import Pod
 
 
-def preempt_on(fleet: Fleet, occupants: Occupants, pod: Pod, refused: Refused) -> Preemption:
-    """The node to clear for a pod that every node refuses."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A pod, and whom it may displace; `turns`: the rows in the order in which the scheduler asks nodes."""
+
+    pod: Pod
+    view: View
+    occupants: Occupants
+    turns: Rows
+
+
+def preempt_on(fleet: Fleet, occupants: Occupants, turns: Rows, pod: Pod, refused: Refused) -> Preemption:
+    """The node to clear for a pod that every node refuses; `turns` as `FleetEngine` has them."""
     view, columns, trials = fleet.view, fleet.columns, Trials()
     final = np.array([True, *(kind.unresolvable for kind in refused.kinds)])[refused.codes - FEASIBLE]
     rows = np.flatnonzero(~final & (occupants.least < pod.priority))
@@ -47,39 +60,33 @@ def preempt_on(fleet: Fleet, occupants: Occupants, pod: Pod, refused: Refused) -
     rows = rows[~guarded]
     if len(rows):
         limits = list(limits_of(pod, need_of(pod), fleet.neighbours, occupants))
-        best = _best(pod, view, occupants, limits, rows, trials)
+        best = _best(_Asked(pod, view, occupants, turns), limits, rows, trials)
         trials.candidates += [best] if best is not None else []
     trials.texts += Counter()  # without what was counted as none
     return trials.settled(len(columns))
 
 
-def _best(
-    pod: Pod,
-    view: View,
-    occupants: Occupants,
-    limits: Sequence[Limit],
-    rows: Rows,
-    trials: Trials,
-) -> Candidate | None:
+def _best(asked: _Asked, limits: Sequence[Limit], rows: Rows, trials: Trials) -> Candidate | None:
     """Of these rows the one that costs least to clear; what else is to be said goes to `trials`."""
+    view, occupants = asked.view, asked.occupants
     going = np.zeros(len(view.nodes), bool)
     going[rows] = True
-    places = np.flatnonzero(going[occupants.rows] & (occupants.priorities < pod.priority))
+    places = np.flatnonzero(going[occupants.rows] & (occupants.priorities < asked.pod.priority))
     for limit in limits:
-        limit.move(occupants.rows[places], places, -1)
+        limit.clear(occupants.rows[places], places)
     going[rows] = ~_refusing(limits, rows, trials.texts)
     places = places[going[occupants.rows[places]]]
     if not len(places):
         return None
     breaking = _breaking(view, occupants, places)
     victims = _victims(limits, occupants.rows[places], places, breaking)
+    going[occupants.rows[places[victims]]] = False
     names = tuple(view.nodes)
-    spared = np.setdiff1d(occupants.rows[places], occupants.rows[places[victims]])
-    for row in spared.tolist():
+    for row in np.flatnonzero(going).tolist():
         trials.add(nobody_goes(names[row]))
     if not victims.any():
         return None
-    return _cheapest(pod, view, occupants, places[victims], breaking[victims], trials)
+    return _cheapest(asked, places[victims], breaking[victims], trials)
 
 
 def _refusing(limits: Sequence[Limit], rows: Rows, texts: Counter[str]) -> Mask:
@@ -102,24 +109,26 @@ def _victims(limits: Sequence[Limit], rows: Rows, places: Rows, breaking: Mask) 
 
     `places` are in order of rows and importance; all rows put back their next pod at once.
     """
-    order = np.lexsort((np.arange(len(rows)), ~breaking, rows))
-    turn = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    starts, counts = _blocks(rows)
+    order = np.lexsort((~breaking, rows)) if breaking.any() else np.arange(len(rows))
     victims = np.zeros(len(rows), bool)
-    for part in _turns(order, turn):
+    for turn in range(int(counts.max(initial=0))):
+        part = order[starts[counts > turn] + turn]
         limit_rows, limit_places = rows[part], places[part]
+        stays = np.ones(len(part), bool)
         for limit in limits:
             limit.move(limit_rows, limit_places, 1)
-        stays = ~np.logical_or.reduce([limit.exceeded(limit_rows) for limit in limits])
+            stays &= ~limit.exceeded(limit_rows)
         for limit in limits:
             limit.move(limit_rows[~stays], limit_places[~stays], -1)
         victims[part[~stays]] = True
     return victims
 
 
-def _turns(order: Rows, turn: Rows) -> Iterable[Rows]:
-    """The pods of each turn, out of an order in which those of a row follow one another."""
-    by_turn = np.argsort(turn, kind="stable")
-    return np.split(order[by_turn], np.cumsum(np.bincount(turn))[:-1])
+def _blocks(rows: Rows) -> tuple[Rows, Rows]:
+    """Where each row's places begin among all in the order of rows, and how many they are."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    return starts, np.diff(starts, append=len(rows))
 
 
 def _breaking(view: View, occupants: Occupants, places: Rows) -> Mask:
@@ -134,26 +143,38 @@ def _breaking(view: View, occupants: Occupants, places: Rows) -> Mask:
     return found
 
 
-def _cheapest(
-    pod: Pod, view: View, occupants: Occupants, victims: Rows, breaking: Mask, trials: Trials
-) -> Candidate:
+def _cheapest(asked: _Asked, victims: Rows, breaking: Mask, trials: Trials) -> Candidate:
     """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started, name."""
-    rows, starts, which = np.unique(occupants.rows[victims], return_index=True, return_inverse=True)
+    view, occupants = asked.view, asked.occupants
+    starts, counts = _blocks(occupants.rows[victims])
+    rows = occupants.rows[victims[starts]]
     priorities = occupants.priorities[victims]
     top = priorities[starts]  # the first of a row is the most important
-    total = np.zeros(len(rows), np.int64)
-    np.add.at(total, which, priorities + 2**31)
-    earliest = np.full(len(rows), np.iinfo(np.int64).max)
-    of_top = priorities == top[which]
-    np.minimum.at(earliest, which[of_top], occupants.earliest[victims[of_top]])
-    violations = np.bincount(which, breaking, len(rows)).astype(np.int64)
-    keys = np.array([-earliest, np.bincount(which), total, top, violations])
-    order = np.lexsort((rows, *keys))
+    total = np.add.reduceat(priorities + 2**31, starts)
+    of_top = priorities == np.repeat(top, counts)
+    started = np.where(of_top, occupants.earliest[victims], np.iinfo(np.int64).max)
+    earliest = np.minimum.reduceat(started, starts)
+    violations = np.add.reduceat(breaking.astype(np.int64), starts)
+    keys = [key for key in (-earliest, counts, total, top, violations) if (key != key[0]).any()]
+    order = np.lexsort(keys) if keys else np.arange(len(rows))
+    steps = np.zeros(len(rows), np.int64)
+    for key in keys:
+        steps[1:] |= np.diff(key[order]) != 0
+    ranks = np.empty(len(rows), np.int64)
+    ranks[order] = np.cumsum(steps)
+    trials.equals = _any_of(asked, rows, ranks, trials.potential)
     first = order[0]
-    steps = (keys[:, order[1:]] != keys[:, order[:-1]]).any(axis=0)
-    ranks = np.concatenate(([0], np.cumsum(steps)))
+    gone = victims[starts[first] : starts[first] + counts[first]]
+    pods = tuple(occupants.pods[place] for place in gone.tolist())
+    return Candidate(tuple(view.nodes)[rows[first]], pods, int(violations[first]))
+
+
+def _any_of(asked: _Asked, rows: Rows, ranks: NDArray[np.int64], potential: int) -> tuple[str, ...]:
+    """As `preemption.any_of`, of rows with their ranks; in the order of names."""
+    view, turns = asked.view, asked.turns
+    there = np.full(len(view.nodes), -1, np.int64)
+    there[rows] = ranks
+    in_turn = turns[there[turns] >= 0]
+    chosen = in_turn[may_be_best(-there[in_turn], looked_at(asked.pod, view, potential))]
     names = tuple(view.nodes)
-    by_name = {names[rows[at]]: rank for at, rank in zip(order.tolist(), ranks.tolist(), strict=True)}
-    trials.equals = any_of(pod, view, by_name, trials.potential)
-    gone = tuple(occupants.pods[place] for place in victims[which == first].tolist())
-    return Candidate(names[rows[first]], gone, int(violations[first]))
+    return tuple(names[row] for row in np.sort(chosen).tolist())
