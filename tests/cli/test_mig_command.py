@@ -123,6 +123,49 @@ def test_mig_6_a_demand(capsys: pytest.CaptureFixture[str]) -> None:
     assert "10 x 10240 MiB on 1g.20gb, which has 19968 MiB; 1g.10gb has only 9856" in capsys.readouterr().out
 
 
+def test_mig_1_the_profiles_of_a_product(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mig", "profiles", "--product", "A100-80", "-o", "json"], "tonnage") == 0
+    answer = json.loads(capsys.readouterr().out)
+    found = {one["name"]: (one["computeSlices"], one["memorySlices"]) for one in answer["profiles"]}
+    assert (answer["computeSlices"], answer["memorySlices"], answer["estimated"]) == (7, 8, False)
+    assert found["3g.40gb"] == (3, 4), "half of the memory"
+    assert found == {
+        "7g.80gb": (7, 8),
+        "4g.40gb": (4, 4),
+        "3g.40gb": (3, 4),
+        "2g.20gb": (2, 2),
+        "1g.20gb": (1, 2),
+        "1g.10gb+me": (1, 1),
+        "1g.10gb": (1, 1),
+    }
+
+
+def test_boards_that_no_model_of_the_catalogue_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mig", "profiles", "--product", "RTX PRO 6000"], "tonnage") == 0
+    told = capsys.readouterr().out
+    assert "1g.24gb+me.all   1      1/4       3/12     ~23347   0,3,6,9" in told
+    assert "All share 4 sets of media engines and 1 for optical flow." in told
+    assert run(["mig", "plan", "--product", "A30", "--layout", "all-balanced"], "tonnage") == 0
+    assert "create   2g.12gb@0, 1g.6gb@2, 1g.6gb@3" in capsys.readouterr().out
+
+
+def test_every_full_layout_of_a_product(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mig", "layouts", "--product", "A100-80"], "tonnage") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 28
+    assert "2g.20gb:3,1g.10gb:1             2g.20gb@0, 2g.20gb@2, 2g.20gb@4, 1g.10gb@6" in lines
+    assert run(["mig", "layouts", "--product", "A100-80", "--media", "-o", "json"], "tonnage") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert len(answer["layouts"]) == 44
+    assert all(sum(one["profiles"].values()) == len(one["placed"]) for one in answer["layouts"])
+
+
+@pytest.mark.parametrize("product", ["T4", "V100"])
+def test_mig_5_what_has_no_mig_has_no_profiles(product: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mig", "profiles", "--product", product], "tonnage") == 2
+    assert "time-slicing or MPS or an A100" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

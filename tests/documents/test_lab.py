@@ -107,6 +107,7 @@ def test_all_problems_are_reported_at_once() -> None:
         ("kubectl logs -f pod", []),
         ("kubectl exec pod -- cat -f x", []),
         ("tonnage explain -f e.yaml", ["e.yaml"]),
+        ("tonnage mig plan --product A100-80 m.yaml --config a", ["m.yaml"]),
         ("kubectl patch cm x --patch-file=a.yaml --patch-file b.yaml", ["a.yaml", "b.yaml"]),
     ],
 )

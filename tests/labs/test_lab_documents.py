@@ -99,6 +99,8 @@ def test_labs_cover_their_cases() -> None:
     assert covered["which-gpu"] >= {"SCH-5", "SCH-6"}
     assert covered["priority"] >= {"SCH-10"}
     assert covered["repartitioned-pool"] >= {"SCH-7", "SCH-8"}
+    assert covered["mig-catalogue"] >= {"MIG-1", "MIG-2", "MIG-6"}
+    assert covered["mig-refused"] >= {"MIG-5"}
     assert covered["failing-gpu"] >= {"KUB-2", "SCH-3"}
     assert DEFAULT_LAB in covered
 

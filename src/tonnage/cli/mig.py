@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
+from tonnage.cli.mig_products import layouts, profiles
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.output import emit, printable
 from tonnage.model.errors import ConfigError, Problem
@@ -38,6 +39,10 @@ class Asked(TypedDict):
 @click.group(help="Plan MIG layouts, and check the configurations that name them.")
 def command() -> None:
     pass
+
+
+command.add_command(profiles)
+command.add_command(layouts)
 
 
 @command.command(

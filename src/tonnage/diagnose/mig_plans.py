@@ -9,9 +9,8 @@ from tonnage.decide.node.mig_goal import GpuGoal, MigGpu
 from tonnage.decide.node.mig_layouts import NoLayout, written
 from tonnage.decide.node.mig_packing import Packing, pack
 from tonnage.decide.node.mig_plan import Instance
-from tonnage.model.catalog.gpus import GpuModel, gpu_models
-from tonnage.model.catalog.mig import is_undivided, mig_board, usable_mib
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.diagnose.mig_products import Product, board_of, product_named
+from tonnage.model.catalog.mig import usable_mib
 from tonnage.model.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.json import JsonObject
 from tonnage.model.names import parse_device_id
@@ -22,9 +21,9 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a demand takes on GPUs of a model. `seen`: the memory of its profiles is not an estimate."""
+    """What a demand takes on GPUs of a product. `seen`: the memory of its profiles is not an estimate."""
 
-    model: GpuModel
+    product: Product
     services: Mapping[int, int]
     memory_mib: Mapping[str, int]
     packing: Packing | NoLayout
@@ -37,32 +36,21 @@ def gpus_of(status: GpuStatus) -> tuple[MigGpu, ...]:
 
 
 def pretended_gpus(product: str, count: int) -> tuple[MigGpu, ...]:
-    """Whole GPUs of a model of the catalogue. Raises ConfigError: no such model."""
-    model = model_named(product)
-    return tuple(MigGpu(index, model.product) for index in range(count))
-
-
-def model_named(product: str) -> GpuModel:
-    """By its key or the driver's name. Raises ConfigError, naming those there are."""
-    models = gpu_models()
-    for key, model in models.items():
-        if product.casefold() in (key.casefold(), model.product.casefold()):
-            return model
-    known = ", ".join(models)
-    raise ConfigError(Problem(f"no GPU model {product[:60]}", remedy=f"known: {known}"))
+    """Whole GPUs of a product. Raises ConfigError: nobody knows it."""
+    name = product_named(product).name
+    return tuple(MigGpu(index, name) for index in range(count))
 
 
 def demand_on(product: str, services: Mapping[int, int]) -> Demand:
-    """The fewest GPUs of a model for services by the MiB that each needs. Raises ConfigError."""
-    model = model_named(product)
-    board = mig_board(model.product)
-    if board is None:
-        known = is_undivided(model.product)
-        why = "it has no MIG" if known else "what fits on it is not in the catalogue"
-        remedy = "time-slicing or MPS; or an A100, A30, H100 or newer"
-        raise ConfigError(Problem(f"{model.product} cannot be divided", why=why, remedy=remedy))
-    memory, seen = usable_mib(board, model.key, model.memory_mib)
-    return Demand(model, services, memory, pack(board, memory, services), seen)
+    """The fewest GPUs of a product for services by the MiB that each needs.
+
+    Raises:
+        ConfigError: nobody knows the product, or it cannot be divided.
+    """
+    found = product_named(product)
+    board = board_of(found)
+    memory, seen = usable_mib(board, found.key, found.memory_mib)
+    return Demand(found, services, memory, pack(board, memory, services), seen)
 
 
 def goal_json(goal: GpuGoal) -> JsonObject:
@@ -115,7 +103,7 @@ def goal_lines(goal: GpuGoal) -> Iterator[str]:
 def demand_json(demand: Demand) -> JsonObject:
     """The answer for scripts."""
     answer: JsonObject = {
-        "product": demand.model.product,
+        "product": demand.product.name,
         "demand": [{"mib": mib, "count": count} for mib, count in sorted(demand.services.items())],
         "memoryMiB": dict(demand.memory_mib),
         "estimated": not demand.seen,
@@ -138,7 +126,7 @@ def demand_lines(demand: Demand) -> Iterator[str]:
         yield f"cannot be done: {packing.why}"
         return
     proven = "the fewest there can be" if packing.least else "perhaps one more than needed"
-    yield f"{packing.count} x {demand.model.product} ({proven})"
+    yield f"{packing.count} x {demand.product.name} ({proven})"
     for layout, number in packing.gpus:
         yield f"  {number} x {written(layout)}"
     for mib, name in packing.serves.items():

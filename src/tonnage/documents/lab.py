@@ -18,6 +18,8 @@ MAX_STEPS: Final = 200
 LONGEST_WAIT_S: Final = 600
 _CASE: Final = r"^[A-Z]{3}-[0-9]{1,3}$"
 _NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+_WITH_FILE: Final = ("-f", "--filename", "--patch-file")
+_YAML: Final = re.compile(r"[\w.-]+\.yaml")
 _REFERENCE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _KEY: Final = re.compile(r"\.?([\w-]+)|\[([0-9]+)\]|\[\"([^\"]+)\"\]")
 
@@ -186,6 +188,8 @@ def manifest_files(command: Command) -> Iterator[str]:
 
     >>> list(manifest_files(parse_command("kubectl apply -f a.yaml --filename=b.yaml")))
     ['a.yaml', 'b.yaml']
+    >>> list(manifest_files(parse_command("tonnage mig lint a.yaml")))
+    ['a.yaml']
     """
     words = command.arguments(dict.fromkeys(command.variables, "$"))
     if words[:1] == ("logs",):
@@ -194,12 +198,14 @@ def manifest_files(command: Command) -> Iterator[str]:
         if word == "--":
             return
         flag, equals, value = word.partition("=")
-        if word in ("-f", "--filename", "--patch-file"):
+        if word in _WITH_FILE:
             yield from words[index + 1 : index + 2]
         elif equals and flag in ("--filename", "--patch-file"):
             yield value
         elif word.startswith("-f") and len(word) > 2:
             yield word[2:].removeprefix("=")
+        elif command.program == "tonnage" and _YAML.fullmatch(word) and words[index - 1] not in _WITH_FILE:
+            yield word
 
 
 def _unassigned(lab: Lab, document: Located) -> Iterator[Problem]:

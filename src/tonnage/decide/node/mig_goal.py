@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tonnage.decide.node.mig_layouts import NoLayout, layout_of
 from tonnage.decide.node.mig_plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import MigBoard, is_undivided, mig_board
 from tonnage.model.mig import MigEntry
+
+INSTEAD: Final = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
+"""What there is for a product that cannot be divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +101,5 @@ def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled
 def _indivisible(product: str) -> NoLayout:
     """MIG-5."""
     if is_undivided(product):
-        return NoLayout(f"{product} has no MIG", ("time-slicing", "MPS", "an A100, A30, H100 or newer"))
+        return NoLayout(f"{product} has no MIG", INSTEAD)
     return NoLayout(f"what fits on {product or 'this GPU'} is not known here")

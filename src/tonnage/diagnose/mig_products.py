@@ -1,0 +1,128 @@
+"""What a GPU product can be divided into, by the catalogue alone; MIG-1, MIG-2, MIG-5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.decide.node.mig_geometry import all_counts
+from tonnage.decide.node.mig_goal import INSTEAD
+from tonnage.decide.node.mig_layouts import placements, written
+from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, mig_boards, usable_mib
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject
+
+HEAD: Final = ("PROFILE", "MOST", "COMPUTE", "MEMORY", "MIB", "MAY BEGIN AT")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """GPUs of one kind. `key` is that of the catalogue of GPUs, empty where only its board is known."""
+
+    name: str
+    key: str
+    memory_mib: int
+
+
+def product_named(text: str) -> Product:
+    """By its key (`A100-80`), the driver's name or enough words of it. Raises ConfigError: unknown."""
+    models = gpu_models()
+    for key, model in models.items():
+        if text.casefold() in (key.casefold(), model.product.casefold()):
+            return Product(model.product, key, model.memory_mib)
+    board = mig_board(text)
+    if board is not None:
+        return Product(text, "", 1024 * max(_gb(name) for name in board.profiles))
+    if is_undivided(text):
+        return Product(text, "", 0)
+    known = "; ".join((*models, *(board.name for board in mig_boards() if board.words)))
+    raise ConfigError(Problem(f"no GPU model {text[:60]}", remedy=f"known: {known}"))
+
+
+def board_of(product: Product) -> MigBoard:
+    """Raises ConfigError: it cannot be divided."""
+    board = mig_board(product.name)
+    if board is not None:
+        return board
+    known = is_undivided(product.name)
+    why = "it has no MIG" if known else "what fits on it is not in the catalogue"
+    raise ConfigError(Problem(f"{product.name} cannot be divided", why=why, remedy=" or ".join(INSTEAD)))
+
+
+def profiles_json(product: Product) -> JsonObject:
+    """The profiles of a product for scripts, the largest first."""
+    board = board_of(product)
+    memory, seen = usable_mib(board, product.key, product.memory_mib)
+    return {
+        "product": product.name,
+        "computeSlices": board.compute,
+        "memorySlices": board.memory,
+        "estimated": not seen,
+        "profiles": [
+            {
+                "name": each.name,
+                "most": each.most,
+                "computeSlices": each.compute,
+                "memorySlices": each.memory,
+                "memoryMiB": memory[_plain(each.name)],
+                "starts": [*each.starts],
+                **({"mediaEngines": each.media, "flowEngines": each.flow} if board.media else {}),
+            }
+            for each in _largest_first(board)
+        ],
+    }
+
+
+def profiles_rows(product: Product) -> Iterator[tuple[str, ...]]:
+    """The same for a person, under `HEAD`; a tilde is before memory that is estimated."""
+    board = board_of(product)
+    memory, seen = usable_mib(board, product.key, product.memory_mib)
+    for each in _largest_first(board):
+        yield (
+            each.name,
+            str(each.most),
+            f"{each.compute}/{board.compute}",
+            f"{each.memory}/{board.memory}",
+            f"{'' if seen else '~'}{memory[_plain(each.name)]}",
+            ",".join(map(str, each.starts)),
+        )
+
+
+def layouts_json(product: Product, *, media: bool) -> JsonObject:
+    """Every full layout of a product, each with places that it can have. `media`: also of media variants."""
+    layouts: list[JsonObject] = [
+        {
+            "profiles": dict(counts.items()),
+            "placed": [{"profile": name, "start": start} for name, start in placed],
+        }
+        for counts, placed in _full(board_of(product), media=media)
+    ]
+    return {"product": product.name, "layouts": [*layouts]}
+
+
+def layouts_rows(product: Product, *, media: bool) -> Iterator[tuple[str, str]]:
+    """The same for a person: a layout as it is asked for, and where its instances go."""
+    for counts, placed in _full(board_of(product), media=media):
+        yield written(counts), ", ".join(f"{name}@{start}" for name, start in placed)
+
+
+def _full(board: MigBoard, *, media: bool) -> Iterator[tuple[dict[str, int], list[tuple[str, int]]]]:
+    names = [name for name in board.profiles if media or name == _plain(name)]
+    for counts in all_counts(board, names, full=True):
+        placed = ((profile.name, start) for profile, start in placements(board, dict(counts)) or ())
+        yield dict(reversed(counts)), sorted(placed, key=lambda one: one[1])
+
+
+def _largest_first(board: MigBoard) -> list[MigProfile]:
+    return [*board.profiles.values()][::-1]
+
+
+def _plain(name: str) -> str:
+    """The profile without what it has of engines: the memory is the same."""
+    return name.partition("+")[0].partition("-")[0]
+
+
+def _gb(name: str) -> int:
+    return int(_plain(name).partition(".")[2].removesuffix("gb"))
