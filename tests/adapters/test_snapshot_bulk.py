@@ -148,6 +148,19 @@ def test_what_a_condition_says_is_read(condition: Body) -> None:
     assert (_pod(line).status.unschedulable_message != "") == (condition["status"] == "False")
 
 
+def test_pods_that_differ_in_what_their_containers_have_differ_in_their_status() -> None:
+    bulk = Bulk()
+    for cpu in ("1", "2", "3", "1"):
+        status = {
+            "phase": "Running",
+            "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": cpu}}],
+        }
+        spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+        line = json.dumps({"metadata": {"name": "p"}, "spec": spec, "status": status}).encode()
+        assert _pod(line, bulk) == pod_from(msgspec.json.decode(line, type=w.Pod))
+        assert bool(_pod(line, bulk).status.resized) == (cpu != "1")
+
+
 def test_pods_of_one_workload_share_what_is_the_same() -> None:
     bulk = Bulk()
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}

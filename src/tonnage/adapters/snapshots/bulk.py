@@ -8,10 +8,10 @@ read as any other object is; the result is the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -32,14 +32,6 @@ _NULL: Final = msgspec.Raw(b"null")
 _MOST_SHARED: Final = 50_000
 _LINES_A_TRIM: Final = 1024
 _MANAGED: Final = b'"managedFields"'
-_TOLD: Final = re.compile(rb'"(?:waiting|terminated|False|DisruptionTarget|PodResizePending)"')
-"""What a status holds of which conditions or containers are read."""
-_RESIZES: Final = re.compile(rb'"(?:allocatedResources|resources)"')
-_UNUSUAL: Final = re.compile(
-    rb'"(?:waiting|terminated|False|DisruptionTarget|PodResizePending'
-    rb'|allocatedResources|resources|resourceClaimStatuses)"'
-)
-"""Any of these, and what of a status makes two pods of one spec differ in more than the status."""
 _MADE_CLAIMS: Final = b'"resourceClaimStatuses"'
 _CLAIMS: Final = b"esourceClaim"
 """In a field of this name two pods of one spec may differ in more than what is read here."""
@@ -78,14 +70,32 @@ class _Resizes(w.Wire):
     init_container_statuses: list[_Held] = msgspec.field(default_factory=list)
 
 
-class _Status(w.Wire):
-    """Of a pod of which neither a condition nor a container says anything that is read."""
+class _Condition(w.Wire):
+    type: Literal["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
+    status: Literal["True"]
+
+
+class _State(w.Wire):
+    waiting: None = None
+    terminated: None = None
+
+
+class _Runs(_Held):
+    state: _State | None = None
+
+
+class _Usual(w.Wire):
+    """A status of which neither a condition nor a container's state is read; no other can be decoded so."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
     start_time: str | None = None
     nominated_node_name: str = ""
+    conditions: list[_Condition] = msgspec.field(default_factory=list)
+    container_statuses: list[_Runs] = msgspec.field(default_factory=list)
+    init_container_statuses: list[_Runs] = msgspec.field(default_factory=list)
+    resource_claim_statuses: None = None
 
 
 _Put = Callable[[Pod, Any], None]
@@ -117,7 +127,7 @@ class Bulk:
     _statuses: dict[tuple[Hashable, ...], PodStatus] = field(default_factory=dict)
     _lines: int = 0
     _line: msgspec.json.Decoder[_Line] = field(default_factory=lambda: msgspec.json.Decoder(_Line))
-    _status: msgspec.json.Decoder[_Status] = field(default_factory=lambda: msgspec.json.Decoder(_Status))
+    _usual: msgspec.json.Decoder[_Usual] = field(default_factory=lambda: msgspec.json.Decoder(_Usual))
     _resizes: msgspec.json.Decoder[_Resizes] = field(default_factory=lambda: msgspec.json.Decoder(_Resizes))
     _reports: Reports = field(init=False)
 
@@ -132,16 +142,10 @@ class Bulk:
         named = _NODE_NAME.match(spec)
         rest = b"{" + spec[named.end() :] if named else spec
         shared = self._shared(rest, bytes(meta.labels), bytes(meta.owner_references))
-        unusual = _UNUSUAL.search(status) is not None
         noted = meta.annotations is not _NOTHING and _NOTED.search(meta.annotations)
-        if shared is None or noted or (unusual and _MADE_CLAIMS in status):
+        told = None if noted or shared is None else self._status_of(status, meta.deletion_timestamp, rest)
+        if shared is None or told is None:
             return read_pod(msgspec.json.decode(line, type=w.Pod))
-        held = self._held_by(rest, status) if unusual and _RESIZES.search(status) else ()
-        told = (
-            pod_status_from(msgspec.json.decode(status, type=w.PodStatus), meta.deletion_timestamp, held)
-            if unusual and _TOLD.search(status)
-            else self._status_of(status, meta.deletion_timestamp, held)
-        )
         space, node = meta.namespace or "default", named[1].decode() if named else shared.node
         name, moment = meta.name or meta.generate_name, self._moment(meta.creation_timestamp)
         own = (name, self._once(space), meta.uid, moment, self._once(node), told)
@@ -177,10 +181,18 @@ class Bulk:
             self._specs[key] = None if _CLAIMS in spec else _shared_by(*key)
         return self._specs[key]
 
-    def _status_of(self, text: bytes, deleted: str | None, held: tuple[HeldAmounts, ...]) -> PodStatus:
-        """What is read of it where no condition and no container says anything; of equal ones the first."""
-        read = self._status.decode(text)
-        key = read.phase, read.reason, read.message, read.start_time, read.nominated_node_name, deleted, held
+    def _status_of(self, text: bytes, deleted: str | None, spec: bytes) -> PodStatus | None:
+        """A pod's status, of equal ones the first; None where it names claims that were made for the pod."""
+        try:
+            read = self._usual.decode(text)
+        except msgspec.ValidationError:
+            if _MADE_CLAIMS in text:
+                return None
+            held = self._held_by(spec, text, self._resizes.decode(text))
+            return pod_status_from(msgspec.json.decode(text, type=w.PodStatus), deleted, held)
+        held = self._held_by(spec, text, read)
+        said = read.phase, read.reason, read.message, read.start_time, read.nominated_node_name
+        key = *said, deleted, id(held)  # what was found keeps `held` alive
         found = self._statuses.get(key)
         if found is None:
             found = self._statuses[key] = PodStatus(
@@ -195,13 +207,15 @@ class Bulk:
             )
         return found
 
-    def _held_by(self, spec: bytes, status: bytes) -> tuple[HeldAmounts, ...]:
+    def _held_by(self, spec: bytes, status: bytes, read: _Resizes | _Usual) -> tuple[HeldAmounts, ...]:
         """As `held_by`, once for all pods of which spec and status say the same."""
-        read = self._resizes.decode(status)
-        said = [
-            (one.name, bytes(one.allocated_resources), bytes(one.resources))
-            for one in (*read.container_statuses, *read.init_container_statuses)
-        ]
+        containers: Sequence[_Held] = (*read.container_statuses, *read.init_container_statuses)
+        for one in containers:
+            if one.resources is not _NULL or one.allocated_resources is not _NULL:
+                break
+        else:
+            return ()
+        said = [(one.name, bytes(one.allocated_resources), bytes(one.resources)) for one in containers]
         key = (spec, *(part for name, *texts in said for part in (name.encode(), *texts)))
         found = self._held.get(key)
         if found is None:
