@@ -221,6 +221,27 @@ def test_every_value_has_a_comment() -> None:
     assert [value.path for value in found if not value.text] == []
 
 
+@pytest.mark.parametrize(
+    ("values", "allowed"),
+    [
+        ("", ["gpu-operator", "tonnage-system"]),
+        ("deviceAnnotationNamespaces: []", ["tonnage-system"]),
+        ("deviceAnnotationNamespaces: [b, tonnage-system]", ["b", "tonnage-system"]),
+        ("deviceAnnotationNamespaces: null", None),
+        ("enabled: false", None),
+    ],
+)
+def test_adm_8_who_may_annotate_devices(helm4: Helm, values: str, allowed: list[str] | None) -> None:
+    given = f"admissionPolicy: {{{values}}}" if values else ""
+    found = [
+        binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+        for binding in helm4.rendered(given).of("ValidatingAdmissionPolicyBinding")
+        if "matchResources" in binding["spec"]
+    ]
+    expected = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": allowed}
+    assert found == ([[expected]] if allowed is not None else [])
+
+
 def test_no_workload_selects_pods_of_another(helm4: Helm) -> None:
     """#982: the plugin's and the MPS daemon's DaemonSet had the same selector, and fought for pods."""
     workloads = [
