@@ -11,13 +11,14 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from support.warm import warm_tonnage
 from tonnage.cli.kubectl import kubectl_binary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,8 +66,14 @@ def _script(examples: list[Example]) -> str:
     return "\n".join(f"{e.command}\necho {END}$?" for e in examples)
 
 
+@pytest.fixture(scope="module")
+def tonnage() -> Iterator[Path]:
+    with warm_tonnage() as program:
+        yield program
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_does_what_it_shows(page: Path) -> None:
+def test_a_page_does_what_it_shows(tonnage: Path, page: Path) -> None:
     scenario = (MARK.search(page.read_text()) or [None, None])[1]
     examples = examples_of(page.read_text())
     assert examples
@@ -74,7 +81,7 @@ def test_a_page_does_what_it_shows(page: Path) -> None:
         tools = Path(folder) / "bin"
         tools.mkdir()
         (tools / "kubectl").symlink_to(kubectl_binary("1.35"))
-        (tools / "tonnage").symlink_to(Path(sys.executable).with_name("tonnage"))
+        (tools / "tonnage").symlink_to(tonnage)
         for name in ("labs", "docs"):
             (Path(folder) / name).symlink_to(ROOT / name)
         environment = {

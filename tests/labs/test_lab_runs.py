@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.warm import warm_tonnage
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.library import lab_names
 
@@ -20,10 +21,16 @@ VERSIONS = ("1.35", "1.37")
 RUNS = [(name, VERSIONS[number % len(VERSIONS)]) for number, name in enumerate(lab_names())]
 
 
+@pytest.fixture(scope="module")
+def tonnage() -> Iterator[Path]:
+    with warm_tonnage() as program:
+        yield program
+
+
 @pytest.mark.parametrize(("name", "version"), RUNS)
-def test_a_lab_passes(name: str, version: str, tmp_path: Path) -> None:
+def test_a_lab_passes(tonnage: Path, name: str, version: str, tmp_path: Path) -> None:
     process = subprocess.run(
-        [sys.executable, "-m", "tonnage", "lab", "run", name, "-o", "json"],
+        [tonnage, "lab", "run", name, "-o", "json"],
         capture_output=True,
         text=True,
         env={**os.environ, "TONNAGE_KUBECTL": str(kubectl_binary(version)), "TONNAGE_STATE": str(tmp_path)},
