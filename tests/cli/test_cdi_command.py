@@ -262,3 +262,18 @@ def test_a_file_that_cannot_be_read_hides_no_other(
     said = capsys.readouterr().err
     assert "no such file" in said
     assert 'invalid vendor/class "gpu" in Spec' in said
+
+
+def test_what_runtimes_forgive_is_valid_and_what_they_overlook_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A number for a name, a field in capitals; a second document."""
+    plain = "CDIVersion: 0.5.0\nkind: a.b/cd\ndevices:\n- {name: 0, containerEdits: {env: [A=b]}}\n"
+    (tmp_path / "a.yaml").write_text(f"{plain}---\n{plain}")
+    assert run(["cdi", "validate", str(tmp_path)], "tonnage") == 0
+    said = capsys.readouterr()
+    assert said.out == f"{tmp_path}/a.yaml: valid\n"
+    assert f"{tmp_path}/a.yaml:6:1: more than one document" in said.err
+    (tmp_path / "b.yaml").write_text(plain)
+    assert run(["cdi", "validate", str(tmp_path)], "tonnage") == 1
+    assert 'conflicting device "a.b/cd=0"' in capsys.readouterr().err

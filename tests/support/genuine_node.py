@@ -41,8 +41,8 @@ class GenuineNode:
         self._first: ChildProcess | None = None
         self._processes: dict[str, ChildProcess] = {}
 
-    def boot(self) -> None:
-        """Start the first process, then containerd and kubelet."""
+    def boot(self, *, kubelet: bool = True) -> None:
+        """Start the first process, then containerd and kubelet; without kubelet nobody but you makes pods."""
         make_cgroup(self.cgroup)
         self._first = first = ChildProcess(
             Path("/usr/bin/unshare"),
@@ -52,7 +52,8 @@ class GenuineNode:
         )
         until(lambda: _runs(first) and self.run("test", "-e", "/run/booted", check=False).returncode == 0)
         self.start("containerd")
-        self.start("kubelet")
+        if kubelet:
+            self.start("kubelet")
 
     def crash(self) -> None:
         """Everything on the node ends at once, as when the power goes; its disk keeps what it has."""

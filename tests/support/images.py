@@ -1,4 +1,4 @@
-"""Images for a genuine node, made here: there is no registry."""
+"""Images for a genuine node, made here as there is no registry; programs of Debian's packages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from typing import Final
 
 from scripts.image.archive import ImageConfig, pack_layer, write_archive
 from scripts.image.build import Wish, build_image, fetch_for_build
-from scripts.image.debian import Apt, require_debian, unpack
+from scripts.image.debian import Apt, Package, require_debian, unpack
 from support.own_network import is_own_network
 from tonnage.cli.places import cache_folder
 
 BUSYBOX: Final = "docker.io/tonnage-test/busybox:1"
 FAKETIME: Final = ("libfaketime", "libfaketimeMT.so.1")
 """A package and the library in it that makes a process' clock jump."""
+
+_PODMAN: Final = ("podman", "conmon")
+_MACHINES_OWN: Final = ("libc6", "libperl", "libpam-modules")
+"""Packages whose libraries are no use to podman, or must be the machine's own."""
 
 
 def prepare_images() -> None:
@@ -32,6 +36,7 @@ def prepare_images() -> None:
         fetch_for_build(Wish(Path(folder, "none.tar"), cache_folder(os.environ) / "images"), print)
         agent_archive(Path(folder))
     kept_file(*FAKETIME)
+    kept_podman()
 
 
 def busybox_archive(
@@ -93,3 +98,32 @@ def kept_file(package: str, name: str) -> Path:
             unpack(file, Path(fresh), lambda path: path if Path(path).name == name else None)
             next(Path(fresh).rglob(name)).replace(kept)
     return kept
+
+
+def kept_podman() -> Path:
+    """A folder with podman, its monitor and their libraries, kept in the cache: none of it is installed."""
+    kept = cache_folder(os.environ) / "images" / "podman"
+    if kept.is_dir():
+        return kept
+    require_debian()
+    apt = Apt(kept.parent / "apt")
+    with apt.locked(), tempfile.TemporaryDirectory(dir=kept.parent) as fresh:
+        apt.refresh()
+        packages = [package for package in apt.closure(_PODMAN) if _is_wanted(package)]
+        for file in apt.fetch(packages):
+            unpack(file, Path(fresh, "made"), _place)
+        if not kept.is_dir():
+            Path(fresh, "made").rename(kept)
+    return kept
+
+
+def _is_wanted(package: Package) -> bool:
+    library = package.name.startswith("lib") and not package.name.startswith(_MACHINES_OWN)
+    return library or package.name in _PODMAN
+
+
+def _place(path: str) -> str | None:
+    """Programs and libraries side by side; nothing else."""
+    folder, _, name = path.rpartition("/")
+    program = folder == "usr/bin" and name in _PODMAN
+    return name if program or (".so" in name and folder.endswith("-linux-gnu")) else None

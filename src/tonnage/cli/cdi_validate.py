@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,8 +16,12 @@ from tonnage.cli.output import printable
 from tonnage.decide.node.cdi_folders import conflicts
 from tonnage.decide.node.cdi_remarks import spec_remarks
 from tonnage.decide.node.cdi_rules import spec_problems
+from tonnage.decide.node.cdi_shape import normal_spec
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.json import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from tonnage.documents.source import Located
 
 _ENDINGS: Final = (".json", ".yaml")
 
@@ -47,7 +51,7 @@ def check_specs(paths: Sequence[Path]) -> tuple[Checked, ...]:
         for place, folder in zip(places, folders, strict=True)
         for each in _checked_at(place, ranks[folder])
     ]
-    specs = [(str(each.path), each.rank, each.document) for each in found if each.document is not None]
+    specs = [(str(each.path), each.rank, each.document) for each in found if each.document]
     twice = conflicts(specs)
     return tuple(
         replace(each, problems=(*each.problems, *twice.get(str(each.path), ()))) if each.document else each
@@ -128,20 +132,30 @@ def _checked(file: Path, rank: int, *, named: bool = False) -> Checked:
         return Checked(
             file, rank, problems=(Problem("the name of a CDI spec ends in .json or .yaml", str(file), why),)
         )
+    return _judged(Checked(file, rank), content)
+
+
+def _judged(checked: Checked, content: bytes) -> Checked:
+    """With what a runtime says of the content."""
+    file = checked.path
+    document = _quickly(content) if file.suffix == ".json" else None
     try:
-        document = _quickly(content) if file.suffix == ".json" else None
-        document = _with_places(file, content, ())[0] if document is None else document
+        parsed = _parsed(file, content) if document is None else ()
     except ConfigError as error:
         whys = (replace(each, what=f"failed to parse CDI Spec: {each.what}") for each in error.problems)
-        return Checked(file, rank, problems=tuple(whys))
+        return replace(checked, problems=tuple(whys))
+    document = parsed[0].value if parsed else document
     if document is None:
-        return Checked(file, rank, problems=(Problem("failed to parse CDI Spec, no Spec data", str(file)),))
+        return replace(checked, problems=(Problem("failed to parse CDI Spec, no Spec data", str(file)),))
     problems, remarks = spec_problems(document), spec_remarks(document)
     if problems or remarks:
-        placed = _with_places(file, content, (*problems, *remarks))[1]
-        problems, remarks = placed[: len(problems)], placed[len(problems) :]
-    valid = document if isinstance(document, dict) and not problems else None
-    return Checked(file, rank, valid, problems, remarks)
+        places = _Places(file, (parsed or _parsed(file, content))[0])
+        problems, remarks = places.put(problems), places.put(remarks)
+    if len(parsed) > 1:
+        why = "runtimes read the first document of a file, and say nothing of the others"
+        remarks += (Problem("more than one document", parsed[1].where(), why, "make a file of each"),)
+    valid = normal_spec(document) if isinstance(document, dict) and not problems else None
+    return replace(checked, document=valid, problems=problems, remarks=remarks)
 
 
 def _quickly(content: bytes) -> JsonValue:
@@ -160,20 +174,29 @@ def _quickly(content: bytes) -> JsonValue:
     return value
 
 
-def _with_places(
-    file: Path, content: bytes, problems: tuple[Problem, ...]
-) -> tuple[JsonValue, tuple[Problem, ...]]:
-    """(the value, the problems with file, line and column). Raises ConfigError: it cannot be parsed."""
-    from tonnage.documents.source import Mark, field_path, parse_yaml  # takes a while
+def _parsed(file: Path, content: bytes) -> tuple[Located, ...]:
+    from tonnage.documents.source import parse_yaml_all  # takes a while
 
-    located = parse_yaml(content.decode("utf-8", "surrogateescape"), source=str(file))
-    marks = {field_path(path): mark for path, mark in located.marks.items()}
+    return parse_yaml_all(content.decode("utf-8", "surrogateescape"), source=str(file))
 
-    def place(field: str) -> str:
+
+class _Places:
+    """Lines and columns of a document's fields."""
+
+    def __init__(self, file: Path, document: Located) -> None:
+        from tonnage.documents.source import field_path
+
+        self._file = file
+        self._marks = {field_path(path): mark for path, mark in document.marks.items()}
+
+    def put(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        """The problems with `file:line:column` before their field; an absent field is at its parent's."""
+        return tuple(replace(problem, where=self._place(problem.where)) for problem in problems)
+
+    def _place(self, field: str) -> str:
         inner = field
-        while inner and inner not in marks:
+        while inner and inner not in self._marks:
             inner = inner[: max(inner.rfind("."), inner.rfind("["), 0)]
-        mark = marks.get(inner, Mark(1, 1))
-        return f"{file}:{mark.line}:{mark.column} {field}".rstrip()
-
-    return located.value, tuple(replace(problem, where=place(problem.where)) for problem in problems)
+        mark = self._marks.get(inner)
+        line, column = (mark.line, mark.column) if mark else (1, 1)
+        return f"{self._file}:{line}:{column} {field}".rstrip()

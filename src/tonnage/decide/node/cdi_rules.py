@@ -6,10 +6,10 @@ podman have inside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator
 from typing import Final
 
+from tonnage.decide.node.cdi_shape import normal_spec, shape_problems
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject, JsonValue
 
@@ -18,43 +18,6 @@ _MOST_PROBLEMS: Final = 1000
 _NODE_TYPES: Final = ("", "b", "c", "u", "p")
 _HOOKS: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 
-Shape = str | tuple["Shape"] | Mapping[str, "Shape"]
-"""`text`, `number`, `bool`, `texts` (text by name); a tuple is a list of its shape, a mapping an object."""
-
-_NODE: Final[Shape] = {
-    **dict.fromkeys(("path", "hostPath", "type", "permissions"), "text"),
-    **dict.fromkeys(("major", "minor", "fileMode", "uid", "gid"), "number"),
-}
-_HOOK: Final[Shape] = {
-    "hookName": "text",
-    "path": "text",
-    "args": ("text",),
-    "env": ("text",),
-    "timeout": "number",
-}
-_MOUNT: Final[Shape] = {"hostPath": "text", "containerPath": "text", "options": ("text",), "type": "text"}
-_RDT: Final[Shape] = {
-    **dict.fromkeys(("closID", "l3CacheSchema", "memBwSchema"), "text"),
-    **dict.fromkeys(("enableCMT", "enableMBM", "enableMonitoring"), "bool"),
-    "schemata": ("text",),
-}
-_EDITS: Final[Shape] = {
-    "env": ("text",),
-    "deviceNodes": (_NODE,),
-    "netDevices": ({"hostInterfaceName": "text", "name": "text"},),
-    "hooks": (_HOOK,),
-    "mounts": (_MOUNT,),
-    "intelRdt": _RDT,
-    "additionalGids": ("number",),
-}
-_SPEC: Final[Shape] = {
-    "cdiVersion": "text",
-    "kind": "text",
-    "annotations": "texts",
-    "devices": ({"name": "text", "annotations": "texts", "containerEdits": _EDITS},),
-    "containerEdits": _EDITS,
-}
-
 
 def spec_problems(document: JsonValue) -> tuple[Problem, ...]:
     """Everything for which a runtime refuses the spec; `where` is a field's path.
@@ -62,10 +25,11 @@ def spec_problems(document: JsonValue) -> tuple[Problem, ...]:
     >>> [str(problem) for problem in spec_problems({"cdiVersion": "0.3.0", "kind": "a.b/cd", "devices": []})]
     ['devices: invalid spec, no devices']
     """
-    found = _shape_problems(document, _SPEC, "")
+    found = shape_problems(document)
     shape = tuple(problem for problem, _ in zip(found, range(_MOST_PROBLEMS), strict=False))
     if shape or not isinstance(document, dict):
         return shape
+    document = normal_spec(document)
     problems = (
         *_head_problems(document),
         *_edits_problems(_object(document, "containerEdits"), "containerEdits"),
@@ -126,44 +90,6 @@ def _group(edits: JsonObject) -> bool:
 def _network(edits: JsonObject) -> bool:
     rdt = _object(edits, "intelRdt")
     return bool(edits.get("netDevices") or rdt.get("schemata") or rdt.get("enableMonitoring"))
-
-
-def _shape_problems(value: JsonValue, shape: Shape, where: str) -> Iterator[Problem]:
-    """Fields that nobody knows, and values of another kind; null is what is not there."""
-    if value is None and where:
-        return
-    if isinstance(shape, str):
-        if not _fits(value, shape):
-            yield Problem(f"no {shape}", where)
-    elif isinstance(shape, tuple):
-        if not isinstance(value, list):
-            yield Problem("no list", where)
-        for place, item in enumerate(value if isinstance(value, list) else ()):
-            if item is None:
-                yield Problem("nothing in a list", f"{where}[{place}]")
-            yield from _shape_problems(item, shape[0], f"{where}[{place}]")
-    elif not isinstance(value, dict):
-        yield Problem("no object", where)
-    else:
-        for key, inner in value.items():
-            path = f"{where}.{key[:100]}".lstrip(".")
-            if key in shape:
-                yield from _shape_problems(inner, shape[key], path)
-                continue
-            near = get_close_matches(key[:100], shape, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(shape)}"
-            yield Problem(f'unknown field "{key[:100]}"', path, remedy=remedy)
-
-
-def _fits(value: JsonValue, kind: str) -> bool:
-    match kind:
-        case "text":
-            return isinstance(value, str)
-        case "number":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "bool":
-            return isinstance(value, bool)
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
 def _head_problems(document: JsonObject) -> Iterator[Problem]:

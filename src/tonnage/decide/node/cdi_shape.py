@@ -1,0 +1,125 @@
+"""The fields of a CDI spec as container runtimes read them: what is unknown is refused, spelling is forgiven.
+
+They read YAML into Go's types: a number where text is wanted is that text, and a field's name may be in
+capitals.
+
+Source: Container Device Interface 1.1.0, sigs.k8s.io/yaml; held against containerd in tests/kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from tonnage.model.errors import Problem
+from tonnage.model.json import JsonObject, JsonValue
+
+Shape = str | tuple["Shape"] | Mapping[str, "Shape"]
+"""`text`, `number`, `bool`, `texts` (text by name); a tuple is a list of its shape, a mapping an object."""
+
+_NODE: Final[Shape] = {
+    **dict.fromkeys(("path", "hostPath", "type", "permissions"), "text"),
+    **dict.fromkeys(("major", "minor", "fileMode", "uid", "gid"), "number"),
+}
+_HOOK: Final[Shape] = {
+    "hookName": "text",
+    "path": "text",
+    "args": ("text",),
+    "env": ("text",),
+    "timeout": "number",
+}
+_MOUNT: Final[Shape] = {"hostPath": "text", "containerPath": "text", "options": ("text",), "type": "text"}
+_RDT: Final[Shape] = {
+    **dict.fromkeys(("closID", "l3CacheSchema", "memBwSchema"), "text"),
+    **dict.fromkeys(("enableCMT", "enableMBM", "enableMonitoring"), "bool"),
+    "schemata": ("text",),
+}
+_EDITS: Final[Shape] = {
+    "env": ("text",),
+    "deviceNodes": (_NODE,),
+    "netDevices": ({"hostInterfaceName": "text", "name": "text"},),
+    "hooks": (_HOOK,),
+    "mounts": (_MOUNT,),
+    "intelRdt": _RDT,
+    "additionalGids": ("number",),
+}
+_SPEC: Final[Shape] = {
+    "cdiVersion": "text",
+    "kind": "text",
+    "annotations": "texts",
+    "devices": ({"name": "text", "annotations": "texts", "containerEdits": _EDITS},),
+    "containerEdits": _EDITS,
+}
+
+
+def shape_problems(document: JsonValue) -> Iterator[Problem]:
+    """Fields that nobody knows, and values of another kind; `where` is a field's path."""
+    return _shape_problems(document, _SPEC, "")
+
+
+def normal_spec(document: JsonObject) -> JsonObject:
+    """A spec without problems of shape, with its fields' own names, and text where text is wanted.
+
+    >>> normal_spec({"Kind": "a.b/cd", "devices": [{"name": 0}]})
+    {'kind': 'a.b/cd', 'devices': [{'name': '0'}]}
+    """
+    found = _normal(document, _SPEC)
+    return found if isinstance(found, dict) else {}
+
+
+def _normal(value: JsonValue, shape: Shape) -> JsonValue:
+    if isinstance(shape, tuple) and isinstance(value, list):
+        return [_normal(item, shape[0]) for item in value]
+    if isinstance(shape, Mapping) and isinstance(value, dict):
+        named = ((_known(key, shape), inner) for key, inner in value.items())
+        return {key: _normal(inner, shape[key]) for key, inner in named if key}
+    if shape == "text" and isinstance(value, int | float):
+        return str(value).lower().removesuffix(".0")
+    return value
+
+
+def _known(key: str, shape: Mapping[str, Shape]) -> str:
+    """The field that is meant; empty if there is none."""
+    if key in shape:
+        return key
+    return next((name for name in shape if name.casefold() == key.casefold()), "")
+
+
+def _shape_problems(value: JsonValue, shape: Shape, where: str) -> Iterator[Problem]:
+    """Fields that nobody knows, and values of another kind; null is what is not there."""
+    if value is None and where:
+        return
+    if isinstance(shape, str):
+        if not _fits(value, shape):
+            yield Problem(f"no {shape}", where)
+    elif isinstance(shape, tuple):
+        if not isinstance(value, list):
+            yield Problem("no list", where)
+        for place, item in enumerate(value if isinstance(value, list) else ()):
+            if item is None:
+                yield Problem("nothing in a list", f"{where}[{place}]")
+            yield from _shape_problems(item, shape[0], f"{where}[{place}]")
+    elif not isinstance(value, dict):
+        yield Problem("no object", where)
+    else:
+        for key, inner in value.items():
+            path = f"{where}.{key[:100]}".lstrip(".")
+            known = _known(key, shape)
+            if known:
+                yield from _shape_problems(inner, shape[known], path)
+                continue
+            near = get_close_matches(key[:100], shape, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(shape)}"
+            yield Problem(f'unknown field "{key[:100]}"', path, remedy=remedy)
+
+
+def _fits(value: JsonValue, kind: str) -> bool:
+    match kind:
+        case "text":
+            return isinstance(value, str | int | float)
+        case "number":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "bool":
+            return isinstance(value, bool)
+    return isinstance(value, dict) and all(isinstance(item, str | int | float) for item in value.values())
