@@ -6,10 +6,12 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 
 from support.random_clusters import Chance
 from tonnage.decide.cluster.filtering import filter_nodes
+from tonnage.decide.cluster.fleet.columns import in_order
 from tonnage.decide.cluster.fleet.engine import engine_of
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.refusing import FEASIBLE
@@ -62,7 +64,11 @@ def assert_alike(pod: Pod, view: View, fleet: Fleet, case: str) -> bool:
             table[name] = {plugin: int(column[row]) for plugin, column in columns.items()}
             table[name][TOTAL] = sum(table[name].values())
         assert table == rated(pod, view, plain.feasible), case
+        best = max(row[TOTAL] for row in table.values())
+        assert fleet.best(pod) == min(name for name, row in table.items() if row[TOTAL] == best), case
         assert list(table[plain.feasible[0]]) == list(rated(pod, view, plain.feasible)[plain.feasible[0]])
+    else:
+        assert fleet.best(pod) is None, case
     return bool(plain.feasible)
 
 
@@ -106,6 +112,15 @@ def test_both_engines_preempt_alike(start: int) -> None:
 
 def _lesser(pod: Pod, node: str | None, view: View) -> int:
     return sum(other.priority < pod.priority for other in view.nodes[node].pods) if node else 0
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_rows_stand_in_the_order_of_keys_of_any_size(number: int) -> None:
+    random, rows = Random(number), number % 7
+    spans = [random.choice((1, 2, 9, 2**40, 2**62)) for _ in range(random.randint(1, 5))]
+    keys = [np.array([random.randrange(-span, span) for _ in range(rows)], np.int64) for span in spans]
+    wanted = sorted(range(rows), key=lambda row: [int(key[row]) for key in keys])
+    assert in_order(keys).tolist() == wanted
 
 
 def test_a_fork_changes_nothing_of_what_it_came_from() -> None:

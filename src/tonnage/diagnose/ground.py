@@ -48,12 +48,12 @@ class Ground:
 
     def decision(self, pod: Pod) -> Decision:
         """What the scheduler does with a pod here."""
-        return schedule_on(pod, self.view, engine=self._engine_for(pod))
+        return schedule_on(pod, self.view, engine=self._engine_for(pod), scored=False)
 
     def chosen(self, pod: Pod, view: View) -> str | None:
         """Where the scheduler puts a pod; `view` is this one or a changed one."""
         engine = self._engine_for(pod) if view is self.view else None
-        return schedule_on(pod, view, engine=engine).chosen
+        return schedule_on(pod, view, engine=engine, scored=False).chosen
 
     def _engine_for(self, pod: Pod) -> FleetEngine | None:
         return self.engine if self.engine is not None and self.engine.can_decide(pod) else None

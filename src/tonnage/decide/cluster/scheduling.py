@@ -73,13 +73,19 @@ class Engine(Protocol):
         """As `rated` has it."""
         ...
 
+    def best(self, pod: Pod, /) -> str | None:
+        """The feasible node with the best total, the first by name among equals."""
+        ...
+
     def preempt(self, pod: Pod, filtered: Filtered, /) -> Preemption:
         """As `preempt` has it, on what `filter` found."""
         ...
 
 
-def schedule_on(pod: Pod, view: View, *, thorough: bool = False, engine: Engine | None = None) -> Decision:
-    """The same on a view that stands, so that many questions share it."""
+def schedule_on(
+    pod: Pod, view: View, *, thorough: bool = False, engine: Engine | None = None, scored: bool = True
+) -> Decision:
+    """The same on a view that stands, so that many questions share it. Not `scored`: scores may lack."""
     pod = as_kept(pod, view.profile)
     if pod.gates:
         return Decision(gates=pod.gates, message=messages.GATED)
@@ -99,7 +105,7 @@ def schedule_on(pod: Pod, view: View, *, thorough: bool = False, engine: Engine 
     if filtered.error:
         return Decision(message=filtered.error, failed=True, refusals=filtered.refusals)
     if filtered.feasible:
-        return _placed(pod, view, filtered, engine)
+        return _placed(pod, view, filtered, engine, scored=scored)
     refused = _refused(pod, view, filtered, engine)
     if volumes and refused.nominated is not None:
         return Decision(refusals=filtered.refusals, unmodelled=volumes)
@@ -163,13 +169,15 @@ def _nominated_still_fits(pod: Pod, view: View) -> bool:
     return node is not None and first_refusal(pod, node, view) is None
 
 
-def _placed(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) -> Decision:
+def _placed(pod: Pod, view: View, filtered: Filtered, engine: Engine | None, *, scored: bool) -> Decision:
     feasible = filtered.feasible
     nominated = pod.status.nominated_node
     if nominated in feasible:
         return Decision(nominated, feasible, refusals=filtered.refusals)
     if len(feasible) == 1:
         return Decision(feasible[0], feasible, refusals=filtered.refusals)
+    if engine and not scored:
+        return Decision(engine.best(pod), feasible, refusals=filtered.refusals)
     scores = engine.rate(pod, feasible) if engine else rated(pod, view, feasible)
     totals = scores.totals
     best = max(totals.values())

@@ -21,6 +21,8 @@ MOST: Final = 2**55
 """Larger amounts are cut down to this, so that a hundred times as much still is a 64-bit number."""
 _ROOM: Final = 2**62
 _FEW_IMAGES: Final = 16
+_FEW_TIMES: Final = 8
+"""Up to so many possible numbers a row a table of them is quicker than sorting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,5 +160,30 @@ def interned(keys: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
         found, size = found * (most - least + 1) + codes, size * (most - least + 1)
     if found is None:
         return np.zeros(len(keys[0]), np.int64)
-    numbers: NDArray[np.int64] = np.unique(found, return_inverse=True)[1]
+    numbers: NDArray[np.int64]
+    if size > _FEW_TIMES * len(found):
+        numbers = np.unique(found, return_inverse=True)[1]
+    else:
+        occurs = np.zeros(size, np.int64)
+        occurs[found] = 1
+        numbers = (np.cumsum(occurs) - 1)[found]
     return numbers
+
+
+def in_order(keys: Iterable[NDArray[np.int64]]) -> NDArray[np.intp]:
+    """Rows in the order of the first key, equal ones in that of the next, and so on, then as they stand."""
+    packed: list[NDArray[np.int64]] = []
+    size, rows = _ROOM, 0
+    for key in keys:
+        rows = len(key)
+        least = int(key.min(initial=MOST))
+        span = int(key.max(initial=-MOST)) - least + 1
+        if span <= 1:
+            continue
+        if size * span < _ROOM:
+            packed[-1] = packed[-1] * span + (key - least)
+            size *= span
+        else:
+            packed.append(key - least)
+            size = span
+    return np.lexsort(packed[::-1]) if packed else np.arange(rows)

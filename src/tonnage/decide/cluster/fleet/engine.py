@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.filtering import Filtered
 from tonnage.decide.cluster.filters import node_affinity
-from tonnage.decide.cluster.fleet.columns import Amounts, Columns, interned
+from tonnage.decide.cluster.fleet.columns import Amounts, Columns, in_order, interned
 from tonnage.decide.cluster.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.cluster.fleet.holdings import need_of
 from tonnage.decide.cluster.fleet.limits import limits_beside_room
@@ -76,6 +76,10 @@ class FleetEngine:
         ratings[TOTAL] = np.sum([*ratings.values()], axis=0)
         return Scores(feasible, {plugin: column.tolist() for plugin, column in ratings.items()})
 
+    def best(self, pod: Pod) -> str | None:
+        """The feasible node with the best total."""
+        return self.fleet.best(pod)
+
     def asking(self, resource: str) -> NDArray[np.int64]:
         """By row: how many pods ask for some of a resource."""
         return self.occupants.counted(resource)
@@ -93,36 +97,37 @@ class FleetEngine:
         the range. In the order of names; of one class those with the most free devices come first.
         """
         columns, holdings = self.fleet.columns, self.fleet.holdings
-        alone = np.zeros(len(columns), bool)
-        class_of = interned(self._looks(pod))
+        states = self._states(pod)
+        class_of = interned(self._looks(pod, states.values()))
+        alone: list[Rows] = []
         free: list[Amounts] = []
-        for name, amount in counted(need_of(pod)):
-            short = self._state(name, amount) > _NONE
+        for name, state in states.items():
+            short = np.flatnonzero(state > _NONE)  # of a class, which states tell apart, all or none
             free.append(columns.allocatable(name) - holdings.used(name))
-            for amounts in (free[-1], columns.allocatable(name)):
-                alone |= _extremes(class_of, np.where(short, amounts, 0))
-        class_of = interned([class_of, np.where(alone, np.arange(len(columns)), -1)])
-        found = _split(class_of, np.lexsort((*(-amounts for amounts in free), class_of)))
+            alone += [_extremes(class_of, part, short) for part in (free[-1], columns.allocatable(name))]
+        rows = np.unique(np.concatenate(alone)) if alone else np.arange(0)
+        class_of[rows] = len(columns) + rows
+        found = _split(class_of, in_order([class_of, *(-amounts for amounts in reversed(free))]))
         return sorted(found, key=lambda rows: int(rows.min()))
 
     def the_same(self, pod: Pod) -> list[Rows]:
         """Rows by finer classes; nodes of one answer the same but for their names and the pods they hold."""
-        columns = self.fleet.columns
-        keys = [*self._looks(pod), *([self.states] if self.states is not None else [])]
-        for name, amount in counted(need_of(pod)):
+        columns, states = self.fleet.columns, self._states(pod)
+        keys = [*self._looks(pod, states.values()), *([self.states] if self.states is not None else [])]
+        for name, state in states.items():
             amounts = (columns.allocatable(name), columns.capacity(name), self.fleet.holdings.used(name))
-            keys.append(np.where(self._state(name, amount) != _ENOUGH, interned(amounts), -1))
+            keys.append(np.where(state != _ENOUGH, interned(amounts), -1))
         class_of = interned(keys)
         return _split(class_of, np.argsort(class_of, kind="stable"))
 
-    def _looks(self, pod: Pod) -> list[NDArray[Any]]:
+    def _looks(self, pod: Pod, states: Iterable[NDArray[np.int64]]) -> list[NDArray[Any]]:
         """What the pod sees of nodes, a column each; those that it names look like no others."""
         columns, holdings = self.fleet.columns, self.fleet.holdings
         keys: list[NDArray[Any]] = [self.marks, columns.cordoned, columns.taint_codes]
         keys += [columns.label(key).codes for key in sorted(_keys_of(pod))]
         full = holdings.pods + 1 > columns.allocatable(PODS)
         keys.append(np.where(full, holdings.pods * 10_000 + columns.allocatable(PODS), -1))
-        keys += [self._state(name, amount) for name, amount in counted(need_of(pod))]
+        keys += states
         pins = node_affinity.pinned_names(pod)
         named = {*(pins or ()), pod.node_name, *_names_in(pod), *self.fleet.view.nominated}
         rows = [columns.row_of[name] for name in named if name in columns.row_of]
@@ -135,6 +140,10 @@ class FleetEngine:
         everywhere = np.arange(len(self.fleet.columns))
         for limit in limits_beside_room(pod, self.fleet.neighbours, self.occupants):
             yield np.where(limit.exceeded(everywhere), limit.domains, -1)
+
+    def _states(self, pod: Pod) -> dict[str, NDArray[np.int64]]:
+        """By resource that the pod asks for: how its request stands to each node."""
+        return {name: self._state(name, amount) for name, amount in counted(need_of(pod))}
 
     def _state(self, name: str, amount: int) -> NDArray[np.int64]:
         """How a request for so much stands to each node."""
@@ -177,17 +186,16 @@ class _Refusals(Mapping[str, tuple[Refusal, ...]]):
         self._row_of = columns.row_of
         self._names = columns.names
         self._column = refused.codes
-        self._codes: list[int] = refused.codes.tolist()
         self._kinds = [(Refusal(k.plugin, k.texts, k.unresolvable, ()),) for k in refused.kinds]
 
     def __getitem__(self, name: str) -> tuple[Refusal, ...]:
-        code = self._codes[self._row_of[name]]
+        code = int(self._column[self._row_of[name]])
         if code == FEASIBLE:
             raise KeyError(name)
         return self._kinds[code]
 
     def get(self, name: str, default: Any = None) -> Any:
-        code = self._codes[self._row_of[name]]
+        code = int(self._column[self._row_of[name]])
         return default if code == FEASIBLE else self._kinds[code]
 
     def counted(self) -> tuple[tuple[Refusal, int], ...]:
@@ -196,10 +204,12 @@ class _Refusals(Mapping[str, tuple[Refusal, ...]]):
         return tuple((kind, count) for (kind,), count in zip(self._kinds, counts, strict=False) if count)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, code in zip(self._names, self._codes, strict=True) if code != FEASIBLE)
+        return (
+            name for name, code in zip(self._names, self._column.tolist(), strict=True) if code != FEASIBLE
+        )
 
     def __len__(self) -> int:
-        return sum(code != FEASIBLE for code in self._codes)
+        return int((self._column != FEASIBLE).sum())
 
 
 def _keys_of(pod: Pod) -> set[str]:
@@ -219,14 +229,18 @@ def _split(class_of: NDArray[np.int64], order: Rows) -> list[Rows]:
     return np.split(order, np.flatnonzero(np.diff(class_of[order])) + 1)
 
 
-def _extremes(class_of: NDArray[np.int64], amounts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The first row with the least and with the most, of classes in which amounts differ."""
-    order = np.lexsort((amounts, class_of))
-    ordered = class_of[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    ends = np.append(starts[1:], len(order)) - 1
-    differ = amounts[order[starts]] != amounts[order[ends]]
-    found = np.zeros(len(class_of), bool)
-    found[order[starts[differ]]] = True
-    found[order[ends[differ]]] = True
-    return found
+def _extremes(class_of: NDArray[np.int64], amounts: Amounts, rows: Rows) -> Rows:
+    """The first of these rows with the least and the last with the most, of classes with several amounts."""
+    numbers, there = class_of[rows], amounts[rows]
+    if not len(rows) or (there == there[0]).all():
+        return rows[:0]
+    least = np.full(int(numbers.max()) + 1, np.iinfo(np.int64).max)
+    most = np.full(len(least), np.iinfo(np.int64).min)
+    np.minimum.at(least, numbers, there)
+    np.maximum.at(most, numbers, there)
+    first, last = np.full(len(least), -1), np.full(len(least), -1)
+    low, high = np.flatnonzero(there == least[numbers])[::-1], np.flatnonzero(there == most[numbers])
+    first[numbers[low]] = rows[low]  # of several the one assigned last stays
+    last[numbers[high]] = rows[high]
+    differ = least < most
+    return np.concatenate((first[differ], last[differ]))

@@ -59,7 +59,6 @@ class _Standing:
     by_node: Refused
     """Refusals that no pod's coming or going changes; those for want of room stand in `refused`."""
     refused: Refused
-    images: Ratings
     alone: Ratings
     """Weighted ratings that do not depend on which other nodes are feasible."""
     masked: Ratings
@@ -69,6 +68,7 @@ class _Standing:
     spread: tuple[SpreadConstraint, ...]
     plain: bool
     """Its order of nodes is that of `alone`."""
+    images: Ratings | None = None
     seen: int = 0
     rated: int = NEVER
     """As `seen`, for the ratings, which only a pod that is placed needs."""
@@ -115,6 +115,17 @@ class Fleet:
         """A pod comes to a node that somebody else chose."""
         self.holdings.add(self.columns.row_of[name], pod, need_of(pod))
 
+    def best(self, pod: Pod) -> str | None:
+        """The best node for the pod, the first by name among equals; None when every node refuses."""
+        rows = np.flatnonzero(feasible := self.refused(pod).codes == FEASIBLE)
+        if not len(rows):
+            return None
+        standing = self._standing(pod)
+        total = self._alone(standing, rows)
+        if not standing.plain or self.holdings.terms:
+            total += self._among(standing, feasible)[rows]
+        return self.columns.names[int(rows[total.argmax()])]
+
     def forget(self, most: int) -> None:
         """Of shapes of pods, keep the latest so many: each weighs several columns."""
         while len(self._standings) > most:
@@ -141,7 +152,6 @@ class Fleet:
     def ratings(self, pod: Pod, feasible: Mask) -> dict[str, Ratings]:
         """Weighted scores of the feasible rows (others mean nothing), by plugin, in upstream's order."""
         standing = self._standing(pod)
-        self._rate(standing)
         everywhere, holdings = self._everywhere, self.holdings
         found = {taints.NAME: taints.WEIGHT * rating.in_percent(standing.soft_taints, feasible, reverse=True)}
         if pod.affinity.node_preferred:
@@ -161,7 +171,7 @@ class Fleet:
             found[claims.NAME] = np.zeros(len(self.columns), np.int64)
         if _asks_compute(standing.need):
             found[balanced.NAME] = balanced.WEIGHT * self._balanced(standing, everywhere)
-        found[image_locality.NAME] = image_locality.WEIGHT * standing.images
+        found[image_locality.NAME] = image_locality.WEIGHT * self._images(standing)
         return found
 
     def _judged(self, pod: Pod, standing: _Standing) -> Refused:
@@ -229,7 +239,7 @@ class Fleet:
         nothing = np.zeros(len(columns), np.int64)
         standing = _Standing(
             pod, need, counted(need), cpu, memory, by_node, by_node.copy(),
-            images=nothing, alone=nothing.copy(), masked=nothing.copy(),
+            alone=nothing, masked=nothing.copy(),
             soft_taints=soft, preferred=liked, spread=spread,
             plain=lonely and not spread and not soft[open_rows].any() and not liked[open_rows].any(),
             seen=len(self.holdings.changed),
@@ -247,21 +257,30 @@ class Fleet:
 
     def _rate(self, standing: _Standing) -> None:
         """Rate the rows that changed anew, as far as that depends on what they hold."""
-        changed, refused, holdings = self.holdings.changed, standing.refused, self.holdings
+        changed = self.holdings.changed
         if standing.rated == NEVER:
-            standing.images = rating.image_locality(self.columns, standing.pod)
             rows = self._everywhere
         elif standing.rated < len(changed):
             rows = _rows(changed[standing.rated :])
         else:
             return
         standing.rated = len(changed)
-        fit = rating.least_allocated(holdings, standing.cpu, standing.memory, rows)
-        total = resources_fit.WEIGHT * fit + image_locality.WEIGHT * standing.images[rows]
+        total = self._alone(standing, rows)
+        standing.alone[rows] = total
+        standing.masked[rows] = np.where(standing.refused.codes[rows] == FEASIBLE, total, NOWHERE)
+
+    def _alone(self, standing: _Standing, rows: Rows) -> Ratings:
+        """Of these rows the weighted ratings that do not depend on which other nodes are feasible."""
+        fit = rating.least_allocated(self.holdings, standing.cpu, standing.memory, rows)
+        total = resources_fit.WEIGHT * fit + image_locality.WEIGHT * self._images(standing)[rows]
         if _asks_compute(standing.need):
             total += balanced.WEIGHT * self._balanced(standing, rows)
-        standing.alone[rows] = total
-        standing.masked[rows] = np.where(refused.codes[rows] == FEASIBLE, total, NOWHERE)
+        return total
+
+    def _images(self, standing: _Standing) -> Ratings:
+        if standing.images is None:
+            standing.images = rating.image_locality(self.columns, standing.pod)
+        return standing.images
 
     def _soft_constraints(self, pod: Pod) -> tuple[SpreadConstraint, ...]:
         """The pod's own, or the cluster's default ones for a pod that a Service selects or a set owns."""
