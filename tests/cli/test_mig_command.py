@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from tonnage.cli.main import run
+from tonnage.decide.node.mig_plan import Instance
+from tonnage.diagnose.mig_plans import gpus_of
+from tonnage.model.gpu_status import DeviceHolder, DevicePart, GpuDevice, GpuStatus
 
 CONFIGS = """\
 version: v1
@@ -100,6 +103,7 @@ def test_mig_3_the_documents_configurations_on_whole_gpus(
     assert [len(gpu["create"]) for gpu in by_name["mixed-workload"]] == [0, 4, 4, 4]
     assert by_name["twice"][1]["error"] == "two entries want it divided differently"
     assert by_name["beyond"][-1]["error"] == "the node has no GPU 9"
+    assert by_name["beyond"][-1]["askedAt"] == [f"{configs}:17:5 mig-configs.beyond[0]"]
 
 
 def test_the_gpus_of_another_board_are_not_meant(configs: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,6 +125,29 @@ def test_mig_6_a_demand(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, answer["gpus"], answer["least"], answer["estimated"]) == (0, 3, True, False)
     assert run(["mig", "plan", "--product", "A100-80", "--demand", "10x10Gi"], "tonnage") == 0
     assert "10 x 10240 MiB on 1g.20gb, which has 19968 MiB; 1g.10gb has only 9856" in capsys.readouterr().out
+
+
+def test_compute_instances_that_have_a_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "split.yaml"
+    wanted = "{devices: all, mig-enabled: true, mig-devices: {1c.3g.40gb: 1, 2c.3g.40gb: 1, 1g.10gb: 1}}"
+    file.write_text(f"version: v1\nmig-configs:\n  split:\n  - {wanted}\n")
+    assert run(["mig", "plan", "--product", "A100-80", str(file)], "tonnage") == 0
+    assert "create   3g.40gb of 2c+1c@0, 1g.10gb@4" in capsys.readouterr().out
+    _, answer = asked(capsys, "--product", "A100-80", str(file))
+    assert answer["items"][0]["gpus"][0]["create"] == [
+        {"profile": "3g.40gb", "start": 0, "computeInstances": [2, 1]},
+        {"profile": "1g.10gb", "start": 4},
+    ]
+
+
+def test_an_instance_with_several_compute_instances_is_told_as_one() -> None:
+    parts = tuple(
+        DevicePart(f"MIG-{n}", name, start=4) for n, name in enumerate(("1c.3g.40gb", "2c.3g.40gb"))
+    )
+    holder = DeviceHolder("ml", "chat", "c", "nvidia.com/mig-1c.3g.40gb", ("MIG-0",))
+    device = GpuDevice("GPU-0", "NVIDIA A100-SXM4-80GB", 0, parts=parts, holders=(holder,))
+    (gpu,) = gpus_of(GpuStatus("a100-0", (device,)))
+    assert gpu.now == (Instance("3g.40gb", 4, "MIG-0", ("ml/chat",), (2, 1)),)
 
 
 def test_mig_1_the_profiles_of_a_product(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,5 +237,8 @@ def test_an_unknown_node_and_an_unknown_configuration(
 
 
 def test_lint_checks_such_a_file(configs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["mig", "lint", configs], "tonnage") == 0
+    assert run(["mig", "lint", configs], "tonnage") == 1
+    found = [line for line in capsys.readouterr().out.splitlines() if "[mig" in line]
+    assert [line.partition(configs)[2].partition(" error")[0] for line in found] == [":15:5:"], found
+    assert "entry 0 of twice wants some of the same GPUs divided differently" in found[0]
     assert run(["mig", "lint", "/nowhere.yaml"], "tonnage") == 2

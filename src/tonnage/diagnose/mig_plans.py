@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tonnage.decide.node.mig_compute import Split
 from tonnage.decide.node.mig_goal import GpuGoal, MigGpu
 from tonnage.decide.node.mig_layouts import NoLayout, written
 from tonnage.decide.node.mig_packing import Packing, pack
@@ -13,6 +14,7 @@ from tonnage.diagnose.mig_products import Product, board_of, product_named
 from tonnage.model.catalog.mig import usable_mib
 from tonnage.model.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.json import JsonObject
+from tonnage.model.mig_names import parse_profile
 from tonnage.model.names import parse_device_id
 
 _NOWHERE = -1
@@ -37,8 +39,8 @@ def gpus_of(status: GpuStatus) -> tuple[MigGpu, ...]:
 
 def pretended_gpus(product: str, count: int) -> tuple[MigGpu, ...]:
     """Whole GPUs of a product. Raises ConfigError: nobody knows it."""
-    name = product_named(product).name
-    return tuple(MigGpu(index, name) for index in range(count))
+    found = product_named(product)
+    return tuple(MigGpu(index, found.name, device=found.device) for index in range(count))
 
 
 def demand_on(product: str, services: Mapping[int, int]) -> Demand:
@@ -57,7 +59,8 @@ def goal_json(goal: GpuGoal) -> JsonObject:
     """A GPU's part of an answer for scripts."""
     answer: JsonObject = {"index": goal.gpu.index, "uuid": goal.gpu.uuid, "product": goal.gpu.product}
     if goal.refusal is not None:
-        return {**answer, "error": goal.refusal.why, "instead": [*goal.refusal.instead]}
+        refusal: JsonObject = {"error": goal.refusal.why, "instead": [*goal.refusal.instead]}
+        return {**answer, **refusal, "askedAt": [*goal.where]}
     if goal.plan is None:
         return {**answer, "untouched": True}
     return {
@@ -65,7 +68,10 @@ def goal_json(goal: GpuGoal) -> JsonObject:
         "modeChange": goal.mode,
         "keep": [_instance_json(each) for each in goal.plan.keep],
         "destroy": [_instance_json(each) for each in goal.plan.destroy],
-        "create": [{"profile": name, "start": start} for name, start in goal.plan.create],
+        "create": [
+            {"profile": name, "start": start, **_split_json(goal.plan.splits.get((name, start), ()))}
+            for name, start in goal.plan.create
+        ],
         "evict": [*goal.plan.holders],
     }
 
@@ -77,6 +83,8 @@ def goal_lines(goal: GpuGoal) -> Iterator[str]:
         yield f"{name}: cannot be done: {goal.refusal.why}"
         if goal.refusal.instead:
             yield f"  instead: {'; '.join(goal.refusal.instead)}"
+        if goal.where:
+            yield f"  asked for at {'; '.join(goal.where)}"
         return
     if goal.plan is None:
         yield f"{name}: stays as it is; no entry is for it"
@@ -95,7 +103,8 @@ def goal_lines(goal: GpuGoal) -> Iterator[str]:
         if spots:
             yield f"  {word:<8} {spots}"
     if goal.plan.create:
-        yield f"  create   {', '.join(f'{profile}@{start}' for profile, start in goal.plan.create)}"
+        made = (f"{_split(spot[0], goal.plan.splits.get(spot, ()))}@{spot[1]}" for spot in goal.plan.create)
+        yield f"  create   {', '.join(made)}"
     if goal.plan.holders:
         yield f"  must go  {', '.join(goal.plan.holders)}"
 
@@ -149,13 +158,23 @@ def _gpu(place: int, device: GpuDevice) -> MigGpu:
     found: dict[tuple[str, int], Instance] = {}
     for part in device.parts:
         start = part.start if part.start is not None else _NOWHERE
-        profile = part.profile.partition("c.")[2] or part.profile
+        profile, compute = _parts(part.profile)
         key = (profile, start) if start != _NOWHERE else (part.uuid, start)
-        before = found.get(key)
-        holders = {*(before.holders if before else ()), *_holders(device, part.uuid)}
-        found[key] = Instance(profile, start, before.uuid if before else part.uuid, tuple(sorted(holders)))
+        before = found.get(key, Instance(profile, start, part.uuid))
+        holders = tuple(sorted({*before.holders, *_holders(device, part.uuid)}))
+        split = tuple(sorted((*before.split, *compute), reverse=True))
+        found[key] = replace(before, holders=holders, split=split)
     index = device.index if device.index is not None else place
     return MigGpu(index, device.product, device.uuid, tuple(found.values()), enabled=bool(device.parts))
+
+
+def _parts(profile: str) -> tuple[str, Split]:
+    """A MIG device's GPU instance, and the compute slices that it has of it, unless all."""
+    try:
+        name = parse_profile(profile)
+    except ValueError:
+        return profile, ()
+    return name.gpu_instance, () if name.compute is None else (name.compute,)
 
 
 def _holders(device: GpuDevice, uuid: str) -> Iterator[str]:
@@ -166,13 +185,22 @@ def _holders(device: GpuDevice, uuid: str) -> Iterator[str]:
 
 def _instance_json(instance: Instance) -> JsonObject:
     answer: JsonObject = {"profile": instance.profile, "start": instance.start, "uuid": instance.uuid}
-    return {**answer, "holders": [*instance.holders]}
+    return {**answer, "holders": [*instance.holders], **_split_json(instance.split)}
+
+
+def _split_json(split: Split) -> JsonObject:
+    return {"computeInstances": [*split]} if split else {}
+
+
+def _split(profile: str, split: Split) -> str:
+    """A GPU instance for a person: `3g.40gb of 2c+1c`."""
+    return f"{profile} of {'+'.join(f'{size}c' for size in split)}" if split else profile
 
 
 def _spots(instances: Sequence[Instance]) -> str:
     ordered = sorted(instances, key=lambda each: each.start)
     return ", ".join(
-        f"{each.profile}@{each.start if each.start != _NOWHERE else '?'}"
+        f"{_split(each.profile, each.split)}@{each.start if each.start != _NOWHERE else '?'}"
         + (f" ({', '.join(each.holders)})" if each.holders else "")
         for each in ordered
     )

@@ -13,6 +13,7 @@ from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, mig_boards, usable_mib
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.mig_names import parse_profile
 
 HEAD: Final = ("PROFILE", "MOST", "COMPUTE", "MEMORY", "MIB", "MAY BEGIN AT")
 
@@ -24,6 +25,8 @@ class Product:
     name: str
     key: str
     memory_mib: int
+    device: str = ""
+    """Its PCI device id, where known."""
 
 
 def product_named(text: str) -> Product:
@@ -31,10 +34,10 @@ def product_named(text: str) -> Product:
     models = gpu_models()
     for key, model in models.items():
         if text.casefold() in (key.casefold(), model.product.casefold()):
-            return Product(model.product, key, model.memory_mib)
+            return Product(model.product, key, model.memory_mib, model.pci_device)
     board = mig_board(text)
     if board is not None:
-        return Product(text, "", 1024 * max(_gb(name) for name in board.profiles))
+        return Product(text, "", 1024 * max(parse_profile(name).gb for name in board.profiles))
     if is_undivided(text):
         return Product(text, "", 0)
     known = "; ".join((*models, *(board.name for board in mig_boards() if board.words)))
@@ -66,7 +69,7 @@ def profiles_json(product: Product) -> JsonObject:
                 "most": each.most,
                 "computeSlices": each.compute,
                 "memorySlices": each.memory,
-                "memoryMiB": memory[_plain(each.name)],
+                "memoryMiB": memory[parse_profile(each.name).plain],
                 "starts": [*each.starts],
                 **({"mediaEngines": each.media, "flowEngines": each.flow} if board.media else {}),
             }
@@ -85,7 +88,7 @@ def profiles_rows(product: Product) -> Iterator[tuple[str, ...]]:
             str(each.most),
             f"{each.compute}/{board.compute}",
             f"{each.memory}/{board.memory}",
-            f"{'' if seen else '~'}{memory[_plain(each.name)]}",
+            f"{'' if seen else '~'}{memory[parse_profile(each.name).plain]}",
             ",".join(map(str, each.starts)),
         )
 
@@ -109,7 +112,7 @@ def layouts_rows(product: Product, *, media: bool) -> Iterator[tuple[str, str]]:
 
 
 def _full(board: MigBoard, *, media: bool) -> Iterator[tuple[dict[str, int], list[tuple[str, int]]]]:
-    names = [name for name in board.profiles if media or name == _plain(name)]
+    names = [name for name in board.profiles if media or name == parse_profile(name).plain]
     for counts in all_counts(board, names, full=True):
         placed = ((profile.name, start) for profile, start in placements(board, dict(counts)) or ())
         yield dict(reversed(counts)), sorted(placed, key=lambda one: one[1])
@@ -117,12 +120,3 @@ def _full(board: MigBoard, *, media: bool) -> Iterator[tuple[dict[str, int], lis
 
 def _largest_first(board: MigBoard) -> list[MigProfile]:
     return [*board.profiles.values()][::-1]
-
-
-def _plain(name: str) -> str:
-    """The profile without what it has of engines: the memory is the same."""
-    return name.partition("+")[0].partition("-")[0]
-
-
-def _gb(name: str) -> int:
-    return int(_plain(name).partition(".")[2].removesuffix("gb"))

@@ -6,17 +6,34 @@ Source: NVIDIA/mig-parted v0.15, api/spec/v1.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal
+from collections.abc import Sized
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+)
 
-from tonnage.documents.source import FieldError, parse_document
+from tonnage.documents.source import FieldError, parse_yaml, validate
+from tonnage.model.catalog.mig import mig_profiles
 from tonnage.model.mig import MigConfigs, MigEntry
+from tonnage.model.mig_names import nearest_profile, parse_profile
 
-_PROFILE: Final = re.compile(r"(?:([1-7])c\.)?([1-8])g\.[0-9]{1,3}gb(?:\+[a-z.]+(?:,[a-z.]+)*|-[a-z.]+)?")
+_VERSION: Final = "v1"
 _FILTER: Final = re.compile(r"0x([0-9A-Fa-f]{4})10[Dd][Ee](?::0x[0-9A-Fa-f]+)?")
 _MOST_DEVICES: Final = 64
 _MOST_CONFIGS: Final = 1000
+
+_T = TypeVar("_T", bound=Sized)
+
+_ONE_OR_MANY: Final = Discriminator(lambda given: "many" if isinstance(given, list | tuple) else "one")
+"""Only what is meant is complained about."""
 
 
 class _Strict(BaseModel):
@@ -28,18 +45,40 @@ class _Strict(BaseModel):
 
 
 def _profile(text: str) -> str:
-    match = _PROFILE.fullmatch(text)
-    if match is None:
-        raise FieldError(f"{text[:60]} is no MIG profile", remedy="write one such as 1g.10gb")
-    if match[1] and match[1] >= match[2]:
-        raise FieldError(
-            f"{text} has no fewer compute slices than its GPU instance", remedy=text.partition(".")[2]
-        )
+    try:
+        parse_profile(text)
+    except ValueError as error:
+        near = nearest_profile(text.partition("c.")[2] or text, mig_profiles())
+        remedy = f"did you mean {near}?" if near else "write one such as 1g.10gb"
+        raise FieldError(str(error), remedy=remedy) from None
     return text
 
 
+def _version(text: str) -> str:
+    if text != _VERSION:
+        what = f"unknown version: {text[:60]}" if text else "unable to parse with missing 'version' field"
+        raise FieldError(what, remedy=f"write version: {_VERSION}")
+    return text
+
+
+def _some(given: _T) -> _T:
+    if not given:
+        raise FieldError("nothing is in it", remedy="write entries: - devices: all, and what they shall be")
+    return given
+
+
+def is_filter(text: str) -> bool:
+    """Whether a text is a device filter."""
+    return _FILTER.fullmatch(text) is not None
+
+
+def filtered_device(text: str) -> str:
+    """The PCI device id of a filter, four digits in lower case."""
+    return text[2:6].lower()
+
+
 def _filter(text: str) -> str:
-    if not _FILTER.fullmatch(text):
+    if not is_filter(text):
         why = "a device filter is 0x, the PCI device id and the vendor's 10DE"
         raise FieldError(f"{text[:60]} is no device filter", why=why, remedy="write one such as 0x20B210DE")
     return text
@@ -51,46 +90,54 @@ _Profile = Annotated[str, AfterValidator(_profile)]
 
 
 class _Entry(_Strict):
-    device_filter: _Filter | Annotated[tuple[_Filter, ...], Field(max_length=_MOST_DEVICES)] = ()
-    devices: Literal["all"] | Annotated[tuple[_Index, ...], Field(max_length=_MOST_DEVICES)]
+    device_filter: Annotated[
+        Annotated[_Filter, Tag("one")]
+        | Annotated[tuple[_Filter, ...], Field(max_length=_MOST_DEVICES), Tag("many")],
+        _ONE_OR_MANY,
+    ] = ()
+    devices: Annotated[
+        Annotated[Literal["all"], Tag("one")]
+        | Annotated[tuple[_Index, ...], Field(max_length=_MOST_DEVICES), Tag("many")],
+        _ONE_OR_MANY,
+    ]
     mig_enabled: bool
-    mig_devices: dict[_Profile, Annotated[int, Field(ge=0, le=_MOST_DEVICES)]] | None = None
+    mig_devices: Annotated[
+        dict[_Profile, Annotated[int, Field(ge=0, le=_MOST_DEVICES)]] | None, Field(validate_default=True)
+    ] = None
 
-    @model_validator(mode="after")
-    def _meant(self) -> _Entry:
-        if not self.mig_enabled and self.mig_devices:
+    @field_validator("mig_devices")
+    @classmethod
+    def _meant(cls, wanted: dict[str, int] | None, info: ValidationInfo) -> dict[str, int] | None:
+        enabled = info.data.get("mig_enabled")
+        if enabled is False and wanted:
             raise FieldError("mig-devices without mig-enabled", remedy="write mig-enabled: true")
-        if self.mig_enabled and self.mig_devices is None:
+        if enabled is True and wanted is None:
             raise FieldError("mig-devices is missing", remedy="name the profiles; {} for none")
-        if self.mig_devices and not any(self.mig_devices.values()):
+        if wanted and not any(wanted.values()):
             raise FieldError("every number is 0", remedy="write {} for no devices")
-        return self
+        return wanted
 
-    def entry(self) -> MigEntry:
+    def entry(self, where: str) -> MigEntry:
         """As the model has it."""
         filters = (self.device_filter,) if isinstance(self.device_filter, str) else self.device_filter
         return MigEntry(
             None if self.devices == "all" else tuple(sorted(set(self.devices))),
             self.mig_enabled,
             {name: count for name, count in (self.mig_devices or {}).items() if count},
-            tuple(text[2:6].lower() for text in filters),
+            tuple(filtered_device(text) for text in filters),
+            where,
         )
 
 
-class _MigParted(_Strict):
-    version: Literal["v1"]
+class MigParted(_Strict):
+    """A whole document."""
+
+    version: Annotated[str, AfterValidator(_version), Field(validate_default=True)] = ""
     mig_configs: Annotated[
-        dict[str, Annotated[tuple[_Entry, ...], Field(max_length=_MOST_DEVICES)]],
+        dict[str, Annotated[tuple[_Entry, ...], AfterValidator(_some), Field(max_length=_MOST_DEVICES)]],
+        AfterValidator(_some),
         Field(max_length=_MOST_CONFIGS),
     ]
-
-    @model_validator(mode="after")
-    def _some(self) -> _MigParted:
-        empty = [name for name, entries in self.mig_configs.items() if not entries]
-        if empty or not self.mig_configs:
-            what = f"{empty[0][:60]} has no entries" if empty else "there are no configurations"
-            raise FieldError(what, remedy="write - devices: all, and what they shall be")
-        return self
 
 
 def parse_mig_parted(text: str, *, source: str) -> MigConfigs:
@@ -99,5 +146,11 @@ def parse_mig_parted(text: str, *, source: str) -> MigConfigs:
     Raises:
         ConfigError: every problem at once, each with file, line and column.
     """
-    read = parse_document(text, _MigParted, source=source)
-    return {name: tuple(entry.entry() for entry in entries) for name, entries in read.mig_configs.items()}
+    document = parse_yaml(text, source=source)
+    read = validate(document, MigParted)
+    return {
+        name: tuple(
+            entry.entry(document.where(("mig-configs", name, index))) for index, entry in enumerate(entries)
+        )
+        for name, entries in read.mig_configs.items()
+    }

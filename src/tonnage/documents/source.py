@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -377,6 +377,8 @@ def _known_keys(annotation: Any, path: Path) -> Iterator[str]:
     if origin in (Union, UnionType):
         for arm in get_args(annotation):
             yield from _known_keys(arm, path)
+    elif origin is Annotated:
+        yield from _known_keys(get_args(annotation)[0], path)
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         names = {field.alias or name: field for name, field in annotation.model_fields.items()}
         if not path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.decide.node.mig_layouts import NoLayout, layout_of
@@ -17,26 +17,28 @@ INSTEAD: Final = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
 
 @dataclass(frozen=True, slots=True)
 class MigGpu:
-    """A GPU and its instances now; `enabled`: it is in MIG mode."""
+    """A GPU and its instances now; `enabled`: it is in MIG mode. `device`: its PCI device id, where known."""
 
     index: int
     product: str
     uuid: str = ""
     now: tuple[Instance, ...] = ()
     enabled: bool = False
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuGoal:
     """What becomes of a GPU: a plan, or why there is none. Neither: nothing is said of it, it stays.
 
-    `mode`: MIG is turned on or off for it, which resets it.
+    `mode`: MIG is turned on or off for it, which resets it. `where`: places of the entries that ask for it.
     """
 
     gpu: MigGpu
     plan: MigPlan | None = None
     refusal: NoLayout | None = None
     mode: bool = False
+    where: tuple[str, ...] = ()
 
 
 def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tuple[GpuGoal, ...]:
@@ -44,9 +46,11 @@ def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tup
     there = {gpu.index for gpu in gpus}
     strange = sorted({index for entry in entries for index in entry.devices or () if index not in there})
     goals = [_by_entries(gpu, entries) for gpu in gpus]
-    goals += [
-        GpuGoal(MigGpu(index, ""), refusal=NoLayout(f"the node has no GPU {index}")) for index in strange
-    ]
+    for index in strange:
+        asked = tuple(entry.where for entry in entries if index in (entry.devices or ()))
+        goals.append(
+            GpuGoal(MigGpu(index, ""), refusal=NoLayout(f"the node has no GPU {index}"), where=asked)
+        )
     return tuple(goals)
 
 
@@ -75,23 +79,25 @@ def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
     if not meant:
         return GpuGoal(gpu)
     first = meant[0]
+    where = tuple(entry.where for entry in meant)
     board = mig_board(gpu.product, [each.profile for each in gpu.now] or first.wanted)
     if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
-        return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"))
+        return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"), where=where)
     if board is None:
         named = any(entry.enabled and entry.devices is not None for entry in meant)
-        return GpuGoal(gpu, refusal=_indivisible(gpu.product) if named else None)
-    return _planned(gpu, board, first.wanted, enabled=first.enabled)
+        return GpuGoal(gpu, refusal=_indivisible(gpu.product) if named else None, where=where)
+    return replace(_planned(gpu, board, first.wanted, enabled=first.enabled), where=where)
 
 
 def _is_for(entry: MigEntry, gpu: MigGpu, board: MigBoard | None) -> bool:
     if entry.devices is not None and gpu.index not in entry.devices:
         return False
-    return not entry.filters or (board is not None and not set(entry.filters).isdisjoint(board.devices))
+    known = (gpu.device,) if gpu.device else board.devices if board is not None else ()
+    return not entry.filters or not set(entry.filters).isdisjoint(known)
 
 
 def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled: bool) -> GpuGoal:
-    plan = plan_gpu(board, gpu.now, {name.partition("c.")[2] or name: n for name, n in wanted.items()})
+    plan = plan_gpu(board, gpu.now, wanted)
     mode = enabled != (gpu.enabled or bool(gpu.now))
     if isinstance(plan, NoLayout):
         return GpuGoal(gpu, refusal=plan)

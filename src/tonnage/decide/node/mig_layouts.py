@@ -13,6 +13,7 @@ from itertools import product
 from typing import Final
 
 from tonnage.model.catalog.mig import MigBoard, MigProfile
+from tonnage.model.mig_names import nearest_profile
 
 DISABLED: Final = "all-disabled"
 ENABLED: Final = "all-enabled"
@@ -117,7 +118,9 @@ def conflict(board: MigBoard, wanted: Mapping[str, int]) -> NoLayout:
     """Why these do not fit together on one GPU, and the largest parts of them that do."""
     unknown = [name for name in wanted if name not in board.profiles]
     if unknown:
-        return NoLayout(f"there is no profile {unknown[0]}", tuple(board.profiles))
+        near = {nearest_profile(name, board.profiles) for name in unknown}
+        offered = sorted(board.profiles, key=lambda name: name not in near)
+        return NoLayout(f"there is no profile {' and no '.join(unknown)}", tuple(offered))
     why = f"{written(wanted)} do not fit together on one GPU: {_reason(board, wanted)}"
     return NoLayout(why, nearest_layouts(board, wanted))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 
+from tonnage.decide.node.mig_compute import Split, splits_for
 from tonnage.decide.node.mig_geometry import Spot
 from tonnage.decide.node.mig_layouts import NoLayout, conflict, placements
 from tonnage.model.catalog.mig import MigBoard
@@ -15,12 +16,16 @@ from tonnage.model.catalog.mig import MigBoard
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A GPU instance that is there; `holders` are the pods that use it, as `namespace/name`."""
+    """A GPU instance that is there; `holders` are the pods that use it, as `namespace/name`.
+
+    `split`: the compute slices of its compute instances, where not one has them all.
+    """
 
     profile: str
     start: int
     uuid: str = ""
     holders: tuple[str, ...] = ()
+    split: Split = ()
 
     @property
     def spot(self) -> Spot:
@@ -29,11 +34,15 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class MigPlan:
-    """What stays as it is, what is destroyed, and what is made where, in the order of slices."""
+    """What stays as it is, what is destroyed, and what is made where, in the order of slices.
+
+    `splits`: the compute instances of those made that get several, or one that is smaller.
+    """
 
     keep: tuple[Instance, ...] = ()
     destroy: tuple[Instance, ...] = ()
     create: tuple[Spot, ...] = ()
+    splits: Mapping[Spot, Split] = field(default_factory=dict)
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -46,46 +55,79 @@ class MigPlan:
         return not self.destroy and not self.create
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class _Kind:
+    """What makes a GPU instance as good as another: its profile, and its compute instances."""
+
+    profile: str
+    split: Split = ()
+
+
 def plan_gpu(board: MigBoard, now: tuple[Instance, ...], wanted: Mapping[str, int]) -> MigPlan | NoLayout:
     """The way to `wanted` that evicts the fewest holders, then destroys the fewest instances.
 
     Every choice of instances to keep is looked at, best first, so nothing better is overlooked. An instance
     that the board does not know is destroyed: nobody can tell what fits beside it.
     """
-    goal = tuple(sorted((name, count) for name, count in wanted.items() if count))
-    if placements(board, dict(goal)) is None:
-        return conflict(board, dict(goal))
+    held = sorted(now, key=lambda each: -len(each.holders))
+    splits = splits_for(wanted, [(each.profile, each.split) for each in held])
+    if isinstance(splits, NoLayout):
+        return splits
+    counts = {name: len(each) for name, each in splits.items()}
+    if placements(board, counts) is None:
+        return conflict(board, counts)
+    kinds = Counter(_Kind(name, split) for name, each in splits.items() for split in each)
     numbers: dict[str, int] = {}
     users = (sum({1 << numbers.setdefault(one, len(numbers)) for one in each.holders}) for each in now)
-    places, made = _kept(
-        board, tuple((*each.spot, user) for each, user in zip(now, users, strict=True)), goal
-    )
+    there = ((_Kind(one.profile, one.split), one.start, user) for one, user in zip(now, users, strict=True))
+    places, made = _kept(board, tuple(there), tuple(sorted(kinds.items())))
     gone = tuple(each for place, each in enumerate(now) if place not in places)
-    return MigPlan(tuple(now[place] for place in places), gone, made)
+    return MigPlan(
+        tuple(now[place] for place in places),
+        gone,
+        tuple((kind.profile, start) for kind, start in made),
+        {(kind.profile, start): kind.split for kind, start in made if kind.split},
+    )
 
 
 @lru_cache(maxsize=4096)
 def _kept(
-    board: MigBoard, now: tuple[tuple[str, int, int], ...], goal: tuple[Spot, ...]
-) -> tuple[tuple[int, ...], tuple[Spot, ...]]:
-    """(places in `now` to keep, what is made beside them). `now` is profile, start, and holders as bits.
+    board: MigBoard, now: tuple[tuple[_Kind, int, int], ...], goal: tuple[tuple[_Kind, int], ...]
+) -> tuple[tuple[int, ...], tuple[tuple[_Kind, int], ...]]:
+    """(places in `now` to keep, what is made beside them). `now` is kind, start, and holders as bits.
 
     Fleets have few patterns and many GPUs, so answers are remembered.
     """
     wanted = Counter(dict(goal))
-    useful = [place for place, (name, start, _) in enumerate(now) if _is_useful(board, name, start, wanted)]
+    useful = [place for place, (kind, start, _) in enumerate(now) if _is_useful(board, kind, start, wanted)]
     choices = [one for size in range(len(useful), -1, -1) for one in combinations(useful, size)]
     for places in sorted(choices, key=lambda one: _evicted(now, one)):  # of equals the larger stays first
         kept = Counter(now[place][0] for place in places)
         if kept <= wanted:
-            made = placements(board, wanted - kept, beside=[now[place][:2] for place in places])
+            made = _made(board, wanted - kept, [(now[place][0].profile, now[place][1]) for place in places])
             if made is not None:
-                spots = ((profile.name, start) for profile, start in made)
-                return places, tuple(sorted(spots, key=lambda spot: spot[1]))
+                return places, made
     raise AssertionError("to keep nothing is a choice, and the goal alone fits")
 
 
-def _evicted(now: tuple[tuple[str, int, int], ...], kept: tuple[int, ...]) -> int:
+def _made(board: MigBoard, kinds: Counter[_Kind], beside: list[Spot]) -> tuple[tuple[_Kind, int], ...] | None:
+    """Where each goes, in the order of slices; those of a profile may change places among them."""
+    counts: Counter[str] = Counter()
+    for kind, count in kinds.items():
+        counts[kind.profile] += count
+    placed = placements(board, counts, beside=beside)
+    if placed is None:
+        return None
+    left = sorted(kinds.elements(), reverse=True)
+    made: list[tuple[_Kind, int]] = []
+    for profile, start in sorted(placed, key=lambda one: one[1]):
+        kind = next(each for each in left if each.profile == profile.name)
+        left.remove(kind)
+        made.append((kind, start))
+    return tuple(made)
+
+
+def _evicted(now: tuple[tuple[_Kind, int, int], ...], kept: tuple[int, ...]) -> int:
     """How many holders lose an instance."""
     lost = 0
     for place, (_, _, users) in enumerate(now):
@@ -94,6 +136,7 @@ def _evicted(now: tuple[tuple[str, int, int], ...], kept: tuple[int, ...]) -> in
     return lost.bit_count()
 
 
-def _is_useful(board: MigBoard, name: str, start: int, wanted: Mapping[str, int]) -> bool:
+def _is_useful(board: MigBoard, kind: _Kind, start: int, wanted: Mapping[_Kind, int]) -> bool:
     """An instance that the goal has, too."""
-    return bool(wanted.get(name)) and name in board.profiles and start in board.profiles[name].starts
+    name = kind.profile
+    return bool(wanted.get(kind)) and name in board.profiles and start in board.profiles[name].starts

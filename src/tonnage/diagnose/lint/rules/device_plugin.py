@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
-from tonnage.diagnose.lint.items import Item, at_path, mapping, mappings
+from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.items import Item, mapping, mappings
+from tonnage.diagnose.lint.refused import PLACED, refused
 from tonnage.diagnose.lint.world import World
 from tonnage.documents.device_plugin_config import parse_device_plugin_config
 from tonnage.documents.device_plugin_schema import DevicePluginConfig
-from tonnage.documents.source import Path, field_path, unknown_fields
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.documents.source import Path
+from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonValue
 
 _SECTIONS: Final = frozenset({"flags", "resources", "sharing", "imex", "health"})
@@ -21,7 +22,6 @@ _MEANT: Final = (
     re.compile(r"^(flags|resources|sharing|imex|mig-configs):", re.MULTILINE),
 )
 _MIG: Final = re.compile(r"^mig-configs:", re.MULTILINE)
-_PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")
 
 
 def is_config(value: JsonValue) -> bool:
@@ -37,14 +37,10 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
         yield from _unreadable(item)
     if item.path or not is_config(item.value) or len(item.sheet.documents) > 1:
         return
-    located = item.sheet.documents[0]
     try:
         parse_device_plugin_config(item.sheet.text, source=item.sheet.name)
     except ConfigError as error:
-        unknown = dict(unknown_fields(located, DevicePluginConfig))
-        places = {field_path(path): path for path in located.marks}
-        for problem in error.problems:
-            yield _draft(problem, places, unknown, item)
+        yield from refused(error, item, DevicePluginConfig, LintCode.GPU_CONFIG)
     yield from _not_renamed(item)
 
 
@@ -57,35 +53,10 @@ def _unreadable(item: Item) -> Iterator[Draft]:
         sheet = item.sheet.inner(item.document, path, text)
         code = LintCode.MIG_CONFIG if _MIG.search(text) else LintCode.GPU_CONFIG
         for problem in sheet.problems():
-            found = _PLACED.search(problem.where)
+            found = PLACED.search(problem.where)
             if found is not None:
                 at = sheet.in_file(int(found[1]), int(found[2]))
                 yield Draft(code, path, problem.what, problem.remedy, problem.why, at=at)
-
-
-def _draft(
-    problem: Problem, places: dict[str, Path], unknown: dict[Path, tuple[str, ...]], item: Item
-) -> Draft:
-    """The problem at the path that it names, or else at the line that it says."""
-    found = _PLACED.search(problem.where)
-    named = places.get(found[3] or "") if found is not None else None
-    path = named if named is not None else ()
-    at = (int(found[1]), int(found[2])) if found is not None and named is None else None
-    change = None
-    holder = mapping(at_path(item.value, path[:-1]))
-    for known in unknown.get(path, ()):
-        if known.lower() == str(path[-1]).lower() and known not in holder:
-            change = RenameKey(path, known)
-    return Draft(
-        LintCode.GPU_CONFIG,
-        path,
-        problem.what,
-        problem.remedy,
-        problem.why,
-        change,
-        at=at,
-        on_key=path in unknown,
-    )
 
 
 def _not_renamed(item: Item) -> Iterator[Draft]:

@@ -1,181 +1,173 @@
-"""MIG-1, MIG-2, MIG-3: mig-parted configurations: form, profiles that exist, and room on one GPU.
+"""MIG-1, MIG-2, MIG-3, MIG-5: mig-parted configurations: what the agent refuses, and what no GPU can do.
 
-Source: NVIDIA/mig-parted v0.15, api/spec/v1.
+Of a document with mistakes in its form the rest is looked at all the same.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.mig_layouts import conflict, placements
+from tonnage.decide.node.mig_compute import gpu_instances
+from tonnage.decide.node.mig_goal import INSTEAD
+from tonnage.decide.node.mig_layouts import NoLayout, conflict, placements
 from tonnage.diagnose.lint.finding import Draft, LintCode
-from tonnage.diagnose.lint.items import Item, sequence
+from tonnage.diagnose.lint.items import Item, mapping, mappings, sequence
+from tonnage.diagnose.lint.refused import refused
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.nearest import nearest
-from tonnage.documents.source import Path
+from tonnage.documents.mig_parted import MigParted, filtered_device, is_filter
+from tonnage.documents.source import Path, validate
+from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
+from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.mig_names import nearest_profile, parse_profile
 
-_TOP: Final = ("version", "mig-configs")
-_ENTRY: Final = ("device-filter", "devices", "mig-enabled", "mig-devices")
-_PROFILE: Final = re.compile(r"(?:([1-7])c\.)?([1-8])g\.[0-9]{1,3}gb(?:\+[a-z.]+(?:,[a-z.]+)*|-[a-z.]+)?")
-_FILTER: Final = re.compile(r"0x([0-9A-Fa-f]{4})10[Dd][Ee](?::0x[0-9A-Fa-f]+)?")
+_KEY: Final = "mig-configs"
+_WANTED: Final = "mig-devices"
+_EXPECTED: Final[Mapping[str | int, str]] = {
+    "device-filter": "write device-filter: 0x20B210DE, or a list of such",
+    "devices": "write devices: all, or a list of indices",
+    "mig-enabled": "write true or false",
+    _WANTED: 'name profiles with their number: "1g.10gb": 7',
+}
 
 
 def of_item(item: Item, world: World) -> Iterator[Draft]:
     """Findings on a document with `mig-configs`."""
-    if item.kind or item.path or not ("mig-configs" in item.value or _is_misspelt(item.value)):
+    if item.kind or item.path or not (_KEY in item.value or _is_misspelt(item.value)):
         return
-    for key in item.value:
-        if key not in _TOP:
-            yield _invalid((key,), f"unknown field {key[:100]}", nearest(key, [*_TOP]), on_key=True)
-    version = item.value.get("version")
-    if version is None:
-        yield _invalid((), "unable to parse with missing 'version' field", "write version: v1")
-    elif version != "v1":
-        yield _invalid(("version",), f"unknown version: {str(version)[:60]}", "write version: v1")
-    configs = item.value.get("mig-configs", {})
-    if not isinstance(configs, dict):
-        yield _invalid(("mig-configs",), "a mapping of names to lists is expected")
-        return
-    for name, entries in configs.items():
-        at: Path = ("mig-configs", name)
-        if not isinstance(entries, list) or not entries:
-            yield _invalid(at, f"{name[:100]} is no list of entries", "begin each entry with - devices:")
-        for index, entry in enumerate(sequence(entries)):
-            if isinstance(entry, dict):
-                yield from _entry(entry, (*at, index))
-            else:
-                yield _invalid((*at, index), "an entry is a mapping", "write - devices: all")
+    try:
+        validate(item.sheet.documents[item.document], MigParted)
+    except ConfigError as error:
+        for draft in refused(error, item, MigParted, LintCode.MIG_CONFIG):
+            yield draft if draft.remedy else replace(draft, remedy=_remedy(draft.path))
+    for name, entries in mapping(item.value.get(_KEY)).items():
+        seen: list[tuple[int, JsonObject]] = []
+        for index, entry in mappings(entries):
+            at: Path = (_KEY, name, index)
+            yield from _entry(entry, at)
+            for place, other in seen:
+                if _differ(entry, other) and _meet(entry, other):
+                    yield _twice(at, place)
+                    break
+            seen.append((index, entry))
 
 
 def _is_misspelt(value: JsonObject) -> bool:
-    return "version" in value and any(key.replace("_", "-").lower() == "mig-configs" for key in value)
+    return "version" in value and any(key.replace("_", "-").lower() == _KEY for key in value)
 
 
-def _invalid(path: Path, message: str, remedy: str = "", *, on_key: bool = False) -> Draft:
-    return Draft(LintCode.MIG_CONFIG, path, message, remedy, on_key=on_key)
+def _remedy(path: Path) -> str:
+    """What is expected there, for what has not the right type."""
+    return next(
+        (_EXPECTED[step] for step in path[::-1] if step in _EXPECTED), "begin each entry with - devices:"
+    )
 
 
 def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
-    for key in entry:
-        if key not in _ENTRY:
-            remedy = nearest(key.replace("_", "-"), [*_ENTRY])
-            yield _invalid((*at, key), f"unknown field {key[:100]}", remedy, on_key=True)
-    devices, enabled = entry.get("devices"), entry.get("mig-enabled")
-    if devices is None:
-        yield _invalid(at, "devices is missing", "write devices: all, or a list of indices")
-    elif devices != "all" and not _indices(devices):
-        yield _invalid((*at, "devices"), "devices is all, or a list of indices", "write devices: [0, 1]")
-    if not isinstance(enabled, bool):
-        where = (*at, "mig-enabled") if "mig-enabled" in entry else at
-        yield _invalid(where, "mig-enabled is true or false", "write mig-enabled: true")
-    wanted = entry.get("mig-devices")
-    if enabled is False and wanted:
-        yield _invalid(
-            (*at, "mig-devices"), "mig-devices without mig-enabled", "write mig-enabled: true", on_key=True
-        )
-    elif enabled is True and "mig-devices" not in entry:
-        yield _invalid(at, "mig-devices is missing", "name the profiles; {} for none")
-    if wanted is not None:
-        yield from _profiles(wanted, (*at, "mig-devices"), _boards(entry.get("device-filter")))
-
-
-def _indices(devices: JsonValue) -> bool:
-    return isinstance(devices, list) and all(
-        isinstance(index, int) and not isinstance(index, bool) and index >= 0 for index in devices
-    )
-
-
-def _boards(device_filter: JsonValue) -> tuple[MigBoard, ...]:
-    """The boards that a filter leaves; every known one where it has ids that nobody knows."""
-    given = [device_filter] if isinstance(device_filter, str) else sequence(device_filter)
-    found = [match[1].lower() for one in given if (match := _FILTER.fullmatch(str(one)))]
+    filters = _filters(entry)
+    for device in filters:
+        product = next((m.product for m in gpu_models().values() if m.pci_device == device and not m.mig), "")
+        if product and entry.get("mig-enabled") is True:
+            remedy = f"leave it out; there is {' or '.join(INSTEAD)}"
+            yield Draft(LintCode.MIG_CONFIG, (*at, "device-filter"), f"{product} has no MIG", remedy)
+    counts = {
+        name: count
+        for name, count in mapping(entry.get(_WANTED)).items()
+        if isinstance(count, int) and not isinstance(count, bool) and count >= 0 and _is_name(name)
+    }
+    boards = tuple(board for board in mig_boards() if filters & {*board.devices}) if filters else mig_boards()
     known = {device for board in mig_boards() for device in board.devices}
-    if not found or not known.issuperset(found):
-        return mig_boards()
-    return tuple(board for board in mig_boards() if set(board.devices) & set(found))
+    if not known >= filters:
+        return  # a board that nobody knows yet
+    instances = {name: parse_profile(name).gpu_instance for name in counts}
+    strange = [name for name in counts if not any(instances[name] in board.profiles for board in boards)]
+    for name in strange:
+        yield _unknown(instances[name], (*at, _WANTED, name), boards)
+    if counts and not strange:
+        yield from _room(counts, instances, (*at, _WANTED), boards, named=bool(filters))
 
 
-def _profiles(wanted: JsonValue, at: Path, boards: tuple[MigBoard, ...]) -> Iterator[Draft]:
-    if not isinstance(wanted, dict):
-        yield _invalid(at, "mig-devices is a mapping of profiles to numbers", 'write "1g.10gb": 7')
-        return
-    counts: dict[str, int] = {}
-    known = True
-    for name, count in wanted.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            yield _invalid((*at, name), f"{str(count)[:60]} is no number of devices", "write 0 or more")
-            known = False
-        elif not _PROFILE.fullmatch(name):
-            yield _invalid((*at, name), f"{name[:60]} is no MIG profile", _like(name, boards), on_key=True)
-            known = False
-        elif _instance(name) not in {profile for board in boards for profile in board.profiles}:
-            yield _unknown(name, (*at, name), boards)
-            known = False
-        else:
-            counts[_instance(name)] = counts.get(_instance(name), 0) + (0 if _is_part(name) else count)
-    if known and wanted and not any(wanted.values()):
-        yield _invalid(at, "every number is 0", "remove the entry, or write {}")
-    elif known:
-        yield from _room(counts, at, boards)
+def _is_name(name: str) -> bool:
+    try:
+        parse_profile(name)
+    except ValueError:
+        return False
+    return True
 
 
-def _is_part(name: str) -> bool:
-    """A compute instance in a GPU instance: how many of those it takes is not in the text."""
-    return "c." in name
+def _filters(entry: JsonObject) -> set[str]:
+    """PCI device ids of those filters that can be read."""
+    given = entry.get("device-filter")
+    texts = [given] if isinstance(given, str) else sequence(given)
+    return {filtered_device(one) for one in texts if isinstance(one, str) and is_filter(one)}
 
 
-def _instance(name: str) -> str:
-    return name.partition("c.")[2] if _is_part(name) else name
+def _differ(entry: JsonObject, other: JsonObject) -> bool:
+    if not all(isinstance(one.get("mig-enabled"), bool) for one in (entry, other)):
+        return False
+    return any(entry.get(key) != other.get(key) for key in ("mig-enabled", _WANTED))
 
 
-def _like(name: str, boards: tuple[MigBoard, ...]) -> str:
-    near = get_close_matches(name.lower(), {p for board in boards for p in board.profiles}, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else "write one such as 1g.10gb"
+def _meet(entry: JsonObject, other: JsonObject) -> bool:
+    """Whether some GPU can be meant by both."""
+    filters, others = _filters(entry), _filters(other)
+    if filters and others and not filters & others:
+        return False
+    devices, more = (_indices(one.get("devices")) for one in (entry, other))
+    return devices is None or more is None or bool(devices & more)
+
+
+def _indices(devices: JsonValue) -> set[int] | None:
+    """None: all."""
+    return None if devices == "all" else {one for one in sequence(devices) if isinstance(one, int)}
+
+
+def _twice(at: Path, place: int) -> Draft:
+    what = f"entry {place} of {str(at[1])[:60]} wants some of the same GPUs divided differently"
+    remedy = "name each GPU in one entry: other devices, or another device-filter"
+    return Draft(LintCode.MIG_CONFIG, at, what, remedy, "one of them would undo the other")
 
 
 def _unknown(name: str, path: Path, boards: tuple[MigBoard, ...]) -> Draft:
+    code = LintCode.MIG_PROFILE
+    like = f"did you mean {nearest_profile(name, {one for board in boards for one in board.profiles})}?"
     if len(boards) == len(mig_boards()):
-        return Draft(
-            LintCode.MIG_PROFILE,
-            path,
-            f"no known GPU has the profile {name}",
-            _like(name, boards),
-            on_key=True,
-        )
+        return Draft(code, path, f"no known GPU has the profile {name}", like, on_key=True)
     names = "; ".join(board.name for board in boards)
     offered = ", ".join(sorted({profile for board in boards for profile in board.profiles}))
     elsewhere = "" if name not in mig_profiles() else ", other GPUs have"
-    return Draft(
-        LintCode.MIG_PROFILE,
-        path,
-        f"{names} has no profile {name}{elsewhere}",
-        f"{_like(name, boards)} It has {offered}",
-        on_key=True,
-    )
+    what = f"{names} has no profile {name}{elsewhere}"
+    return Draft(code, path, what, f"{like} It has {offered}", on_key=True)
 
 
-def _room(counts: dict[str, int], at: Path, boards: tuple[MigBoard, ...]) -> Iterator[Draft]:
-    """Nothing where one board that has all the profiles has room for them."""
-    able = [board for board in boards if counts.keys() <= board.profiles.keys()]
+def _room(
+    counts: dict[str, int],
+    instances: dict[str, str],
+    at: Path,
+    boards: tuple[MigBoard, ...],
+    *,
+    named: bool,
+) -> Iterator[Draft]:
+    """Boards that are `named` must all have room; else it is enough that one of them has."""
+    able = [board for board in boards if board.profiles.keys() >= {*instances.values()}]
     if not able:
         told = f"no GPU has all of {', '.join(sorted(counts))}"
-        yield Draft(
-            LintCode.MIG_LAYOUT,
-            at,
-            told,
-            "give each model an entry of its own with a device-filter",
-            on_key=True,
-        )
+        remedy = "give each model an entry of its own with a device-filter"
+        yield Draft(LintCode.MIG_LAYOUT, at, told, remedy, on_key=True)
         return
-    if all(placements(board, counts) is None for board in able):
-        no = conflict(able[0], counts)
-        names = "; ".join(board.name for board in able)
-        remedy = (
-            f"these fit: {' or '.join(no.instead[:2])}" if no.instead else "ask for fewer, or smaller ones"
-        )
-        yield Draft(LintCode.MIG_LAYOUT, at, no.why, remedy, f"on {names}", on_key=True)
+    refusals = [(board, no) for board in able if (no := _refusal(board, counts)) is not None]
+    if refusals and (named or len(refusals) == len(able)):
+        no = refusals[0][1]
+        fit = f"these fit: {' or '.join(no.instead[:2])}" if no.instead else "ask for fewer, or smaller ones"
+        names = "; ".join(board.name for board, _ in refusals)
+        yield Draft(LintCode.MIG_LAYOUT, at, no.why, fit, f"on {names}", on_key=True)
+
+
+def _refusal(board: MigBoard, counts: dict[str, int]) -> NoLayout | None:
+    wanted = gpu_instances(counts)
+    if isinstance(wanted, NoLayout):
+        return wanted
+    return conflict(board, wanted) if placements(board, wanted) is None else None

@@ -1,0 +1,47 @@
+"""What a reader of documents refuses, as findings at the places that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pydantic import BaseModel
+
+from tonnage.diagnose.lint.finding import Draft, LintCode, RenameKey
+from tonnage.diagnose.lint.items import Item, at_path, mapping
+from tonnage.documents.source import Path, field_path, unknown_fields
+from tonnage.model.errors import ConfigError, Problem
+
+PLACED: Final = re.compile(r":(\d+):(\d+)(?: (.*))?$")
+"""How a problem ends that has a place: line, column, path."""
+
+
+def refused(error: ConfigError, item: Item, model: type[BaseModel], code: LintCode) -> Iterator[Draft]:
+    """A finding for each problem of a whole document that was read as `model`."""
+    located = item.sheet.documents[item.document]
+    unknown = dict(unknown_fields(located, model))
+    places = {field_path(path): path for path in located.marks}
+    for problem in error.problems:
+        yield _draft(problem, places, unknown, item, code)
+
+
+def _draft(
+    problem: Problem,
+    places: Mapping[str, Path],
+    unknown: Mapping[Path, tuple[str, ...]],
+    item: Item,
+    code: LintCode,
+) -> Draft:
+    """The problem at the path that it names, or else at the line that it says."""
+    found = PLACED.search(problem.where)
+    named = places.get(found[3] or "") if found is not None else None
+    path = named if named is not None else ()
+    at = (int(found[1]), int(found[2])) if found is not None and named is None else None
+    change = None
+    holder = mapping(at_path(item.value, path[:-1]))
+    for known in unknown.get(path, ()):
+        if known.lower() == str(path[-1]).replace("_", "-").lower() and known not in holder:
+            change = RenameKey(path, known)
+    on_key = path in unknown
+    return Draft(code, path, problem.what, problem.remedy, problem.why, change, on_key=on_key, at=at)
