@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Final
 
 from tonnage.model.catalog.mig import MigBoard, MigProfile
@@ -132,18 +131,28 @@ def nearest_layouts(board: MigBoard, wanted: Mapping[str, int]) -> tuple[str, ..
 
 def _largest_parts(board: MigBoard, wanted: Mapping[str, int]) -> list[dict[str, int]]:
     names = list(wanted)
-    most = [range(min(wanted[name], board.profiles[name].most), -1, -1) for name in names]
     found: list[dict[str, int]] = []
-    for counts in sorted(product(*most), key=lambda counts: -sum(counts)):
+    for counts in sorted(_within(board, wanted, names, board.memory), key=lambda counts: -sum(counts)):
         one = dict(zip(names, counts, strict=True))
-        if sum(count * board.profiles[name].memory for name, count in one.items()) > board.memory:
-            continue
         covered = any(all(one[n] <= other[n] for n in names) for other in found)
         if sum(counts) and not covered and placements(board, one) is not None:
             found.append(one)
             if len(found) == _MOST_ALTERNATIVES:
                 break
     return found
+
+
+def _within(
+    board: MigBoard, wanted: Mapping[str, int], names: Sequence[str], memory: int
+) -> Iterator[tuple[int, ...]]:
+    """Parts of what is wanted that take no more memory slices, by the numbers of the profiles named."""
+    if not names:
+        yield ()
+        return
+    first = board.profiles[names[0]]
+    for count in range(min(wanted[first.name], first.most, memory // first.memory), -1, -1):
+        for others in _within(board, wanted, names[1:], memory - count * first.memory):
+            yield (count, *others)
 
 
 def written(counts: Mapping[str, int]) -> str:
