@@ -181,3 +181,30 @@ def test_what_somebody_changed_since_stays(root: Path, capsys: pytest.CaptureFix
 def test_wrong_words(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["runtime", "plan", *words], "tonnage") == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_handler_for_nvidias_runtime_that_is_found(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = (*CONTAINERD_17, "--nvidia-runtime")
+    assert runtime(root, "apply", *words) == 2
+    assert "no nvidia-container-runtime is found" in capsys.readouterr().err
+    put(root, "usr/bin/nvidia-container-runtime", "#!")
+    assert runtime(root, "apply", *words) == 0
+    assert 'BinaryName = "/usr/bin/nvidia-container-runtime"' in (root / MAIN).read_text()
+    assert runtime(root, "plan", *words) == 0
+    assert runtime(root, "plan", *words[:2], "--nvidia-runtime", "/opt/gone") == 2
+    assert "no such program: /opt/gone" in capsys.readouterr().err
+    assert runtime(root, "undo", *CONTAINERD_17) == 0
+    assert (root / MAIN).read_text() == OFF
+
+
+def test_crios_drop_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path, "usr/bin/nvidia-container-runtime", "#!")
+    words = ("--runtime", "cri-o://1.34.2")
+    assert runtime(tmp_path, "apply", *words, "--nvidia-runtime") == 0
+    part = tmp_path / "etc/crio/crio.conf.d/99-tonnage.conf"
+    assert part.is_file()
+    capsys.readouterr()
+    assert runtime(tmp_path, "plan", *words, "-o", "json") == 0
+    assert answer(capsys)["runtime"]["files"] == ["/etc/crio/crio.conf.d/99-tonnage.conf"]
+    assert runtime(tmp_path, "undo", *words) == 0
+    assert not part.exists()

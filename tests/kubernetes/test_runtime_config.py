@@ -53,6 +53,12 @@ def test_containerd_has_cdi_after_apply_and_what_it_had_after_undo(
     assert [edit["action"] for edit in json.loads(capsys.readouterr().out)["edits"]] == [action]
     assert dumped(main) == before | {"enable_cdi": True}
     assert run(["runtime", "plan", *words], "tonnage") == 0
+    assert run(["runtime", "apply", *words, "--nvidia-runtime", "/bin/true"], "tonnage") == 0
+    handler = dumped(main)["containerd"]["runtimes"]["nvidia"]
+    assert (handler["runtime_type"], handler["options"]["BinaryName"]) == (
+        "io.containerd.runc.v2",
+        "/bin/true",
+    )
     assert run(["runtime", "undo", *words], "tonnage") == 0
     assert dumped(main) == before
     assert main.read_text() == text

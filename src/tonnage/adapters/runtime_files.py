@@ -42,6 +42,10 @@ class RuntimeConfigFiles:
         name, version = await runtime_version(self._files, sorted(facts.sockets, key=_rank))
         return replace(facts, name=name, version=version)
 
+    def there(self, path: str) -> bool:
+        """Whether the node has something there."""
+        return self._files.there(path)
+
     def units(self) -> tuple[str, ...]:
         """The runtimes' units of systemd that are there."""
         return tuple(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tonnage.adapters.runtime_files import RuntimeConfigFiles
     from tonnage.model.json import JsonObject, JsonValue
+    from tonnage.model.node_facts import RuntimeFacts
     from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen
 
 RESTART: Final = (
@@ -25,11 +26,17 @@ RESTART: Final = (
 )
 
 
-class Asked(TypedDict):
-    """Which machine, and what is known of its runtime."""
+_FOUND: Final = "found"
+_PROGRAM: Final = "nvidia-container-runtime"
+
+
+class Asked(TypedDict, total=False):
+    """Which machine, what is known of its runtime, and what is wanted: a handler, else CDI."""
 
     root: Path
     config: str | None
+    runtime: str | None
+    nvidia_runtime: str | None
 
 
 @click.group(help="See, switch on and take back what the container runtime needs for CDI.")
@@ -49,38 +56,46 @@ def _node_options(function: Callable[..., Any]) -> Callable[..., Any]:
     config = click.option(
         "--config", metavar="FILE", help="The runtime's main file [default: where it usually is]."
     )
-    return root(config(function))
+    runtime = click.option(
+        "--runtime",
+        metavar="NAME://VERSION",
+        help="The runtime, as its Node says it [default: it is asked, else its package].",
+    )
+    return root(config(runtime(function)))
 
 
-_RUNTIME: Final = click.option(
-    "--runtime",
-    metavar="NAME://VERSION",
-    help="The runtime, as its Node says it [default: it is asked, else its package].",
+_HANDLER: Final = click.option(
+    "--nvidia-runtime",
+    is_flag=False,
+    flag_value=_FOUND,
+    metavar="[FILE]",
+    help="Instead of CDI: a handler nvidia that runs this program [default: the one that is found].",
 )
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Show the change, and leave the files alone.")
 
 
 @command.command(
     "plan",
-    help="Show what has to change for CDI, and why. Nothing is changed.\n\n"
+    help="Show what has to change for CDI, or for NVIDIA's runtime, and why. Nothing is changed.\n\n"
     "Exit status 1 when something has to change, or it cannot be done.",
     epilog=examples(
         "tonnage runtime plan                      # on the node, as root",
         "tonnage runtime plan --root /host         # in a pod that has the host's / mounted there",
         "tonnage runtime plan --root ./copy --runtime containerd://1.7.24",
+        "tonnage runtime plan --nvidia-runtime     # a handler for pods that do without CDI",
     ),
 )
 @_node_options
-@_RUNTIME
+@_HANDLER
 @common_options(output=("text", "json", "yaml"))
-def plan(common: Common, runtime: str | None, **asked: Unpack[Asked]) -> int:
-    _, seen, planned = _planned(asked, runtime or "")
+def plan(common: Common, **asked: Unpack[Asked]) -> int:
+    _, seen, planned = _planned(asked)
     return _show(common, seen, planned)
 
 
 @command.command(
     "apply",
-    help="Change what has to change for CDI: a drop-in where that is enough, else one marked block.\n\n"
+    help="Change what has to change: a drop-in where that is enough, else one marked block.\n\n"
     "No runtime is restarted. Exit status 1 when it cannot be done.",
     epilog=examples(
         "tonnage runtime apply --dry-run           # what plan shows",
@@ -88,11 +103,11 @@ def plan(common: Common, runtime: str | None, **asked: Unpack[Asked]) -> int:
     ),
 )
 @_node_options
-@_RUNTIME
+@_HANDLER
 @_DRY_RUN
 @common_options(output=("text", "json", "yaml"))
-def apply(common: Common, runtime: str | None, *, dry_run: bool, **asked: Unpack[Asked]) -> int:
-    files, seen, planned = _planned(asked, runtime or "")
+def apply(common: Common, *, dry_run: bool, **asked: Unpack[Asked]) -> int:
+    files, seen, planned = _planned(asked)
     return _done(common, files, seen, planned, dry_run=dry_run)
 
 
@@ -103,13 +118,12 @@ def apply(common: Common, runtime: str | None, *, dry_run: bool, **asked: Unpack
     epilog=examples("tonnage runtime undo --dry-run", "tonnage runtime undo"),
 )
 @_node_options
-@_RUNTIME
 @_DRY_RUN
 @common_options(output=("text", "json", "yaml"))
-def undo(common: Common, runtime: str | None, *, dry_run: bool, **asked: Unpack[Asked]) -> int:
+def undo(common: Common, *, dry_run: bool, **asked: Unpack[Asked]) -> int:
     from tonnage.decide.node.runtime_change import undo_plan
 
-    files, seen = _seen(asked, runtime or "")
+    files, seen, _ = _seen(asked)
     return _done(common, files, seen, undo_plan(seen), dry_run=dry_run)
 
 
@@ -127,14 +141,32 @@ def _done(
     return 1 if plan.standing is Standing.REFUSED else 0
 
 
-def _planned(asked: Asked, runtime: str) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
+def _planned(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
+    """Raises ConfigError."""
     from tonnage.decide.node.runtime_change import cdi_plan
+    from tonnage.decide.node.runtime_handler import handler_plan
 
-    files, seen = _seen(asked, runtime)
-    return files, seen, cdi_plan(seen)
+    files, seen, facts = _seen(asked)
+    wanted = asked["nvidia_runtime"]
+    if wanted is None:
+        return files, seen, cdi_plan(seen)
+    return files, seen, handler_plan(seen, _program(files, facts, wanted))
 
 
-def _seen(asked: Asked, runtime: str) -> tuple[RuntimeConfigFiles, RuntimeSeen]:
+def _program(files: RuntimeConfigFiles, facts: RuntimeFacts, wanted: str) -> str:
+    """NVIDIA's runtime on the node. Raises ConfigError: it is not there."""
+    found = [path for path in facts.programs if path.endswith(f"/{_PROGRAM}")]
+    if wanted == _FOUND and found:
+        return found[0]
+    if wanted == _FOUND or (wanted.startswith("/") and not files.there(wanted)):
+        what = f"no {_PROGRAM} is found" if wanted == _FOUND else f"no such program: {wanted[:200]}"
+        why = "every container with that handler would stay in ContainerCreating"
+        remedy = "install nvidia-container-toolkit, or do without it: deviceListStrategy cdi-cri"
+        raise ConfigError(Problem(what, "--nvidia-runtime", why, remedy))
+    return wanted
+
+
+def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
     """Raises ConfigError."""
     from dataclasses import replace
 
@@ -142,7 +174,7 @@ def _seen(asked: Asked, runtime: str) -> tuple[RuntimeConfigFiles, RuntimeSeen]:
     from tonnage.decide.node.runtime_seen import runtime_seen
     from tonnage.model.runtime_config import RuntimeKind
 
-    root, config = asked["root"], asked["config"] or ""
+    root, config, runtime = asked["root"], asked["config"] or "", asked["runtime"] or ""
     if not root.is_dir():
         raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
     if config and not config.startswith("/"):
@@ -150,10 +182,10 @@ def _seen(asked: Asked, runtime: str) -> tuple[RuntimeConfigFiles, RuntimeSeen]:
     files = RuntimeConfigFiles(root)
     facts = asyncio.run(files.facts(ask=not runtime))
     seen = runtime_seen(facts, files.units(), runtime=runtime, config=config)
-    if not seen.files:
-        return files, seen
-    imports = seen.kind is RuntimeKind.CONTAINERD
-    return files, replace(seen, files=files.read([file.path for file in seen.files], imports=imports))
+    if seen.files:
+        imports = seen.kind is RuntimeKind.CONTAINERD
+        seen = replace(seen, files=files.read([file.path for file in seen.files], imports=imports))
+    return files, seen, facts
 
 
 def _show(common: Common, seen: RuntimeSeen, plan: RuntimePlan) -> int:

@@ -11,15 +11,15 @@ from typing import Final
 
 from tonnage.decide.node.containerd_files import ContainerdFiles, containerd_files
 from tonnage.decide.node.node_software import node_software
+from tonnage.decide.node.runtime_place import Change, linked, placed, stranger
 from tonnage.decide.node.runtime_versions import CDI_NEEDS, Version, can_cdi, cdi_by_default, version_of
-from tonnage.decide.node.toml_block import has_block, header, whole_file, with_flag, without_blocks
+from tonnage.decide.node.toml_block import has_block, tables_body, with_flag, without_blocks
 from tonnage.documents.runtime_config import containerd_config, crio_config
 from tonnage.model.errors import Problem
 from tonnage.model.node_software import KubeletPolicies, RuntimeInventory
-from tonnage.model.runtime_change import ConfigFile, FileEdit, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
 from tonnage.model.runtime_config import NodeRuntime, RuntimeKind
 
-DROP_IN: Final = "99-tonnage.toml"
 _KEY: Final = "enable_cdi"
 _BY_VARIABLES: Final = "or deviceListStrategy: envvar with NVIDIA's container toolkit"
 
@@ -28,9 +28,9 @@ def cdi_plan(seen: RuntimeSeen) -> RuntimePlan:
     """What has to be done so that the runtime gives containers the CDI devices that kubelet names."""
     version = version_of(seen.version)
     if seen.problems:
-        return _refused(*seen.problems)
+        return refused(*seen.problems)
     if seen.kind is None or version is None:
-        return _refused(_unknown(seen))
+        return refused(unknown(seen))
     plan = _planned(seen, seen.kind, version)
     return replace(plan, inventory=inventory(seen))
 
@@ -38,7 +38,7 @@ def cdi_plan(seen: RuntimeSeen) -> RuntimePlan:
 def undo_plan(seen: RuntimeSeen) -> RuntimePlan:
     """What takes everything out again that was put in, and nothing that somebody changed since."""
     if seen.kind is None:
-        return _refused(_unknown(seen))
+        return refused(unknown(seen))
     edits: list[FileEdit] = []
     problems = [*seen.problems]
     for file in seen.files:
@@ -48,11 +48,11 @@ def undo_plan(seen: RuntimeSeen) -> RuntimePlan:
         if isinstance(after, Problem):
             problems.append(after)
         elif file.link:
-            problems.append(_linked(file))
+            problems.append(linked(file))
         else:
             edits.append(FileEdit(file.path, file.text, after))
     if problems:
-        return _refused(*problems)
+        return refused(*problems)
     if not edits:
         return RuntimePlan(Standing.NOTHING, "nothing of Tonnage's stands in the runtime's configuration")
     return RuntimePlan(Standing.CHANGE, "takes out what Tonnage put in", tuple(edits))
@@ -74,17 +74,17 @@ def _planned(seen: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimeP
     name = f"{kind.value} {seen.version}"
     if not can_cdi(kind, version):
         remedy = f"upgrade the runtime, {_BY_VARIABLES}"
-        return _refused(Problem(f"{name} has no CDI", seen.told_by, f"it needs {CDI_NEEDS}", remedy))
+        return refused(Problem(f"{name} has no CDI", seen.told_by, f"it needs {CDI_NEEDS}", remedy))
     if kind is RuntimeKind.CRIO:
         return _nothing(f"{name} has CDI without a switch")
     files, problems = containerd_files(seen.files, version)
     if problems:
-        return _refused(*problems)
-    disabled = containerd_config([(each.file.path, each.text) for each in files.said]).cri_disabled
-    if disabled:
-        return _refused(_without_cri(disabled))
+        return refused(*problems)
+    disabled = without_cri(files)
+    if disabled is not None:
+        return refused(disabled)
     if files.strangers and any(_KEY in (each.cri or {}) for each in files.said):
-        return _refused(_stranger(files))
+        return refused(stranger(files))
     said = files.cri().get(_KEY)
     if said is True:
         return _nothing(f"{name} has CDI: {_KEY} = true in {_speaker(files)}")
@@ -101,70 +101,32 @@ def _speaker(files: ContainerdFiles) -> str:
 
 
 def _switched_on(files: ContainerdFiles, version: Version, name: str) -> RuntimePlan:
-    if files.strangers:
-        return _refused(_stranger(files))
-    generator, folder = files.generator(), files.drop_in_folder()
-    if folder and (files.merging or files.last is None):
-        edit = _drop_in(files, f"{folder}/{DROP_IN}")
-    elif generator:
-        return _refused(_no_place(files, generator, folder))
-    else:
-        edit = _in_place(files)
-    if isinstance(edit, Problem):
-        return _refused(edit)
-    after = _after(files, edit)
-    now, problems = containerd_files(after, version)
-    if problems or now.cri().get(_KEY) is not True:
-        return _refused(*problems, _overruled(now))
+    edit = placed(files, version, _cdi(files))
+    if not isinstance(edit, FileEdit):
+        return refused(*edit)
     why = "CDI is off by default" if _KEY not in files.cri() else f"{_speaker(files)} switches CDI off"
     return RuntimePlan(Standing.CHANGE, f"{name}: {why}", (edit,))
 
 
-def _drop_in(files: ContainerdFiles, path: str) -> FileEdit | Problem:
-    there = next((each for each in files.said if each.file.path == path), None)
-    if there is not None:
-        return _edited(there.file, files)
-    body = f"version = {files.main.version}\n{header(files.plugin)}\n  {_KEY} = true\n"
-    return FileEdit(path, None, whole_file(body))
+def _cdi(files: ContainerdFiles) -> Change:
+    def edit(path: str, text: str) -> str | Problem:
+        return with_flag(path, text, files.plugin, _KEY, "true")
 
-
-def _in_place(files: ContainerdFiles) -> FileEdit | Problem:
-    """Where the plugin's table stands last, which counts; else in the main file."""
-    place = (files.last or files.main).file
-    if place.text is None:
-        body = f"version = {files.main.version}\n{header(files.plugin)}\n  {_KEY} = true\n"
-        return FileEdit(place.path, None, whole_file(body))
-    return _edited(place, files)
-
-
-def _edited(file: ConfigFile, files: ContainerdFiles) -> FileEdit | Problem:
-    if file.link:
-        return _linked(file)
-    after = with_flag(file.path, file.text or "", files.plugin, _KEY, "true")
-    return after if isinstance(after, Problem) else FileEdit(file.path, file.text, after)
-
-
-def _after(files: ContainerdFiles, edit: FileEdit) -> list[ConfigFile]:
-    """The files as containerd reads them afterwards; a new one stands by its name among its neighbours."""
-    there = [each.file for each in files.said]
-    if any(file.path == edit.path for file in there):
-        return [replace(file, text=edit.after) if file.path == edit.path else file for file in there]
-    folder = edit.path.rpartition("/")[0]
-    neighbours = [at for at, file in enumerate(there) if at and file.path.rpartition("/")[0] == folder]
-    later = [at for at in neighbours if there[at].path > edit.path]
-    at = later[0] if later else neighbours[-1] + 1 if neighbours else len(there)
-    return [*there[:at], ConfigFile(edit.path, edit.after), *there[at:]]
+    body = tables_body({files.plugin: {_KEY: "true"}})
+    return Change(edit, body, lambda now: now.cri().get(_KEY) is True, _BY_VARIABLES)
 
 
 def _nothing(why: str) -> RuntimePlan:
     return RuntimePlan(Standing.NOTHING, why)
 
 
-def _refused(*problems: Problem) -> RuntimePlan:
+def refused(*problems: Problem) -> RuntimePlan:
+    """A plan that says why nothing is done."""
     return RuntimePlan(Standing.REFUSED, problems[0].what, problems=problems)
 
 
-def _unknown(seen: RuntimeSeen) -> Problem:
+def unknown(seen: RuntimeSeen) -> Problem:
+    """What is missing to plan anything."""
     said = f"{seen.kind.value if seen.kind else 'a runtime'} {seen.version}".strip()
     return Problem(
         f"which container runtime this is, is not known: {said[:100]}",
@@ -174,48 +136,14 @@ def _unknown(seen: RuntimeSeen) -> Problem:
     )
 
 
-def _linked(file: ConfigFile) -> Problem:
-    return Problem(
-        f"{file.path} is a symbolic link to {file.link}",
-        file.path,
-        "whoever made the link manages that file, and would not find a change in it",
-        f"make the change there, or put a file in the place of {file.path}",
-    )
-
-
-def _stranger(files: ContainerdFiles) -> Problem:
-    other = files.strangers[0]
-    return Problem(
-        f"{other.file.path} has version {other.version}, {files.main.file.path} {files.main.version}",
-        other.file.path,
-        "containerd does not merge what files of different versions say of the same plugin",
-        "containerd config migrate, and give all files the same version",
-    )
-
-
-def _no_place(files: ContainerdFiles, generator: str, folder: str) -> Problem:
-    main = files.main.file.path
-    if folder:
-        why = f"a drop-in in {folder} would take the place of everything that {main} says of the CRI plugin"
-    else:
-        why = f"{generator} writes {main} anew at each start, and imports no drop-ins"
-    remedy = f"upgrade {generator} to a release with containerd 2, which has CDI by default, {_BY_VARIABLES}"
-    return Problem(f"{generator}'s containerd cannot be given CDI", main, why, remedy)
-
-
-def _without_cri(where: str) -> Problem:
+def without_cri(files: ContainerdFiles) -> Problem | None:
+    """What is wrong where containerd's part for Kubernetes is switched off."""
+    where = containerd_config([(each.file.path, each.text) for each in files.said]).cri_disabled
+    if not where:
+        return None
     return Problem(
         "containerd is told to do without its part for Kubernetes",
         where,
         'disabled_plugins has "cri", as the configuration that Docker\'s package brings',
         "take cri out of disabled_plugins",
-    )
-
-
-def _overruled(files: ContainerdFiles) -> Problem:
-    return Problem(
-        "a later file has the last word",
-        _speaker(files),
-        f"files are read in the order of their names; it says {_KEY} = false",
-        f"take {_KEY} out of it",
     )

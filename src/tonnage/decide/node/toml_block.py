@@ -74,6 +74,29 @@ def with_flag(path: str, text: str, table: Path, key: str, value: str) -> str | 
     return _checked(path, text, after, table, {key: value})
 
 
+Settings = Mapping[Path, Mapping[str, str]]
+"""Values, as TOML writes them, by table and key."""
+
+
+def tables_body(tables: Settings) -> str:
+    """Tables with their headers, one line for each setting."""
+    return "".join(
+        f"{header(table)}\n{''.join(f'  {key} = {value}{chr(10)}' for key, value in settings.items())}"
+        for table, settings in tables.items()
+    )
+
+
+def with_tables(path: str, text: str, tables: Settings) -> str | Problem:
+    """The text with new tables at its end."""
+    wanted: dict[str, Any] | Problem | None = _table(path, text)
+    for table, settings in tables.items():
+        if isinstance(wanted, Problem):
+            return wanted
+        wanted = None if wanted is None else _set(wanted, table, settings)
+    after = _appended(text, tables_body(tables))
+    return after if _table(path, after) == wanted else _rewrite(path, header(next(iter(tables))))
+
+
 def without_blocks(path: str, text: str) -> str | Problem | None:
     """The text as it was before, None for a file that was not there; a problem where a block was changed."""
     out, at, made = "", 0, False

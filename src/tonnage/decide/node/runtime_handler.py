@@ -1,0 +1,140 @@
+"""What has to change so that a container runtime has a handler `nvidia`, for pods that do without CDI."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from tonnage.decide.node.containerd_files import ContainerdFiles, containerd_files
+from tonnage.decide.node.runtime_change import inventory, refused, unknown, without_cri
+from tonnage.decide.node.runtime_place import Change, linked, placed
+from tonnage.decide.node.runtime_versions import Version, version_of
+from tonnage.decide.node.toml_block import Settings, tables_body, whole_file, with_tables
+from tonnage.documents.runtime_config import crio_config
+from tonnage.model.errors import Problem
+from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
+from tonnage.model.runtime_config import RuntimeKind
+
+HANDLER: Final = "nvidia"
+_CRIO_FOLDER: Final = "/etc/crio/crio.conf.d"
+_CRIO_FILE: Final = f"{_CRIO_FOLDER}/99-tonnage.conf"
+_RUNC: Final = "io.containerd.runc.v2"
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._/+-]{1,300}")
+_CLASS: Final = "pods reach it by a RuntimeClass with handler nvidia"
+_BY_CDI: Final = "or deviceListStrategy: cdi-cri, which needs no handler"
+
+
+def handler_plan(seen: RuntimeSeen, program: str) -> RuntimePlan:
+    """What has to be done so that handler `nvidia` runs that program.
+
+    It never becomes the default one: then any pod could see every GPU by a variable.
+    """
+    version = version_of(seen.version)
+    if seen.problems:
+        return refused(*seen.problems)
+    if seen.kind is None or version is None:
+        return refused(unknown(seen))
+    if not program.startswith("/") or _PLAIN.fullmatch(program) is None:
+        return refused(_strange(program))
+    crio = seen.kind is RuntimeKind.CRIO
+    plan = _crio(seen, program) if crio else _containerd(seen, version, program)
+    return replace(plan, inventory=inventory(seen))
+
+
+def _containerd(seen: RuntimeSeen, version: Version, program: str) -> RuntimePlan:
+    name = f"containerd {seen.version}"
+    files, problems = containerd_files(seen.files, version)
+    disabled = without_cri(files)
+    if problems or disabled is not None:
+        return refused(*problems, *([disabled] if disabled is not None else []))
+    there = _program(files)
+    if there is not None:
+        return _known(name, there, program, (files.last or files.main).file.path)
+    change = _change(files, program)
+    edit = placed(files, version, change)
+    return _done(name, edit) if isinstance(edit, FileEdit) else refused(*edit)
+
+
+def _crio(seen: RuntimeSeen, program: str) -> RuntimePlan:
+    name = f"CRI-O {seen.version}"
+    texts = [(file.path, file.text) for file in seen.files if file.text is not None]
+    config = crio_config(texts)
+    unread = [file for file in seen.files if file.trouble]
+    troubles = [Problem(f"{file.path} cannot be read", file.path, file.trouble) for file in unread]
+    if config.problems or troubles:
+        return refused(*config.problems, *troubles)
+    handler = config.handlers.get(HANDLER)
+    if handler is not None:
+        return _known(name, handler.program, program, handler.where)
+    settings = {"runtime_path": f'"{program}"', "runtime_type": '"oci"'}
+    tables: Settings = {("crio", "runtime", "runtimes", HANDLER): settings}
+    there = next((file for file in seen.files if file.path == _CRIO_FILE and file.text is not None), None)
+    if there is None:
+        return _done(name, FileEdit(_CRIO_FILE, None, whole_file(tables_body(tables))))
+    after = linked(there) if there.link else with_tables(_CRIO_FILE, there.text or "", tables)
+    if isinstance(after, Problem):
+        return refused(after)
+    return _done(name, FileEdit(_CRIO_FILE, there.text, after))
+
+
+def _known(name: str, there: str, program: str, where: str) -> RuntimePlan:
+    if there == program:
+        return RuntimePlan(Standing.NOTHING, f"{name} has handler {HANDLER}, which runs {program}; {_CLASS}")
+    return refused(
+        Problem(
+            f"handler {HANDLER} is there, and runs {there or 'the default program'}",
+            where,
+            "what somebody else configured is not changed",
+            f"take it out, or --nvidia-runtime {there}" if there else "take it out",
+        )
+    )
+
+
+def _done(name: str, edit: FileEdit) -> RuntimePlan:
+    return RuntimePlan(Standing.CHANGE, f"{name} has no handler {HANDLER}; {_CLASS}", (edit,))
+
+
+def _strange(program: str) -> Problem:
+    return Problem(
+        f"{program[:200]} is no plain path from /",
+        "--nvidia-runtime",
+        remedy="name nvidia-container-runtime as the node sees it: /usr/bin/nvidia-container-runtime",
+    )
+
+
+def _containerd_part(files: ContainerdFiles) -> dict[str, Any]:
+    return _inside(files.cri(), "containerd")
+
+
+def _program(files: ContainerdFiles) -> str | None:
+    """What handler `nvidia` runs, empty if it does not say; None without such a handler."""
+    runtimes = _inside(_containerd_part(files), "runtimes")
+    if HANDLER not in runtimes:
+        return None
+    options = _inside(_inside(runtimes, HANDLER), "options")
+    return str(options.get("BinaryName") or options.get("Runtime") or "")
+
+
+def _change(files: ContainerdFiles, program: str) -> Change:
+    """The handler as the default one is, but for the program."""
+    part = _containerd_part(files)
+    default = _inside(_inside(part, "runtimes"), str(part.get("default_runtime_name") or "runc"))
+    kind = default.get("runtime_type")
+    kind = kind if isinstance(kind, str) and _PLAIN.fullmatch(kind) else _RUNC
+    options = {"BinaryName": f'"{program}"'}
+    systemd = _inside(default, "options").get("SystemdCgroup")
+    if isinstance(systemd, bool):
+        options["SystemdCgroup"] = "true" if systemd else "false"
+    table = (*files.plugin, "containerd", "runtimes", HANDLER)
+    tables: Settings = {table: {"runtime_type": f'"{kind}"'}, (*table, "options"): options}
+
+    def edit(path: str, text: str) -> str | Problem:
+        return with_tables(path, text, tables)
+
+    return Change(edit, tables_body(tables), lambda now: _program(now) == program, _BY_CDI)
+
+
+def _inside(owner: dict[str, Any], key: str) -> dict[str, Any]:
+    value = owner.get(key)
+    return value if isinstance(value, dict) else {}
