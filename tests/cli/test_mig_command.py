@@ -140,6 +140,22 @@ def test_compute_instances_that_have_a_part(tmp_path: Path, capsys: pytest.Captu
     ]
 
 
+def test_a_filter_by_what_nobody_knows_of_a_board_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not passed over: the entry might be for another board."""
+    file = tmp_path / "narrow.yaml"
+    wanted = "devices: all, mig-enabled: true, mig-devices: {7g.80gb: 1}"
+    one, other = "0x20B210DE:0x145F10DE", "0x233010DE:0x145F10DE"
+    entries = f'[{{device-filter: "{one}", {wanted}}}, {{device-filter: ["{other}"], {wanted}}}]'
+    file.write_text(f"version: v1\nmig-configs: {{narrow: {entries}}}\n")
+    status, answer = asked(capsys, "--product", "A100-80", str(file))
+    (gpu,) = answer["items"][0]["gpus"]
+    assert status == 1
+    assert "whether the device filter 20b2:0x145f10de means it is not known" in gpu["error"]
+    assert len(gpu["askedAt"]) == 1, "the other is for an H100"
+
+
 def test_an_instance_with_several_compute_instances_is_told_as_one() -> None:
     parts = tuple(
         DevicePart(f"MIG-{n}", name, start=4) for n, name in enumerate(("1c.3g.40gb", "2c.3g.40gb"))

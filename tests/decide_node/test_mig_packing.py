@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from itertools import product
 
 import pytest
@@ -39,15 +40,21 @@ def packed(geometry: MigBoard, memory: Mapping[str, int], demand: Mapping[int, i
     return found
 
 
+@cache
+def fitting(geometry: MigBoard, names: tuple[str, ...]) -> frozenset[tuple[int, ...]]:
+    """The numbers of devices that fit on a GPU together."""
+    return frozenset(
+        counts
+        for counts in product(*(range(geometry.profiles[name].most + 1) for name in names))
+        if placements(geometry, dict(zip(names, counts, strict=True))) is not None
+    )
+
+
 def by_trial(geometry: MigBoard, memory: Mapping[str, int], demand: Mapping[int, int]) -> int:
     """The fewest GPUs, by serving one service after another in every way."""
     services = tuple(sorted((mib for mib, count in demand.items() for _ in range(count)), reverse=True))
     names = tuple(memory)
-    fits = {
-        counts
-        for counts in product(*(range(geometry.profiles[name].most + 1) for name in names))
-        if placements(geometry, dict(zip(names, counts, strict=True))) is not None
-    }
+    fits = fitting(geometry, names)
     empty = (0,) * len(names)
     states: set[tuple[tuple[int, ...], ...]] = {()}  # the GPUs in use, as a sorted tuple of counts
     for mib in services:

@@ -124,7 +124,7 @@ class _Entry(_Strict):
             None if self.devices == "all" else tuple(sorted(set(self.devices))),
             self.mig_enabled,
             {name: count for name, count in (self.mig_devices or {}).items() if count},
-            tuple(filtered_device(text) for text in filters),
+            tuple(filtered_device(text) + text[10:].lower() for text in filters),
             where,
         )
 

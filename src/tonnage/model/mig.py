@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 class MigEntry:
     """What some GPUs shall be: those with the indices `devices` (None: all that can be divided).
 
-    `filters` are PCI device ids, four hexadecimal digits; none: of any product. Not `enabled`: whole GPUs.
+    `filters` are PCI device ids, four hexadecimal digits, maybe `:` and a subsystem; none: of any product.
+    Not `enabled`: whole GPUs.
     `where` is its place in the text.
     """
 

@@ -81,6 +81,8 @@ def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
     first = meant[0]
     where = tuple(entry.where for entry in meant)
     board = mig_board(gpu.product, [each.profile for each in gpu.now] or first.wanted)
+    if (unsure := _narrower(meant)) is not None:
+        return GpuGoal(gpu, refusal=unsure, where=where)
     if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
         return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"), where=where)
     if board is None:
@@ -93,7 +95,14 @@ def _is_for(entry: MigEntry, gpu: MigGpu, board: MigBoard | None) -> bool:
     if entry.devices is not None and gpu.index not in entry.devices:
         return False
     known = (gpu.device,) if gpu.device else board.devices if board is not None else ()
-    return not entry.filters or not set(entry.filters).isdisjoint(known)
+    return not entry.filters or any(one.partition(":")[0] in known for one in entry.filters)
+
+
+def _narrower(entries: Sequence[MigEntry]) -> NoLayout | None:
+    """A filter by the subsystem of a board: nobody here knows those, so neither yes nor no would be right."""
+    strange = next((one for entry in entries for one in entry.filters if ":" in one), "")
+    why = f"whether the device filter {strange} means it is not known: of its subsystem nothing is told"
+    return NoLayout(why, ("a filter by the device alone", "its index")) if strange else None
 
 
 def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled: bool) -> GpuGoal:
