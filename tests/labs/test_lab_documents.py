@@ -44,7 +44,7 @@ def test_the_manifests_of_a_lab_are_objects_with_names_of_their_own(name: str) -
     for path in folder.glob("*.yaml"):
         documents = [document for document in yaml.safe_load_all(path.read_text()) if document]
         assert documents, path
-        names = Counter((d["kind"], d["metadata"]["name"]) for d in documents if "kind" in d)
+        names = Counter((d["kind"], d["metadata"]["name"]) for d in documents if "apiVersion" in d)
         assert all(count == 1 for count in names.values()), path
 
 
@@ -101,6 +101,7 @@ def test_labs_cover_their_cases() -> None:
     assert covered["repartitioned-pool"] >= {"SCH-7", "SCH-8"}
     assert covered["mig-catalogue"] >= {"MIG-1", "MIG-2", "MIG-6"}
     assert covered["mig-refused"] >= {"MIG-5"}
+    assert covered["cdi-injection"] >= {"RUN-1", "RUN-4"}
     assert covered["failing-gpu"] >= {"KUB-2", "SCH-3"}
     assert DEFAULT_LAB in covered
 
