@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -154,8 +154,18 @@ class Cluster:
             )
             fresh = {condition["type"]: condition for condition in patch["status"]["conditions"]}
             patch = {"status": {"conditions": [*(self.conditions(name) | fresh).values()]}}
-        self.put(kind, name, namespace or "", **patch)
+        meta: Any = self.objects[kind.plural, namespace or "", name].get("metadata", {})
+        merged = {
+            key: _merged(meta.get(key) or {}, value) if isinstance(value, dict) else value
+            for key, value in patch.get("metadata", {}).items()
+        }
+        self.put(kind, name, namespace or "", **(patch | {"metadata": merged}))
         return None
+
+
+def _merged(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """As RFC 7386 merges maps of texts."""
+    return {key: value for key, value in {**old, **patch}.items() if value is not None}
 
 
 def _name_in(field_selector: str) -> str:

@@ -20,6 +20,7 @@ from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.main import AgentOptions, run_agent
 from tonnage.agent.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.json import JsonObject
+from tonnage.model.names import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.platform import CONFIG_MAP_NAME, platform_objects
 from tonnage.wire.kinds import (
@@ -34,6 +35,7 @@ from tonnage.wire.kinds import (
 )
 
 NODE_NAME = "gpu-0"
+LAYOUTS = "default-mig-parted-config"
 PATIENCE_S = 60.0
 
 
@@ -66,15 +68,18 @@ PUBLISH = {"none": "none", "direct": "direct", "nodefeature": "nfd-object", "fil
 async def witness(request: pytest.FixtureRequest) -> AsyncIterator[Witness]:
     """An agent on a cluster with Tonnage's objects, through everything that makes it call.
 
-    The parameter is where it publishes labels, in the chart's words.
+    The parameter is where it publishes labels, in the chart's words; or `mig`: it divides its GPUs.
     """
+    divides = request.param == "mig"
+    publish = "none" if divides else request.param
     clock = SystemClock()
     api = ApiServer(clock).local()
     for kind, namespace, body in platform_objects({"default": "version: v1"}, Path("/none")):
         if kind is not DAEMON_SET:
             await api.create(kind, body, namespace=namespace)
     await api.create(CUSTOM_RESOURCE, node_feature_crd())
-    await api.create(NODE, {"metadata": {"name": NODE_NAME}})
+    labels: JsonObject = {MIG_CONFIG_LABEL: "all-balanced"} if divides else {}
+    await api.create(NODE, {"metadata": {"name": NODE_NAME, "labels": labels}})
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     (folder / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: T4}\n")
     witness = Witness(api)
@@ -82,8 +87,9 @@ async def witness(request: pytest.FixtureRequest) -> AsyncIterator[Witness]:
         NODE_NAME,
         f"scenario:{folder / 'hardware.yaml'}",
         folder,
-        labels=PUBLISH[request.param],
-        pod_name="agent" if request.param == "nodefeature" else "",
+        labels=PUBLISH[publish],
+        pod_name="agent" if publish == "nodefeature" else "",
+        mig_config_map=f"{NAMESPACE}/{LAYOUTS}" if divides else "",
     )
     agent = asyncio.create_task(run_agent(options, api=witness, clock=clock))
     try:
@@ -94,9 +100,10 @@ async def witness(request: pytest.FixtureRequest) -> AsyncIterator[Witness]:
             await _until(agent, lambda before=before: _grew(api, before))  # type: ignore[misc]
         await _until(agent, lambda: _published(api))
         await _until(agent, lambda: _conditioned(api))
-        await _until(agent, lambda: _labelled(api, folder, "Tesla-T4", request.param))
+        await _until(agent, lambda: _labelled(api, folder, "Tesla-T4", publish))
         (folder / "hardware.yaml").write_text("devices:\n- {uuid: GPU-1, model: L40S}\n")
-        await _until(agent, lambda: _labelled(api, folder, "NVIDIA-L40S", request.param))
+        await _until(agent, lambda: _labelled(api, folder, "NVIDIA-L40S", publish))
+        await _until(agent, lambda: _divided(api, divides))
         yield witness
     finally:
         agent.cancel()
@@ -107,6 +114,12 @@ async def witness(request: pytest.FixtureRequest) -> AsyncIterator[Witness]:
 async def _conditioned(api: KubernetesApi) -> bool:
     node = await api.get(NODE, NODE_NAME)
     return {HEALTHY, CONFIGURED} <= {condition.type for condition in node.status.conditions}
+
+
+async def _divided(api: KubernetesApi, divides: bool) -> bool:
+    """Whether it is said how the layout stands, if it is to be."""
+    labels = (await api.get(NODE, NODE_NAME)).metadata.labels
+    return not divides or labels.get(MIG_STATE_LABEL) == "failed"
 
 
 async def _labelled(api: KubernetesApi, folder: Path, product: str, publish: str) -> bool:
@@ -152,6 +165,22 @@ async def test_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness, p
     assert needed(asked, rights) == rights
     told = [argument for argument in rendered.container["args"] if argument.startswith("--labels")]
     assert told == [f"--labels={PUBLISH[publish]}"] * (publish != "none")
+
+
+@pytest.mark.parametrize("witness", ["mig"], indirect=True)
+async def test_to_divide_gpus_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness) -> None:
+    rendered = helm4.rendered("migManager: {enabled: true}")
+    rights = granted(rendered)
+    assert needed({right for right, _ in witness.asked}, rights) == rights
+    extra = {(right.verb, right.resource, right.name) for right in rights - granted(helm4.rendered())}
+    assert extra == {
+        ("patch", "nodes", ""),
+        ("list", "configmaps", LAYOUTS),
+        ("watch", "configmaps", LAYOUTS),
+    }
+    assert f"--mig-config-map={NAMESPACE}/{LAYOUTS}" in rendered.container["args"]
+    assert rendered.container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN"]}
+    assert {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"} in rendered.container["env"]
 
 
 async def test_the_agent_asks_for_its_own_node_alone(witness: Witness) -> None:

@@ -16,6 +16,7 @@ from tonnage.adapters.ports import Clock, DeviceBackend
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
 from tonnage.model.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, Sample, SetComputeMode
+from tonnage.model.mig import DividedGpu, MigStep
 
 _MINORS: Final = "proc/driver/nvidia-caps/mig-minors"
 _FOLDERS: Final = ("/dev", CAPABILITY_FOLDER, IMEX_FOLDER)
@@ -61,8 +62,11 @@ class NodesBeside:
         self._seen = nodes
         return replace(inventory, nodes=nodes)
 
-    async def apply(self, step: SetComputeMode) -> None:
+    async def apply(self, step: SetComputeMode | MigStep) -> None:
         await self._backend.apply(step)
+
+    async def divided(self) -> tuple[DividedGpu, ...]:
+        return await self._backend.divided()
 
     async def events(self) -> AsyncIterator[RawEvent]:
         events = self._backend.events()

@@ -15,6 +15,7 @@ from tonnage.model.cdi import DriverFiles
 from tonnage.model.devices import Inventory, RawEvent, Sample, SetComputeMode
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.machine import Machine
+from tonnage.model.mig import DividedGpu, MigStep
 from tonnage.model.mps import MpsDaemon
 from tonnage.model.names import ResourceName
 from tonnage.model.node_software import KubeletPolicies
@@ -177,8 +178,12 @@ class DeviceBackend(Protocol):
         """A reading of every device that can be read. Raises HardwareError as `scan` does."""
         ...
 
-    async def apply(self, step: SetComputeMode) -> None:
-        """Make it so; nothing happens where it is so already. Raises HardwareError: why it is not."""
+    async def divided(self) -> tuple[DividedGpu, ...]:
+        """Every GPU that MIG can divide and that answers, as it is now. Raises HardwareError: none does."""
+        ...
+
+    async def apply(self, step: SetComputeMode | MigStep) -> None:
+        """Make it so; a mode that is so already stays. Raises HardwareError: why it is not."""
         ...
 
     def stuck_s(self) -> float:

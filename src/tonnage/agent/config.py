@@ -21,7 +21,7 @@ from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareEr
 from tonnage.model.plugin_settings import LabelPlace, Override
 from tonnage.model.sharing import PluginConfig
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
-from tonnage.wire.objects import ConfigMap
+from tonnage.wire.objects import ConfigMap, Node
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
@@ -98,6 +98,9 @@ class NodeConfig:
         self._absent = "does not exist"
         self._unsettled: ConfigInForce | None = None
         """`current` as it was read."""
+        self._nodes: Informer[Node] | None = None
+        self.on_node: Callable[[], None] | None = None
+        """Called when the Node object is another one."""
         self.current: ConfigInForce | None = None
         self.asked = False
         """Whether `current` is what is asked for, or the best there is, and not only what ran last."""
@@ -106,6 +109,11 @@ class NodeConfig:
         """Who decides one of `flags`: the flag or variable that wins over the text, else the text."""
         said = (each.where for each in self._reading.overrides if each.path == ("flags", flag))
         return next(said, self.current.choice.source if self.current is not None else "")
+
+    @property
+    def node(self) -> Node | None:
+        """The Node object as it was seen last; None before that, or while there is none."""
+        return None if self._nodes is None else self._nodes.get(self._node)
 
     @property
     def versions(self) -> tuple[str, str]:
@@ -134,8 +142,10 @@ class NodeConfig:
             return lambda: "", lambda: None
         await self._started.wait()
         namespace, _, name = self._wishes.config_map.partition("/")
-        nodes = Informer(
-            self._api, NODE, self._clock, field_selector=f"metadata.name={self._node}", on_change=self._wake
+        nodes = self._nodes = Informer(
+            *(self._api, NODE, self._clock),
+            field_selector=f"metadata.name={self._node}",
+            on_change=self._node_changed,
         )
         maps = Informer(
             self._api,
@@ -182,6 +192,11 @@ class NodeConfig:
 
     def _wake(self, _key: object) -> None:
         self._dirty.set()
+
+    def _node_changed(self, key: object) -> None:
+        self._wake(key)
+        if self.on_node is not None:
+            self.on_node()
 
     async def _tick(self) -> None:
         """Look again now and then: a file tells nobody that it changed, a full disk may have space again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tonnage.adapters.clock import next_beat
@@ -14,6 +14,7 @@ from tonnage.agent.world import World
 from tonnage.decide.node.faults import HealthState, interrupted
 from tonnage.decide.node.health import judged, looked, next_look_s, unreadable
 from tonnage.decide.node.health_memory import recalled, remembered
+from tonnage.decide.node.mig_withheld import withheld
 from tonnage.decide.node.xid_faults import struck
 from tonnage.model.devices import Inventory, RawEvent, RawEventKind, SetComputeMode
 from tonnage.model.errors import ConfigError, HardwareError
@@ -49,6 +50,7 @@ class NodeDevices:
         self._backend = backend
         self._on_change = on_change
         self._policy = policy
+        self._scanning = asyncio.Lock()
         self._judged_by: HealthPolicy | None = None
         self._memory = DeviceMemory(world)
         self._state = HealthState()
@@ -56,6 +58,8 @@ class NodeDevices:
         """The last scan, if it succeeded."""
         self._dirty = asyncio.Event()
         self._due = 0.0
+        self.withheld: Callable[[], Mapping[str, tuple[int, ...]]] = dict
+        """What a change of the MIG layout works on: see `decide.node.mig_withheld`."""
         self.error = ""
         """Why the devices cannot be read; empty when they can."""
         self.inventory: Inventory | None = None
@@ -77,6 +81,14 @@ class NodeDevices:
     async def apply(self, step: SetComputeMode) -> None:
         """Change a device. Raises HardwareError: why it is as it was."""
         await self._backend.apply(step)
+
+    async def rescan(self) -> None:
+        """Return once devices that were changed are known as they are now."""
+        await self._scan()
+
+    def refresh_withheld(self) -> None:
+        """What a change of the MIG layout works on may be something else now."""
+        self._judge()
 
     def refresh(self) -> None:
         """The policy may be another one now."""
@@ -104,6 +116,10 @@ class NodeDevices:
             self._show(judged(self._scanned, self._state))
 
     async def _scan(self) -> None:
+        async with self._scanning:  # an older answer must not come after a newer one
+            await self._scan_now()
+
+    async def _scan_now(self) -> None:
         self._metrics.turned("devices")
         try:
             self._scanned = await self._backend.scan()
@@ -136,7 +152,7 @@ class NodeDevices:
         self._memory.keep(state)
 
     def _show(self, fresh: Inventory) -> None:
-        before = self.inventory
+        before, fresh = self.inventory, withheld(fresh, self.withheld())
         if before == fresh:
             return  # the same object, so that nobody takes it for news
         self.inventory = fresh

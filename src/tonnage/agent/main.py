@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tonnage.agent.config import NodeConfig, Reading
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.metrics import AgentMetrics
+    from tonnage.agent.mig_layout import NodeMigLayout
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.node_condition import NodeConditions
     from tonnage.agent.node_software import SoftwareWatch
@@ -51,7 +52,8 @@ class AgentOptions:
     win over the text of every configuration; `lenient` reads it as NVIDIA's plugin does. `labels` is where
     the node's labels are published: a `LabelPlace`; a NodeFeature is in `namespace`, else that of the
     ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
-    are how the node's configuration is found: see `Wishes`.
+    are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
+    layouts, which the agent then makes as the node's label wants them; empty: it leaves MIG alone.
     """
 
     node_name: str
@@ -70,6 +72,7 @@ class AgentOptions:
     node_label: str = CONFIG_LABEL
     default_config: str = ""
     fallback_strategies: tuple[str, ...] = FALLBACKS
+    mig_config_map: str = ""
 
     @property
     def reading(self) -> Reading:
@@ -143,7 +146,7 @@ async def _run(
     from tonnage.agent.holders import Holders
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.probes import Probes
-    from tonnage.agent.start import end_without_devices
+    from tonnage.agent.start import end_without_devices, layouts_of
     from tonnage.agent.status import StatusPublisher
 
     kubelet = options.root / "var/lib/kubelet"
@@ -151,11 +154,10 @@ async def _run(
     kubelet_holds = KubeletFiles(kubelet)
 
     def refresh() -> None:  # what it tells is made of the loops that call this
-        plugin.refresh()
-        cdi.refresh()
-        mps.refresh()
-        conditions.look()
-        features.look()
+        for follower in (plugin, cdi, mps):
+            follower.refresh()
+        for look in (conditions.look, features.look, *(layout.look for layout in layouts)):
+            look()
 
     def configured() -> None:
         devices.refresh()
@@ -171,14 +173,15 @@ async def _run(
     mps = plugin.mps = NodeMps(
         world, ControlDaemons(options.root), devices, config, holders, on_change=refresh
     )
-    conditions = _conditions(world, devices, config, mps)
+    layouts = await layouts_of(options.mig_config_map, world, backend, devices, config, holders)
+    conditions = _conditions(world, devices, config, mps, layouts)
     sink_for = _label_sink(options, world.api)
     features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink_for)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in loops:
-                group.create_task(loop.run())
+            for run in (*(loop.run for loop in loops), *(layout.run for layout in layouts)):
+                group.create_task(run())
             group.create_task(end_without_devices(world.clock, devices, config))
             group.create_task(_begin(world))
             if listening is not None:
@@ -222,18 +225,21 @@ def _software(
     return SoftwareWatch(world, files, lambda: config.versions, on_change=on_change)
 
 
-def _conditions(world: World, devices: NodeDevices, config: NodeConfig, mps: NodeMps) -> NodeConditions:
+def _conditions(
+    world: World, devices: NodeDevices, config: NodeConfig, mps: NodeMps, layouts: list[NodeMigLayout]
+) -> NodeConditions:
     from tonnage.agent.mps import READY
     from tonnage.agent.node_condition import CONFIGURED, HEALTHY, NodeConditions, applied, health_of
 
-    return NodeConditions(
-        world,
-        {
-            HEALTHY: lambda: health_of(devices.inventory, devices.error),
-            CONFIGURED: lambda: applied(config.current),
-            READY: mps.finding,
-        },
-    )
+    say = {
+        HEALTHY: lambda: health_of(devices.inventory, devices.error),
+        CONFIGURED: lambda: applied(config.current),
+        READY: mps.finding,
+    }
+    conditions = NodeConditions(world, say | {layout.CONDITION: layout.finding for layout in layouts})
+    for layout in layouts:
+        layout.on_change = conditions.look
+    return conditions
 
 
 async def _answer(
@@ -272,10 +278,13 @@ def _check(options: AgentOptions) -> Address | None:
     if not is_subdomain(options.node_name):
         why = "it is the name of a Node object: lower-case letters, digits, '-' and '.'"
         problems.append(Problem(f"no node name: {options.node_name[:100]!r}", "--node-name", why))
-    namespace, slash, name = options.config_map.partition("/")
-    if not (slash and is_subdomain(namespace) and is_subdomain(name)):
-        what = f"no ConfigMap: {options.config_map[:100]!r}"
-        problems.append(Problem(what, "--config-map", remedy="write NAMESPACE/NAME"))
+    maps = {"--config-map": options.config_map}
+    if options.mig_config_map:
+        maps["--mig-config-map"] = options.mig_config_map
+    for flag, where in maps.items():
+        namespace, slash, name = where.partition("/")
+        if not (slash and is_subdomain(namespace) and is_subdomain(name)):
+            problems.append(Problem(f"no ConfigMap: {where[:100]!r}", flag, remedy="write NAMESPACE/NAME"))
     if options.devices != "nvml" and not options.devices.removeprefix("scenario:").strip():
         problems.append(Problem("no file after scenario:", "--devices", remedy="write scenario:FILE"))
     elif options.devices != "nvml" and not options.devices.startswith("scenario:"):

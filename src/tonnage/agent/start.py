@@ -1,12 +1,19 @@
-"""What happens when the devices cannot be read at start."""
+"""What the agent's start depends on: devices that can be read, and MIG changes that an earlier agent left."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tonnage.adapters.clock import next_beat
-from tonnage.adapters.ports import Clock
+from tonnage.adapters.ports import Clock, DeviceBackend
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.model.errors import HardwareError, Problem
+
+if TYPE_CHECKING:
+    from tonnage.agent.holders import Holders
+    from tonnage.agent.mig_layout import NodeMigLayout
+    from tonnage.agent.world import World
 
 
 async def end_without_devices(clock: Clock, devices: NodeDevices, config: NodeConfig) -> None:
@@ -26,3 +33,22 @@ async def end_without_devices(clock: Clock, devices: NodeDevices, config: NodeCo
             )
             raise HardwareError(Problem(what, config.told_by("failOnInitError"), devices.error, remedy))
         await next_beat(clock)
+
+
+async def layouts_of(
+    config_map: str,
+    world: World,
+    hardware: DeviceBackend,
+    devices: NodeDevices,
+    config: NodeConfig,
+    holders: Holders,
+) -> list[NodeMigLayout]:
+    """What divides the GPUs, if the agent is told to; it knows what an earlier agent began."""
+    if not config_map or world.api is None:
+        return []
+    from tonnage.agent.mig_layout import NodeMigLayout  # nobody else needs its modules
+
+    layout = NodeMigLayout(world, hardware, devices, config, holders, config_map)
+    await layout.restore()
+    devices.withheld = lambda: layout.withheld
+    return [layout]

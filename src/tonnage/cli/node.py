@@ -60,6 +60,7 @@ class Told(TypedDict):
     node_label: str
     default_config: str
     fallback_strategies: tuple[str, ...]
+    mig_config_map: str
 
 
 @click.command(
@@ -160,6 +161,15 @@ class Told(TypedDict):
     type=click.Choice(["none", "direct", "nfd-file", "nfd-object"]),
     help="Publish labels: on the Node, or by node feature discovery, out of a file or a NodeFeature"
     " [env: TONNAGE_LABELS; default: none].",
+)
+@click.option(
+    "--mig-config-map",
+    cls=EnvironmentOption,
+    envvar="TONNAGE_MIG_CONFIG_MAP",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="Divide GPUs as the node's label nvidia.com/mig.config says; the mig-parted configuration is there,"
+    " if any [env: TONNAGE_MIG_CONFIG_MAP; default: MIG is left alone].",
 )
 @click.option(
     "--namespace",
@@ -266,6 +276,7 @@ def told_by(context: click.Context) -> Told:
         node_label=given["node_label"],
         default_config=given["default_config"],
         fallback_strategies=tuple(filter(None, map(str.strip, given["fallback_strategies"].split(",")))),
+        mig_config_map=given["mig_config_map"],
     )
 
 

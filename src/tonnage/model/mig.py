@@ -1,9 +1,11 @@
-"""What NVIDIA's MIG manager is told: named layouts, each for some of a node's GPUs."""
+"""MIG: named layouts for a node's GPUs, the GPUs as they are, and the steps that change them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +26,111 @@ class MigEntry:
 
 MigConfigs = Mapping[str, tuple[MigEntry, ...]]
 """Layouts by name, as `nvidia.com/mig.config` chooses one."""
+
+
+class MigState(StrEnum):
+    """How a node stands to its layout, as the label `nvidia.com/mig.config.state` says it."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInstance:
+    """What containers use of a GPU instance: so many of its compute slices, under a uuid."""
+
+    id: int
+    slices: int
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInstance:
+    """A part of a GPU as its driver has it; `start` is its first memory slice. Its id lasts as long as it."""
+
+    id: int
+    profile: str
+    start: int
+    computes: tuple[ComputeInstance, ...] = ()
+
+    @property
+    def slices(self) -> tuple[int, ...]:
+        """The sizes of its compute instances, sorted."""
+        return tuple(sorted(one.slices for one in self.computes))
+
+
+@dataclass(frozen=True, slots=True)
+class DividedGpu:
+    """A GPU that MIG can divide, as it is now. `pending` is the mode that its next reset brings.
+
+    `users` are processes: the GPU instance that each uses (None: the GPU as a whole), and its number.
+    """
+
+    uuid: str
+    index: int
+    product: str
+    enabled: bool
+    pending: bool
+    instances: tuple[GpuInstance, ...] = ()
+    users: tuple[tuple[int | None, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetMigMode:
+    """Turn MIG on or off; some GPUs need a reset before it is so."""
+
+    uuid: str
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResetGpu:
+    """Have the mode that waits for a reset take effect."""
+
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DestroyComputeInstance:
+    """Only if the GPU instance is still this one."""
+
+    uuid: str
+    instance: GpuInstance
+    compute: int
+
+
+@dataclass(frozen=True, slots=True)
+class DestroyGpuInstance:
+    """Only if it is still this one."""
+
+    uuid: str
+    instance: GpuInstance
+
+
+@dataclass(frozen=True, slots=True)
+class CreateGpuInstance:
+    """Make one at that memory slice."""
+
+    uuid: str
+    profile: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateComputeInstance:
+    """Make one of so many slices, if the GPU instance is still this one."""
+
+    uuid: str
+    instance: GpuInstance
+    slices: int
+
+
+MigStep: TypeAlias = (
+    SetMigMode
+    | ResetGpu
+    | DestroyComputeInstance
+    | DestroyGpuInstance
+    | CreateGpuInstance
+    | CreateComputeInstance
+)

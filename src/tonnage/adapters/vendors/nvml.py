@@ -28,6 +28,7 @@ from tonnage.model.devices import (
 )
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.links import Link
+from tonnage.model.mig import DividedGpu, MigStep
 
 if TYPE_CHECKING:
     from tonnage.adapters.vendors.nvml_child import Reply
@@ -43,6 +44,8 @@ _LINKS_PATIENCE_S: Final = 0.1
 """How long a scan waits for links that are being read; a later one shows them."""
 _LINKS_DEADLINES: Final = 2.0
 """For the links of one device, some hundred calls."""
+_MIG_DEADLINES: Final = 6.0
+"""A GPU may be started anew for another MIG mode."""
 _LINK_XIDS: Final = frozenset({74, 137, *range(144, 151), 155, 156, 158})
 """Errors of NVLink and NVSwitch: after them the links may be others."""
 _TRY_S: Final = 5.0
@@ -132,11 +135,34 @@ class NvmlBackend:
                 if not self._note(error):
                     raise
 
-    async def apply(self, step: SetComputeMode) -> None:
+    async def apply(self, step: SetComputeMode | MigStep) -> None:
+        if not isinstance(step, SetComputeMode):
+            await self._divide(step)
+            return
         try:
             await self._calls.call(
                 f"set a mode of {step.uuid}", lambda: set_compute_mode(self._session, step)
             )
+        except self._session.errors() as error:
+            raise self._refused(error) from None
+
+    async def divided(self) -> tuple[DividedGpu, ...]:
+        from tonnage.adapters.vendors.nvml_mig import read_divided  # only where layouts are changed
+
+        try:
+            return await self._calls.call("read MIG instances", lambda: read_divided(self._session))
+        except self._session.errors() as error:
+            raise self._refused(error) from None
+
+    async def _divide(self, step: MigStep) -> None:
+        from tonnage.adapters.vendors.nvml_mig import described, take_step
+
+        def take(steps: Steps) -> None:
+            steps(NODE, times=_MIG_DEADLINES)
+            take_step(self._session, step)
+
+        try:
+            await self._calls.follow(described(step), take)
         except self._session.errors() as error:
             raise self._refused(error) from None
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.ports import Clock
+from tonnage.adapters.vendors.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name, part_uuid
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.source import MAX_BYTES, parse_document
 from tonnage.model.catalog.gpus import gpu_models
@@ -27,12 +29,11 @@ from tonnage.model.devices import (
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.health import RecoveryAction
 from tonnage.model.links import NVSWITCH, PCI_WORDS, Link
+from tonnage.model.mig import DividedGpu, MigStep
 
 _POLL_S: Final = 0.2
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
 _PROFILE: Final = re.compile(r"([1-7])g\.([0-9]+)gb")
-_UUIDS: Final = uuid.UUID("3f2b7a52-5d3c-5a0e-9a27-0c1d4f9e8b60")
-"""Namespace of made-up uuids of MIG devices: the same file always has the same."""
 _REASONS: Final = {"healthy": "", "unhealthy": "unhealthy", "lost": "GPU is lost", "hung": "does not answer"}
 
 
@@ -42,6 +43,7 @@ class ScenarioBackend:
     def __init__(self, file: Path, clock: Clock) -> None:
         self._file = file
         self._modes = file.with_name(f"{file.name}.modes")
+        self._layouts = ScenarioLayouts(file.with_name(f"{file.name}.mig"))
         self._clock = clock
         self._seen = b""
         self._told: dict[str, tuple[int, ...]] | None = None
@@ -52,7 +54,8 @@ class ScenarioBackend:
         hardware = self._read()
         if self._told is None:
             self._told = {entry.uuid: entry.xids for entry in hardware.devices}
-        devices = tuple(_device(entry, index) for entry, index in hardware.indexed())
+        made = self._layouts.changed(hardware)
+        devices = tuple(_device(entry, index, made.get(entry.uuid)) for entry, index in hardware.indexed())
         return Inventory(
             devices,
             hardware.driver_version,
@@ -85,20 +88,31 @@ class ScenarioBackend:
             if entry.health not in ("lost", "hung")
         )
 
-    async def apply(self, step: SetComputeMode) -> None:
+    async def apply(self, step: SetComputeMode | MigStep) -> None:
         hardware = self._read()
         entry = next((each for each in hardware.devices if each.uuid == step.uuid), None)
         if entry is None or entry.health in ("lost", "hung"):
             why = "no such device" if entry is None else _REASONS[entry.health]
-            raise HardwareError(
-                Problem(f"the compute mode of {step.uuid} cannot be set", str(self._file), why)
-            )
+            what = "the compute mode" if isinstance(step, SetComputeMode) else "the MIG layout"
+            raise HardwareError(Problem(f"{what} of {step.uuid} cannot be set", str(self._file), why))
+        if not isinstance(step, SetComputeMode):
+            self._layouts.take(hardware, step)
+            return
         modes = self.modes()
         if modes.get(step.uuid, ComputeMode.DEFAULT) != step.mode:
             known = {uuid: int(mode) for uuid, mode in {**modes, step.uuid: step.mode}.items()}
             fresh = self._modes.with_name(f".{self._modes.name}.new")
             fresh.write_text(json.dumps({"boot": hardware.boot, "modes": known}), encoding="utf-8")
             fresh.replace(self._modes)
+
+    async def divided(self) -> tuple[DividedGpu, ...]:
+        hardware = self._read()
+        layouts = self._layouts.read(hardware)
+        return tuple(
+            layouts[entry.uuid].gpu(index, gpu_models()[entry.model].product)
+            for entry, index in hardware.indexed()
+            if entry.uuid in layouts and entry.health not in ("lost", "hung")
+        )
 
     def modes(self) -> dict[str, ComputeMode]:
         """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
@@ -132,9 +146,10 @@ class ScenarioBackend:
     def _identity(self) -> bytes:
         """What the file says; its content rather than its times, which a fast writer may leave equal."""
         try:
-            return self._file.read_bytes() if self._file.stat().st_size <= MAX_BYTES else b""
+            told = self._file.read_bytes() if self._file.stat().st_size <= MAX_BYTES else b""
         except OSError as error:
             return str(error.errno).encode()
+        return told + self._layouts.bytes()
 
     def _read(self) -> Hardware:
         try:
@@ -161,7 +176,7 @@ def _links(hardware: Hardware) -> Iterator[Link]:
                 yield Link(entry.uuid, NVSWITCH, count)
 
 
-def _device(entry: HardwareDevice, index: int) -> Device:
+def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None) -> Device:
     model = gpu_models()[entry.model]
     reason = entry.reason or _REASONS[entry.health]
     return Device(
@@ -175,17 +190,35 @@ def _device(entry: HardwareDevice, index: int) -> Device:
         numa_node=entry.numa,
         healthy=entry.health == "healthy",
         reason=reason if entry.health != "healthy" else "",
-        mig_enabled=entry.mig is not None if model.mig else None,
-        migs=tuple(_part(entry, place, profile) for place, profile in enumerate(entry.mig or ())),
+        mig_enabled=(entry.mig is not None if layout is None else layout.enabled) if model.mig else None,
+        migs=tuple(_parts(entry, layout)),
     )
+
+
+def _parts(entry: HardwareDevice, layout: ScenarioLayout | None) -> Iterator[MigDevice]:
+    """The file's MIG devices, or those that were made since."""
+    if layout is None:
+        yield from (_part(entry, place, profile) for place, profile in enumerate(entry.mig or ()))
+        return
+    places = count()
+    for instance in layout.instances:
+        for one in instance.computes:
+            part = _part(entry, instance.id, part_name(instance, one))
+            size = layout.sizes.get(instance.profile, 1)
+            yield replace(
+                part,
+                uuid=one.uuid,
+                index=next(places),
+                compute_instance=one.id,
+                placement=(instance.start, size),
+            )
 
 
 def _part(entry: HardwareDevice, place: int, profile: str) -> MigDevice:
     """Each in a GPU instance of its own; its memory is what its name says."""
     slices, gib = _PROFILE.findall(profile)[0]
-    own = uuid.uuid5(_UUIDS, f"{entry.uuid}/{place}/{profile}")
     return MigDevice(
-        f"MIG-{own}",
+        part_uuid(entry.uuid, place, profile),
         place,
         profile,
         gpu_instance=place,

@@ -1,0 +1,205 @@
+"""MIG through NVML: GPUs with their instances, and the steps that change them. All of it may block."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from functools import partial
+from types import ModuleType
+from typing import Any, Final
+
+from tonnage.adapters.vendors.nvml_reading import identity_of, optional
+from tonnage.adapters.vendors.nvml_session import NvmlSession
+from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.mig import (
+    ComputeInstance,
+    CreateComputeInstance,
+    CreateGpuInstance,
+    DestroyComputeInstance,
+    DestroyGpuInstance,
+    DividedGpu,
+    GpuInstance,
+    MigStep,
+    ResetGpu,
+    SetMigMode,
+)
+
+_MOST: Final = 64
+_COMPUTE_SIZES: Final = 8
+"""NVML's numbers of compute instance profiles are below this."""
+_WHOLE: Final = 0xFFFFFFFF
+_DENIED: Final = "it takes the capability SYS_ADMIN, and the driver's file capabilities/mig/config"
+
+
+def read_divided(session: NvmlSession) -> tuple[DividedGpu, ...]:
+    """Every GPU that can be divided and be read. Raises HardwareError: none can; OSError: no driver."""
+    with session.held() as nvml:
+        found: list[DividedGpu] = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            gpu = optional(nvml, partial(_read, nvml, index))
+            if gpu is not None:
+                found.append(gpu)
+        return tuple(found)
+
+
+def _read(nvml: ModuleType, index: int) -> DividedGpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    now, pending = nvml.nvmlDeviceGetMigMode(handle)  # refused by a GPU that cannot be divided
+    instances = tuple(_instances(nvml, handle)) if now else ()
+    return DividedGpu(
+        identity_of(nvml, handle),
+        index,
+        nvml.nvmlDeviceGetName(handle),
+        bool(now),
+        bool(pending),
+        instances,
+        tuple(_users(nvml, handle)),
+    )
+
+
+def _users(nvml: ModuleType, handle: Any) -> Iterator[tuple[int | None, int]]:
+    for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
+        gi = getattr(process, "gpuInstanceId", None)
+        yield (None if gi in (None, _WHOLE) else int(gi)), int(process.pid)
+
+
+def _instances(nvml: ModuleType, handle: Any) -> Iterator[GpuInstance]:
+    uuids = _uuids(nvml, handle)
+    for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        profile = _profile(nvml, handle, number)
+        if profile is None:
+            continue
+        for gi in _listed(nvml.nvmlDeviceGetGpuInstances, handle, profile.id, nvml.c_nvmlGpuInstance_t):
+            info = nvml.nvmlGpuInstanceGetInfo(gi)
+            computes = tuple(
+                ComputeInstance(ci, slices, uuids.get((info.id, ci), ""))
+                for ci, slices in _computes(nvml, gi)
+            )
+            yield GpuInstance(int(info.id), _name(profile), int(info.placement.start), computes)
+
+
+def _uuids(nvml: ModuleType, handle: Any) -> dict[tuple[int, int], str]:
+    """The uuid of every MIG device, by its GPU instance's and compute instance's ids."""
+    found: dict[tuple[int, int], str] = {}
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            mig = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except nvml.NVMLError_NotFound:
+            continue
+        key = nvml.nvmlDeviceGetGpuInstanceId(mig), nvml.nvmlDeviceGetComputeInstanceId(mig)
+        found[key] = identity_of(nvml, mig)
+    return found
+
+
+def _computes(nvml: ModuleType, gi: Any) -> Iterator[tuple[int, int]]:
+    """(id, slices) of the compute instances."""
+    for number in range(_COMPUTE_SIZES):
+        profile = _compute_profile(nvml, gi, number)
+        if profile is not None:
+            kind = nvml.c_nvmlComputeInstance_t
+            for ci in _listed(nvml.nvmlGpuInstanceGetComputeInstances, gi, profile.id, kind):
+                yield int(nvml.nvmlComputeInstanceGetInfo(ci).id), int(profile.sliceCount)
+
+
+def _profile(nvml: ModuleType, handle: Any, number: int) -> Any | None:
+    """None: there is none of that number on this board."""
+    try:
+        return nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
+    except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+        return None
+
+
+def _compute_profile(nvml: ModuleType, gi: Any, number: int) -> Any | None:
+    try:
+        return nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(gi, number, 0)
+    except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+        return None
+
+
+def _name(profile: Any) -> str:
+    """The driver's name without its first word."""
+    text: str = profile.name if isinstance(profile.name, str) else profile.name.decode()
+    return text.removeprefix("MIG ")
+
+
+def _listed(call: Any, of: Any, profile: int, kind: Any) -> list[Any]:
+    room, count = (kind * _MOST)(), ctypes.c_uint(_MOST)
+    call(of, profile, room, ctypes.byref(count))
+    return [room[place] for place in range(count.value)]
+
+
+def take_step(session: NvmlSession, step: MigStep) -> None:
+    """Take it. Raises HardwareError: it is refused, or about what is another one now; OSError: no driver."""
+    with session.held() as nvml:
+        try:
+            _take(nvml, nvml.nvmlDeviceGetHandleByUUID(step.uuid), step)
+        except nvml.NVMLError as error:
+            remedy = _DENIED if isinstance(error, nvml.NVMLError_NoPermission) else ""
+            raise HardwareError(Problem(described(step), why=f"NVML: {error}", remedy=remedy)) from None
+
+
+def _take(nvml: ModuleType, handle: Any, step: MigStep) -> None:
+    match step:
+        case SetMigMode(enabled=enabled):
+            nvml.nvmlDeviceSetMigMode(handle, int(enabled))
+        case ResetGpu(uuid):
+            why = "the GPU takes another MIG mode only by a reset, which is not done from here"
+            remedy = f"when nobody uses it: nvidia-smi --gpu-reset -i {uuid}, or restart the node"
+            raise HardwareError(Problem(described(step), why=why, remedy=remedy))
+        case CreateGpuInstance(_, profile, start):
+            place = nvml.c_nvmlGpuInstancePlacement_t(start, 0)
+            number = _number(nvml, handle, profile)
+            nvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, number, ctypes.byref(place))
+        case CreateComputeInstance(_, instance, slices):
+            gi = _found(nvml, handle, instance)
+            sizes = (_compute_profile(nvml, gi, number) for number in range(_COMPUTE_SIZES))
+            fitting = next((one for one in sizes if one is not None and one.sliceCount == slices), None)
+            if fitting is None:
+                raise HardwareError(Problem(described(step), why=f"no compute profile of {slices} slices"))
+            nvml.nvmlGpuInstanceCreateComputeInstance(gi, fitting.id)
+        case DestroyComputeInstance(_, instance, compute):
+            gi = _found(nvml, handle, instance)
+            nvml.nvmlComputeInstanceDestroy(nvml.nvmlGpuInstanceGetComputeInstanceById(gi, compute))
+        case DestroyGpuInstance(_, instance):
+            nvml.nvmlGpuInstanceDestroy(_found(nvml, handle, instance))
+
+
+def _number(nvml: ModuleType, handle: Any, name: str) -> int:
+    """The number by which a profile is made."""
+    profiles = (_profile(nvml, handle, number) for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT))
+    there = {_name(one): int(one.id) for one in profiles if one is not None}
+    if name not in there:
+        why = f"its driver knows {', '.join(there) or 'none'}"
+        raise HardwareError(Problem(f"this GPU has no MIG profile {name}", why=why))
+    return there[name]
+
+
+def _found(nvml: ModuleType, handle: Any, instance: GpuInstance) -> Any:
+    """The GPU instance, if it is still the one that was seen."""
+    gi = nvml.nvmlDeviceGetGpuInstanceById(handle, instance.id)
+    info = nvml.nvmlGpuInstanceGetInfo(gi)
+    profiles = (_profile(nvml, handle, number) for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT))
+    name = next((_name(one) for one in profiles if one is not None and one.id == info.profileId), "")
+    if (name, info.placement.start) != (instance.profile, instance.start):
+        what = f"GPU instance {instance.id} is another one now: {name} at {info.placement.start}"
+        raise HardwareError(Problem(what, why="somebody else divides this GPU"))
+    return gi
+
+
+def described(step: MigStep) -> str:
+    """What could not be done, in words."""
+    match step:
+        case SetMigMode(uuid, enabled):
+            return f"MIG of {uuid} cannot be turned {'on' if enabled else 'off'}"
+        case ResetGpu(uuid):
+            return f"{uuid} needs a reset"
+        case CreateGpuInstance(uuid, profile, start):
+            return f"{profile} cannot be made at memory slice {start} of {uuid}"
+        case CreateComputeInstance(uuid, instance, slices):
+            return f"a compute instance of {slices} slices cannot be made in {_words(instance)} of {uuid}"
+        case DestroyComputeInstance(uuid, instance) | DestroyGpuInstance(uuid, instance):
+            return f"{_words(instance)} of {uuid} cannot be destroyed"
+
+
+def _words(instance: GpuInstance) -> str:
+    return f"{instance.profile} at memory slice {instance.start}"

@@ -1,0 +1,310 @@
+"""The MIG layout of the node's GPUs, kept like the node's label wants it.
+
+One step at a time, each decided from the GPUs as they are. A journal on disk says where a change leads and
+what was before, so that whoever comes after a crash ends it, one way or the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonnage.adapters.ports import DeviceBackend
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.holders import Holders
+from tonnage.agent.mig_journal import MigJournal
+from tonnage.agent.world import World
+from tonnage.decide.node.mig_change import MigChange, change_to, in_the_way, next_step
+from tonnage.decide.node.mig_wish import MigWish, goals_of
+from tonnage.model.devices import Inventory
+from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.mig import DividedGpu, MigState
+from tonnage.model.sharing import Hold
+
+_LOG: Final = logging.getLogger(__name__)
+_WITHDRAW_S: Final = 1.0
+"""So that kubelet has heard that it may not give out what is changed."""
+_TRIES: Final = 3
+_TRY_AGAIN_S: Final = 1.0
+_BACK_OFF_S: Final = (10.0, 30.0, 60.0, 300.0)
+_LOOK_AGAIN_S: Final = 30.0
+"""While somebody is in the way, or nothing can be made: not everything that changes this tells of it."""
+_RESUMES: Final = 3
+"""After so many agents that ended during a change it goes back; after twice as many it is given up."""
+_MOST_STEPS: Final = 4096
+_LONGEST: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class MigStanding:
+    """How the node stands to the layout that it shall have; `reason` is empty after a success."""
+
+    config: str
+    state: MigState
+    reason: str = ""
+
+
+class NodeMig:
+    """Divides GPUs as `wish` says; `on_change` follows another `standing`.
+
+    What a change works on is in `withheld`, from before its first step until it has ended: GPUs by uuid, with
+    the ids of the GPU instances that stay. Nobody is given anything else of them meanwhile.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        hardware: DeviceBackend,
+        devices: NodeDevices,
+        holders: Holders,
+        wish: Callable[[], MigWish | None],
+        *,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._node = world.node
+        self._clock = world.clock
+        self._events = world.events
+        self._hardware = hardware
+        self._devices = devices
+        self._holders = holders
+        self._wish = wish
+        self._on_change = on_change
+        self._journal = MigJournal(world.checkpoints)
+        self._wake = asyncio.Event()
+        self._seen: tuple[MigWish, Inventory, tuple[Hold, ...]] | None = None
+        self._failures = 0
+        self._due: float | None = None
+        """When to try again, after a failure."""
+        self.standing: MigStanding | None = None
+
+    @property
+    def withheld(self) -> Mapping[str, tuple[int, ...]]:
+        """What a change under way works on."""
+        return {} if self._journal.change is None else self._journal.change.kept
+
+    async def restore(self) -> None:
+        """Learn what an earlier agent began; to be done before any device is offered.
+
+        Where that is lost the GPUs still say how they stand, but nobody knows how they stood before.
+        """
+        try:
+            await self._journal.restore()
+        except (HardwareError, ValueError) as error:
+            _LOG.error("MIG journal not usable: node=%s error=%s", self._node, error)
+            self._events.post("Warning", "MigJournalLost", f"the layout of before is forgotten: {error}")
+
+    def look(self) -> None:
+        """Label, configuration, devices or holders may be others now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Run until cancelled; a change under way is left to the next agent."""
+        if self._journal.change is not None:
+            await self._resume(self._journal.change)
+        while True:
+            with suppress(HardwareError):
+                await self._turn()
+            await self._until_woken()
+
+    async def _until_woken(self) -> None:
+        waits: list[Awaitable[object]] = [asyncio.ensure_future(self._wake.wait())]
+        if self._due is not None:
+            left = max(0.0, self._due - self._clock.monotonic())
+            waits.append(asyncio.ensure_future(self._clock.sleep(left)))
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+        self._wake.clear()
+
+    async def _turn(self) -> None:
+        """Compare, and change what is not as it shall be."""
+        wish, inventory = self._wish(), self._devices.inventory
+        if wish is None or inventory is None or self._devices.error or not self._holders.known:
+            return
+        now = (wish, inventory, self._holders.holds)
+        due = self._due is not None and self._clock.monotonic() >= self._due
+        if self._seen is not None and self._seen[0] != wish:
+            self._failures, self._due = 0, None
+        elif not due and (self._failures or self._seen == now):
+            return
+        self._seen, self._due = now, None
+        try:
+            await self._compare(wish, inventory)
+        except HardwareError as error:
+            self._fail(wish.config, _words(error))
+
+    async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
+        gpus = await self._hardware.divided()
+        goals = goals_of(wish, inventory, gpus, self._holders.holds)
+        if isinstance(goals, str):
+            self._due = self._clock.monotonic() + _LOOK_AGAIN_S
+            self._say(MigStanding(wish.config, MigState.FAILED, goals))
+            return
+        change = change_to(wish.config, goals, gpus)
+        if change is None:
+            self._failures = 0
+            self._say(MigStanding(wish.config, MigState.SUCCESS))
+        elif not self._waits(change, gpus):
+            await self._begin(change)
+
+    def _waits(self, change: MigChange, gpus: tuple[DividedGpu, ...]) -> bool:
+        """Whether somebody is in the way; then it is said who."""
+        users = in_the_way(change, gpus, self._holders.holds)
+        if users:
+            self._due = self._clock.monotonic() + _LOOK_AGAIN_S
+            self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(users)}"))
+        return bool(users)
+
+    async def _begin(self, change: MigChange) -> None:
+        """Withdraw what is to be changed, look again who uses it, and change it."""
+        uuids = ", ".join(shape.uuid for shape in change.goal)
+        self._say(MigStanding(change.config, MigState.PENDING, f"{uuids}: {change.config} is being made"))
+        await self._journal.write(change)
+        self._devices.refresh_withheld()
+        await self._clock.sleep(_WITHDRAW_S)
+        if self._waits(change, await self._hardware.divided()):
+            await self._end()
+            return
+        _LOG.info("MIG layout changes: node=%s config=%s gpus=%s", self._node, change.config, uuids)
+        await self._carry_out(change)
+
+    async def _resume(self, change: MigChange) -> None:
+        """Go on with what an earlier agent began, or end it."""
+        resumed = change.resumed + 1
+        why = change.why
+        if resumed >= _RESUMES and not why:
+            why = f"{resumed} agents ended during the change"
+        _LOG.warning(
+            "MIG change resumed: node=%s config=%s times=%d back=%s",
+            *(self._node, change.config, resumed, bool(why)),
+        )
+        change = replace(change, resumed=resumed, why=why)
+        self._say(MigStanding(change.config, MigState.PENDING, "an earlier agent's change is being ended"))
+        while True:
+            try:
+                await self._journal.write(change)
+                break
+            except HardwareError as error:
+                self._say(MigStanding(change.config, MigState.PENDING, f"waits: {_words(error)}"))
+                await self._clock.sleep(_BACK_OFF_S[0])
+        if resumed >= 2 * _RESUMES:
+            await self._give_up(change, why)
+            return
+        await self._carry_out(change)
+
+    async def _carry_out(self, change: MigChange) -> None:
+        """Forward; back if that fails; and then say how it ended."""
+        wrong = await self._take_steps(change)
+        if wrong and not change.why:
+            _LOG.error("MIG layout goes back: node=%s config=%s why=%s", self._node, change.config, wrong)
+            change = replace(change, why=wrong)
+            await self._noted(change)
+            wrong = await self._take_steps(change)
+        if wrong:
+            await self._give_up(change, wrong)
+            return
+        await self._end()
+        if change.why:
+            self._fail(change.config, f"{change.why}; the layout of before is back")
+        else:
+            self._failures = 0
+            self._say(MigStanding(change.config, MigState.SUCCESS))
+
+    async def _noted(self, change: MigChange) -> None:
+        """Going back must not wait for a disk: who comes after would go forward, and back again."""
+        try:
+            await self._journal.write(change)
+        except HardwareError as error:
+            _LOG.warning("MIG journal not written: node=%s error=%s", self._node, error)
+
+    async def _take_steps(self, change: MigChange) -> str:
+        """Take steps until nothing is left to do. Why that is not reached; empty: it is."""
+        tries = 0
+        for _ in range(_MOST_STEPS):
+            try:
+                step = next_step(change, await self._hardware.divided())
+                if step is None:
+                    return ""
+                if isinstance(step, str):
+                    raise HardwareError(_problem(step))
+                await self._hardware.apply(step)
+            except HardwareError as error:
+                tries += 1
+                if tries >= _TRIES:
+                    return _words(error)
+                await self._clock.sleep(_TRY_AGAIN_S)
+        return "the GPUs do not stay as they are made: somebody else changes them, too"
+
+    async def _give_up(self, change: MigChange, wrong: str) -> None:
+        """Nothing more can be done now: say what stands, and let it be used."""
+        stands = await self._what_stands(change)
+        await self._end()
+        why = change.why or wrong
+        again = "" if wrong == why else f": {wrong}"
+        self._fail(change.config, f"{why}; the layout of before is not back{again}; {stands}")
+
+    async def _what_stands(self, change: MigChange) -> str:
+        try:
+            gpus = {gpu.uuid: gpu for gpu in await self._hardware.divided()}
+        except HardwareError as error:
+            return f"what stands is not known: {_words(error)}"
+        return "; ".join(_stands(shape.uuid, gpus.get(shape.uuid)) for shape in change.goal)
+
+    async def _end(self) -> None:
+        """Offer what there is now: first the devices are read anew, then nothing is withheld."""
+        await self._devices.rescan()
+        while True:
+            try:
+                await self._journal.write(None)
+                break
+            except HardwareError as error:
+                config = "" if self._journal.change is None else self._journal.change.config
+                self._say(MigStanding(config, MigState.PENDING, f"waits: {_words(error)}"))
+                await self._clock.sleep(_BACK_OFF_S[0])
+        self._devices.refresh_withheld()
+
+    def _fail(self, config: str, reason: str) -> None:
+        """Say it, and try again later."""
+        pause = _BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)]
+        self._failures += 1
+        self._due = self._clock.monotonic() + pause
+        self._say(MigStanding(config, MigState.FAILED, f"{reason}; tried again in {pause:.0f} s"))
+
+    def _say(self, standing: MigStanding) -> None:
+        standing = replace(standing, reason=standing.reason[:_LONGEST])
+        if standing == self.standing:
+            return
+        self.standing = standing
+        text = f"{standing.config}: {standing.state} {standing.reason}".strip()
+        if standing.state is MigState.FAILED:
+            _LOG.error("MIG layout: node=%s %s", self._node, text)
+            self._events.post("Warning", "MigConfigFailed", text)
+        else:
+            _LOG.info("MIG layout: node=%s %s", self._node, text)
+            self._events.post("Normal", f"MigConfig{standing.state.title()}", text)
+        self._on_change()
+
+
+def _problem(what: str) -> Problem:
+    return Problem(what, why="its MIG instances are not shown by the driver")
+
+
+def _words(error: HardwareError) -> str:
+    """The first problem in one line."""
+    problem = error.problems[0]
+    return ": ".join(part for part in (problem.what, problem.why, problem.remedy) if part)
+
+
+def _stands(uuid: str, gpu: DividedGpu | None) -> str:
+    if gpu is None:
+        return f"{uuid} does not answer"
+    parts = [f"{one.profile} at {one.start}" for one in sorted(gpu.instances, key=lambda one: one.start)]
+    mode = "on" if gpu.enabled else "off"
+    return f"{uuid} stands with MIG {mode}, {', '.join(parts) or 'no instance'}"

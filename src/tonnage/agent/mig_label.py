@@ -1,0 +1,70 @@
+"""How the node stands to its MIG layout, on the Node: a label as NVIDIA's manager has it, and the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.agent.config import NodeConfig
+from tonnage.agent.mig import MigStanding
+from tonnage.agent.world import World
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import MIG_REASON_ANNOTATION, MIG_STATE_LABEL
+from tonnage.wire.kinds import NODE
+
+_LOG: Final = logging.getLogger(__name__)
+_RETRY_S: Final = 5.0
+_REFUSED_S: Final = 60.0
+
+
+class MigLabel:
+    """Keeps label and annotation like `standing`; while that is None they stay as they are."""
+
+    def __init__(self, world: World, config: NodeConfig, standing: Callable[[], MigStanding | None]) -> None:
+        self._node = world.node
+        self._api = world.api
+        self._clock = world.clock
+        self._config = config
+        self._standing = standing
+        self._dirty = asyncio.Event()
+        self._complaint = ""
+
+    def look(self) -> None:
+        """One of both may say something else now."""
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Write after every change until cancelled; a refusal is logged once and tried again."""
+        while self._api is not None:
+            await self._dirty.wait()
+            self._dirty.clear()
+            if (patch := self._patch()) is None:
+                continue
+            try:
+                await self._api.patch(NODE, self._node, {"metadata": patch})
+                self._complaint = ""
+            except ClusterError as error:
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
+                    _LOG.warning("MIG state not written: node=%s error=%s", self._node, error)
+                refused = isinstance(error, ApiError) and error.code == 403
+                await self._clock.sleep(_REFUSED_S if refused else _RETRY_S)
+                self._dirty.set()
+
+    def _patch(self) -> JsonObject | None:
+        """What is to be written; None for nothing."""
+        standing, node = self._standing(), self._config.node
+        if standing is None or node is None:
+            return None
+        labels: dict[str, JsonValue] = {}
+        if node.metadata.labels.get(MIG_STATE_LABEL) != standing.state:
+            labels[MIG_STATE_LABEL] = str(standing.state)
+        annotations: dict[str, JsonValue] = {}
+        if node.metadata.annotations.get(MIG_REASON_ANNOTATION, "") != standing.reason:
+            annotations[MIG_REASON_ANNOTATION] = standing.reason or None
+        if not labels and not annotations:
+            return None
+        return {"labels": labels, "annotations": annotations}

@@ -1,0 +1,84 @@
+"""MIG layouts on this node: what is asked for, the loop that makes it, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final
+
+from tonnage.adapters.ports import DeviceBackend
+from tonnage.agent.config import NodeConfig
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.holders import Holders
+from tonnage.agent.mig import NodeMig
+from tonnage.agent.mig_config import NodeMigConfig
+from tonnage.agent.mig_label import MigLabel
+from tonnage.agent.node_condition import Finding
+from tonnage.agent.world import World
+from tonnage.model.mig import MigState
+
+_SAYS: Final = {
+    MigState.SUCCESS: ("True", "MIGConfigApplied"),
+    MigState.PENDING: ("False", "MIGConfigPending"),
+    MigState.FAILED: ("False", "MIGConfigFailed"),
+}
+
+
+class NodeMigLayout:
+    """The three loops as one."""
+
+    CONDITION: ClassVar[str] = "MIGConfigApplied"
+
+    def __init__(
+        self,
+        world: World,
+        hardware: DeviceBackend,
+        devices: NodeDevices,
+        config: NodeConfig,
+        holders: Holders,
+        config_map: str,
+    ) -> None:
+        self._asked = NodeMigConfig(world, config, config_map, on_change=self.look)
+        self._mig = NodeMig(
+            *(world, hardware, devices, holders), lambda: self._asked.wish, on_change=self._changed
+        )
+        self._label = MigLabel(world, config, lambda: self._mig.standing)
+        self.on_change: Callable[[], None] | None = None
+        """Called when `finding` says something else."""
+        config.on_node = self._node_changed
+
+    @property
+    def withheld(self) -> Mapping[str, tuple[int, ...]]:
+        """See `NodeMig.withheld`."""
+        return self._mig.withheld
+
+    def look(self) -> None:
+        """What is asked for, devices or holders may be others now."""
+        self._mig.look()
+
+    async def restore(self) -> None:
+        """See `NodeMig.restore`."""
+        await self._mig.restore()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for loop in (self._asked, self._mig, self._label):
+                group.create_task(loop.run())
+
+    def finding(self) -> Finding:
+        """The condition; nothing is said on a node that never had a layout to make."""
+        standing = self._mig.standing
+        if standing is None:
+            return Finding("Unknown", "MIGNeverAsked", "")
+        status, reason = _SAYS[standing.state]
+        return Finding(status, reason, f"{standing.config}: {standing.reason or 'every GPU is as it says'}")
+
+    def _node_changed(self) -> None:
+        self._asked.look()
+        self._label.look()
+
+    def _changed(self) -> None:
+        self._label.look()
+        if self.on_change is not None:
+            self.on_change()

@@ -1,0 +1,255 @@
+"""The loop that keeps the node's MIG layout, and agents that are killed anywhere in it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.mig_node import Agent, KilledError, Machine
+from tonnage.adapters.vendors.scenario import ScenarioBackend
+from tonnage.decide.node.mig_wish import MigWish
+from tonnage.model.mig import CreateGpuInstance, DestroyGpuInstance, MigEntry, MigState, MigStep
+from tonnage.model.sharing import Hold
+from tonnage.twin.clock import VirtualClock
+
+BEFORE = "[1g.10gb, 1g.10gb, 3g.40gb]"
+SMALL = {"1g.10gb": 7}
+MIXED = {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}
+
+
+def machine_of(folder: Path, clock: VirtualClock, devices: str) -> Machine:
+    file = folder / "hardware.yaml"
+    file.write_text(f"devices: {devices}\n")
+    return Machine(ScenarioBackend(file, clock))
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(settle_passes=16)
+
+
+def made(counts: dict[str, int], *, devices: tuple[int, ...] | None = None) -> MigWish:
+    return MigWish("mine", (MigEntry(devices, True, counts),))
+
+
+def one_gpu(mig: str = BEFORE, model: str = "A100-80") -> str:
+    return f"[{{uuid: GPU-0, model: {model}, mig: {mig}}}]"
+
+
+async def test_mig_3_a_layout_is_made_and_what_can_stay_stays(tmp_path: Path, clock: VirtualClock) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    agent = Agent(machine, clock, made(MIXED))
+    stays = {one.uuid for gpu in await machine.divided() for i in gpu.instances for one in i.computes}
+    await agent.live(lambda: agent.over)
+    assert agent.state == MigState.SUCCESS, agent.said
+    assert not any(isinstance(step, DestroyGpuInstance) for step in machine.steps)
+    assert await machine.layout() == [
+        *(("1g.10gb", 0, (1,)), ("1g.10gb", 1, (1,)), ("2g.20gb", 2, (2,)), ("3g.40gb", 4, (3,))),
+    ]
+    assert all(offered.get(uuid, True) for offered in agent.offered for uuid in stays)
+    assert sum(agent.offered[-1].values()) == 4
+
+
+async def lives(machine: Machine, clock: VirtualClock, wish: MigWish, *fuses: int) -> tuple[Agent, bool]:
+    """Agents one after another, killed by these fuses, and a last one that is not; whether any was killed."""
+    killed = False
+    for fuse in fuses:
+        machine.fuse = fuse
+        agent = Agent(machine, clock, wish)
+        with contextlib.suppress(KilledError):
+            await agent.ends()
+            return agent, killed
+        killed = True
+    machine.fuse = 1 << 30
+    agent = Agent(machine, clock, wish)
+    await agent.ends()
+    return agent, killed
+
+
+def _name(profile: str, slices: int) -> str:
+    return profile if profile.startswith(f"{slices}g") else f"{slices}c.{profile}"
+
+
+def refuse_2g(step: MigStep) -> str:
+    return "no resources" if isinstance(step, CreateGpuInstance) and step.profile == "2g.20gb" else ""
+
+
+def refuse_nothing(_: MigStep) -> str:
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("mig", "wish", "refuse"),
+    [
+        pytest.param(BEFORE, made(MIXED, devices=(0,)), refuse_nothing, id="beside what stays"),
+        pytest.param("[7g.80gb]", made(SMALL, devices=(0,)), refuse_nothing, id="all anew"),
+        pytest.param("[]", made({"7g.80gb": 1}, devices=(0,)), refuse_nothing, id="out of nothing"),
+        pytest.param(BEFORE, made({}, devices=(0,)), refuse_nothing, id="down to nothing"),
+        pytest.param(BEFORE, MigWish("x", (MigEntry((0,), False, {}),)), refuse_nothing, id="MIG off"),
+        pytest.param("null", made(MIXED, devices=(0,)), refuse_nothing, id="MIG on"),
+        pytest.param("[1c.3g.40gb, 3g.40gb]", made(MIXED, devices=(0,)), refuse_nothing, id="split parts"),
+        pytest.param(
+            *(BEFORE, made({"1c.3g.40gb": 1, "2c.3g.40gb": 1, "1g.10gb": 1}, devices=(0,)), refuse_nothing),
+            id="split parts are wanted",
+        ),
+        pytest.param("[7g.80gb]", made(MIXED, devices=(0,)), refuse_2g, id="refused half way, and back"),
+        pytest.param(
+            "[1c.7g.80gb]", made(MIXED, devices=(0,)), refuse_2g, id="refused, and split parts back"
+        ),
+        pytest.param("null", made(MIXED, devices=(0,)), refuse_2g, id="refused, and MIG off again"),
+    ],
+)
+@pytest.mark.parametrize("second", [None, 3], ids=["killed once", "twice"])
+async def test_mig_4_killed_before_or_after_any_effect_it_ends_done_or_as_it_was(
+    mig: str, wish: MigWish, refuse: Callable[[MigStep], str], second: int | None, tmp_path: Path
+) -> None:
+    devices = f"[{one_gpu(mig)[1:-1]}, {{uuid: GPU-1, model: A100-80, mig: [1g.10gb, 2g.20gb]}}]"
+    killed, fuse, kills = True, 0, 0
+    while killed:
+        folder = tmp_path / str(fuse)
+        folder.mkdir()
+        clock = VirtualClock(settle_passes=16)
+        machine = machine_of(folder, clock, devices)
+        machine.refuse = refuse
+        before, bystander = await machine.divided()
+        agent, killed = await lives(machine, clock, wish, fuse, *(() if second is None else (second,)))
+        now, other = await machine.divided()
+        assert other == bystander
+        assert machine.disk.get("mig", b"null") == b"null"
+        assert agent.mig.withheld == {}
+        parts = sorted((one.profile, one.start, one.slices) for one in now.instances)
+        if refuse is refuse_nothing:
+            assert agent.state == MigState.SUCCESS, agent.said
+            entry = (wish.entries or ())[0]
+            assert now.enabled == entry.enabled
+            names = [_name(profile, size) for profile, _, sizes in parts for size in sizes]
+            assert {name: names.count(name) for name in names} == dict(entry.wanted)
+        else:
+            assert agent.state == MigState.FAILED, agent.said
+            assert "no resources" in agent.said[-1][1] or "agents ended" in agent.said[-1][1]
+            assert now.enabled == before.enabled
+            assert parts == sorted((one.profile, one.start, one.slices) for one in before.instances)
+        kills += killed
+        fuse += 1
+    assert kills > 5
+
+
+async def test_mig_4_who_holds_what_must_go_is_named_and_waited_for(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    held = (await machine.divided())[0].instances[2].computes[0].uuid
+    agent = Agent(machine, clock, made(SMALL))
+    agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (held,), "ml", "train"),)
+    await agent.live(lambda: agent.state == MigState.PENDING and agent.mig.withheld == {})
+    assert agent.mig.standing is not None
+    assert agent.mig.standing.reason == f"waits: {held} is used by ml/train"
+    assert machine.steps == []
+    again = Agent(machine, clock, made(SMALL))
+    again.holders.holds = agent.holders.holds
+
+    def released() -> bool:
+        if again.state == MigState.PENDING and again.holders.holds:
+            again.holders.holds = ()
+            again.mig.look()
+        return again.over
+
+    await again.live(released)
+    assert [part[:2] for part in await machine.layout()] == [("1g.10gb", start) for start in range(7)]
+
+
+async def test_mig_4_a_device_taken_while_it_is_withdrawn_is_not_destroyed(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    taken = (await machine.divided())[0].instances[2].computes[0].uuid
+    agent = Agent(machine, clock, made(SMALL))
+    seen: list[bool] = []
+
+    def take() -> bool:
+        if agent.mig.withheld and not agent.holders.holds:
+            seen.append(agent.offered[-1][taken])
+            agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (f"{taken}::0",), "ml", "late"),)
+        return bool(seen) and not agent.mig.withheld
+
+    await agent.live(take)
+    assert seen == [False]
+    assert machine.steps == []
+    assert agent.said[-1] == (MigState.PENDING, f"waits: {taken} is used by ml/late")
+    assert all(agent.offered[-1].values())
+
+
+@pytest.mark.parametrize(
+    ("devices", "wish", "reason"),
+    [
+        pytest.param(
+            "[{uuid: GPU-0, model: T4}]",
+            MigWish("all-balanced"),
+            "GPU 0: Tesla T4 has no MIG (instead: time-slicing, MPS, an A100, A30, H100 or newer)",
+            id="MIG-5: a T4",
+        ),
+        pytest.param(
+            one_gpu(),
+            made({"3g.40gb": 2, "1g.10gb": 1}),
+            "GPU 0: 3g.40gb:2,1g.10gb:1 do not fit together on one GPU",
+            id="sums that look right",
+        ),
+        pytest.param(one_gpu(), made(SMALL, devices=(4,)), "the node has no GPU 4", id="no such GPU"),
+        pytest.param(
+            one_gpu(), MigWish("x", refusal="no such thing"), "no such thing", id="no configuration"
+        ),
+    ],
+)
+async def test_what_cannot_be_made_is_refused_before_anything_is_done(
+    devices: str, wish: MigWish, reason: str, tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, devices)
+    agent = Agent(machine, clock, wish)
+    await agent.live(lambda: agent.over)
+    assert agent.state == MigState.FAILED
+    assert reason in agent.said[-1][1]
+    assert (machine.steps, machine.disk) == ([], {})
+
+
+async def test_it_is_tried_again_later_and_then_done(tmp_path: Path, clock: VirtualClock) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu("[7g.80gb]"))
+    machine.refuse = refuse_2g
+    agent = Agent(machine, clock, made(MIXED))
+
+    def mended() -> bool:
+        if sum(state == MigState.FAILED for state, _ in agent.said) == 2:
+            machine.refuse = refuse_nothing
+        return agent.state == MigState.SUCCESS
+
+    await agent.live(mended)
+    failed = [reason for state, reason in agent.said if state == MigState.FAILED]
+    assert [reason.rpartition("; ")[2] for reason in failed] == ["tried again in 10 s", "tried again in 30 s"]
+    assert failed[0].startswith("it is refused: no resources; the layout of before is back")
+
+
+async def test_where_going_back_is_refused_too_it_says_what_stands(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu("[7g.80gb]"))
+    machine.refuse = lambda step: "broken" if isinstance(step, CreateGpuInstance) else ""
+    agent = Agent(machine, clock, made(MIXED))
+    await agent.live(lambda: agent.over)
+    assert agent.said[-1][1] == (
+        "it is refused: broken; the layout of before is not back;"
+        " GPU-0 stands with MIG on, no instance; tried again in 10 s"
+    )
+    assert agent.mig.withheld == {}
+    assert machine.disk["mig"] == b"null"
+
+
+async def test_with_a_full_disk_nothing_is_begun(tmp_path: Path, clock: VirtualClock) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    machine.full = True
+    agent = Agent(machine, clock, made(SMALL))
+    await agent.live(lambda: agent.over)
+    assert machine.steps == []
+    assert agent.said[-1] == (MigState.FAILED, "the disk is full; tried again in 10 s")
+    assert all(agent.offered[-1].values())

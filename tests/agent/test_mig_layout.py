@@ -1,0 +1,132 @@
+"""MIG layouts as the cluster asks for them: label, ConfigMap, state and reason."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.model.errors import ConfigError
+from tonnage.wire.kinds import CONFIG_MAP, NODE
+
+WHERE = "tonnage-system/mig-parted-config"
+PARTED = """
+version: v1
+mig-configs:
+  halves:
+  - {devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}
+  all-balanced:
+  - {devices: all, mig-enabled: true, mig-devices: {7g.80gb: 1}}
+"""
+
+
+@pytest.fixture
+def divisible(tmp_path: Path) -> Path:
+    file = tmp_path / "divisible.yaml"
+    file.write_text("devices: [{uuid: GPU-0, model: A100-80, mig: [7g.80gb]}]\n")
+    return file
+
+
+@asynccontextmanager
+async def agent_of(
+    root: Path, hardware: Path, cluster: Any, clock: Any, where: str = WHERE
+) -> AsyncIterator[None]:
+    options = AgentOptions("node-1", f"scenario:{hardware}", root, mig_config_map=where)
+    task = asyncio.create_task(run_agent(options, api=cluster, clock=clock))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def asks(cluster: Any, config: str) -> None:
+    before = cluster.objects.get((NODE.plural, "", "node-1"), {}).get("metadata", {}).get("labels", {})
+    cluster.put(NODE, "node-1", metadata={"labels": {**before, "nvidia.com/mig.config": config}})
+
+
+def says(cluster: Any) -> tuple[str, str]:
+    """(state, reason) on the Node."""
+    meta = cluster.objects[NODE.plural, "", "node-1"]["metadata"]
+    reason = meta.get("annotations", {}).get("nvidia.com/mig.config.state.reason") or ""
+    return meta.get("labels", {}).get("nvidia.com/mig.config.state", ""), reason
+
+
+async def test_mig_3_a_label_divides_and_says_so(
+    tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.put(CONFIG_MAP, "mig-parted-config", "tonnage-system", data={"config.yaml": PARTED})
+    asks(cluster, "halves")
+    async with agent_of(tmp_path, divisible, cluster, clock):
+        await cluster.until(lambda: says(cluster) == ("success", ""))
+        assert made(divisible) == ["3g.40gb", "3g.40gb"]
+        await cluster.until(lambda: "MIGConfigApplied" in cluster.conditions("node-1"))
+        await cluster.until(lambda: cluster.conditions("node-1")["MIGConfigApplied"]["status"] == "True")
+        asks(cluster, "all-balanced")  # the ConfigMap has one of that name
+        await cluster.until(lambda: made(divisible) == ["7g.80gb"])
+        await cluster.until(lambda: says(cluster) == ("success", ""))
+        asks(cluster, "all-1g.10gb")  # and none of this one
+        await cluster.until(lambda: made(divisible) == ["1g.10gb"] * 7)
+        asks(cluster, "thirds")
+        await cluster.until(lambda: says(cluster)[0] == "failed")
+        assert says(cluster)[1] == (
+            f"no MIG configuration 'thirds' in ConfigMap {WHERE}: it has all-balanced, halves"
+        )
+        cluster.put(CONFIG_MAP, "mig-parted-config", "tonnage-system", data={"config.yaml": "version: v2"})
+        await cluster.until(lambda: "version" in says(cluster)[1])
+
+
+async def test_mig_4_without_a_config_map_the_generated_layouts_are_made(
+    tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    asks(cluster, "all-balanced")
+    async with agent_of(tmp_path, divisible, cluster, clock):
+        await cluster.until(lambda: says(cluster) == ("success", ""))
+        assert made(divisible) == ["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"]
+
+
+async def test_a_config_map_that_may_not_be_read_is_said(
+    tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.forbidden = {CONFIG_MAP.plural}
+    asks(cluster, "halves")
+    async with agent_of(tmp_path, divisible, cluster, clock):
+        await cluster.until(
+            lambda: says(cluster) == ("failed", f"ConfigMap {WHERE} may not be read by this agent")
+        )
+
+
+@pytest.mark.parametrize(
+    ("where", "label"), [(WHERE, None), ("", "all-balanced")], ids=["nobody asks", "it is not told to"]
+)
+async def test_without_being_asked_and_told_it_leaves_mig_alone(
+    where: str, label: str | None, tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    cluster.put(NODE, "node-1", metadata={"labels": {"nvidia.com/mig.config": label} if label else {}})
+    async with agent_of(tmp_path, divisible, cluster, clock, where):
+        await cluster.until(lambda: cluster.conditions("node-1"))
+        assert says(cluster) == ("", "")
+        watched = [(kind, name) for kind, name, _ in cluster.watchers]
+        assert (CONFIG_MAP.plural, "mig-parted-config") not in watched
+        assert made(divisible) == []
+        assert "MIGConfigApplied" not in cluster.conditions("node-1")
+
+
+async def test_a_config_map_that_is_none_is_refused(tmp_path: Path, cluster: Any, clock: Any) -> None:
+    options = AgentOptions("node-1", "scenario:x", tmp_path, mig_config_map="nowhere")
+    with pytest.raises(ConfigError, match="--mig-config-map"):
+        await run_agent(options, api=cluster, clock=clock)
+
+
+def made(hardware: Path) -> list[str]:
+    """Profiles of the instances that were made, empty while nothing was changed."""
+    file = hardware.with_name(f"{hardware.name}.mig")
+    if not file.exists():
+        return []
+    return sorted(row[1] for row in json.loads(file.read_text())["GPU-0"]["instances"])

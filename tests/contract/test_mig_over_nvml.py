@@ -1,0 +1,162 @@
+"""The MIG loop over NVML's own bindings and a pretended driver, every call of which may fail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.driver_root import Driver
+from support.mig_node import Agent, Machine
+from support.nvml.bindings import fresh_bindings
+from support.nvml.changes import mig_devices
+from support.nvml.state import DriverState, FakeGpu, FakeMig, FakeProcess, Rule
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.vendors.nvml import NvmlBackend
+from tonnage.decide.node.mig_wish import MigWish
+from tonnage.model.errors import HardwareError
+from tonnage.model.mig import (
+    CreateGpuInstance,
+    DestroyComputeInstance,
+    DestroyGpuInstance,
+    GpuInstance,
+    MigEntry,
+    MigState,
+    ResetGpu,
+)
+from tonnage.twin.clock import VirtualClock
+
+STAYS = FakeMig("1g", 0, gi=9)
+GPUS = (
+    FakeGpu(0, "H100-80", uuid="GPU-0", mig_enabled=True, migs=(STAYS, FakeMig("3g", 4, gi=2))),
+    FakeGpu(1, "H100-80", uuid="GPU-1", mig_enabled=True, migs=(FakeMig("2g", 2, gi=3),)),
+    FakeGpu(2, "H100-80", uuid="GPU-2"),
+    FakeGpu(3, "A100-80", uuid="GPU-3"),
+)
+MIXED = MigWish("mixed", (MigEntry((0,), True, {"1g.10gb": 2, "2g.20gb": 1, "1g.20gb": 1}),))
+CALLS = (
+    *("nvmlDeviceGetMigMode", "nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstances"),
+    *("nvmlGpuInstanceGetInfo", "nvmlGpuInstanceGetComputeInstanceProfileInfoV"),
+    *("nvmlGpuInstanceGetComputeInstances", "nvmlComputeInstanceGetInfo_v2", "nvmlDeviceGetGpuInstanceById"),
+    *("nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"),
+    *("nvmlGpuInstanceGetComputeInstanceById", "nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy"),
+    *("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMigDeviceHandleByIndex"),
+)
+HARMLESS = {
+    *("nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId"),
+    "nvmlDeviceIsMigDeviceHandle",
+}
+"""What every scan asks, too."""
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    made = Driver(tmp_path / "driver", replace(DriverState(GPUS), calls_file=tmp_path / "calls"))
+    with fresh_bindings():
+        yield made
+    made.rule()
+
+
+@pytest.fixture
+async def machine(driver: Driver) -> AsyncIterator[Machine]:
+    backend = NvmlBackend(SystemClock(), root=driver.root, driver_root=driver.root)
+    yield Machine(backend, threads=True)
+    await backend.close()
+
+
+def parts(driver: Driver, slot: int) -> list[tuple[str, int]]:
+    return sorted((mig.profile, mig.start) for mig in mig_devices(driver.state, driver.file, slot))
+
+
+async def test_what_the_driver_says_is_what_is_there(machine: Machine, driver: Driver) -> None:
+    first, second, whole, _ = await machine.divided()
+    assert [(one.id, one.profile, one.start, one.slices) for one in first.instances] == [
+        *((9, "1g.10gb", 0, (1,)), (2, "3g.40gb", 4, (3,)))
+    ]
+    assert first.instances[0].computes[0].uuid == GPUS[0].mig_uuid(STAYS)
+    assert (second.index, second.product, second.enabled) == (1, "NVIDIA H100 80GB HBM3", True)
+    assert (whole.enabled, whole.instances) == (False, ())
+
+
+async def test_mig_3_a_layout_is_made_and_every_call_of_it_is_scripted_below(
+    machine: Machine, driver: Driver
+) -> None:
+    agent = Agent(machine, VirtualClock(), MIXED)
+    await agent.ends()
+    assert agent.state == MigState.SUCCESS, agent.said
+    assert [name for name, _ in parts(driver, 0)] == ["1g", "1g", "1g.double", "2g"]
+    made = {mig.gi for mig in mig_devices(driver.state, driver.file, 0)}
+    assert STAYS.gi in made
+    assert parts(driver, 1) == [("2g", 2)]
+    used = {name for name, count in driver.calls().items() if count}
+    assert set(CALLS) <= used
+    changing = {name for name in used if "Instance" in name or "Mig" in name}
+    assert changing - set(CALLS) <= HARMLESS
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_mig_4_a_call_that_fails_wedges_nothing_and_is_done_again_later(
+    call: str, machine: Machine, driver: Driver
+) -> None:
+    agent = Agent(machine, VirtualClock(), MIXED)
+    rule = Rule("error", call, slot=None, value=999)
+    driver.rule(rule)
+
+    def mended() -> bool:
+        if agent.state == MigState.FAILED and driver.state.rules:
+            assert agent.mig.withheld == {}
+            assert any(mig.gi == STAYS.gi for mig in mig_devices(driver.state, driver.file, 0))
+            driver.rule()
+        return agent.state == MigState.SUCCESS
+
+    await agent.live(mended)
+    assert len(parts(driver, 0)) == 4
+    assert parts(driver, 1) == [("2g", 2)]
+
+
+async def test_mig_is_turned_on_where_no_reset_is_needed_and_refused_where_one_is(
+    machine: Machine, driver: Driver
+) -> None:
+    hopper = Agent(machine, VirtualClock(), MigWish("x", (MigEntry((2,), True, {"3g.40gb": 2}),)))
+    await hopper.ends()
+    assert hopper.state == MigState.SUCCESS, hopper.said
+    assert parts(driver, 2) == [("3g", 0), ("3g", 4)]
+    ampere = Agent(machine, VirtualClock(), MigWish("x", (MigEntry((3,), True, {"3g.40gb": 2}),)))
+    await ampere.ends()
+    state, reason = ampere.said[-1]
+    assert state == MigState.FAILED
+    assert "GPU-3 needs a reset" in reason
+    assert "nvidia-smi --gpu-reset" in reason
+    assert "the layout of before is back" in reason
+    assert [(gpu.enabled, gpu.pending) for gpu in await machine.divided()][3] == (False, False)
+
+
+async def test_mig_4_a_process_that_is_no_pods_is_named_and_waited_for(
+    machine: Machine, driver: Driver
+) -> None:
+    driver.become(replace(driver.state, processes=(FakeProcess(0, 4711, 64, gi=2, ci=0),)))
+    agent = Agent(machine, VirtualClock(), MIXED)
+
+    def ended() -> bool:
+        if agent.state == MigState.PENDING and not agent.mig.withheld and driver.state.processes:
+            assert agent.said[-1][1].endswith("is used by process 4711")
+            assert parts(driver, 0) == [("1g", 0), ("3g", 4)]
+            driver.become(replace(driver.state, processes=()))
+        return agent.state == MigState.SUCCESS
+
+    await agent.live(ended)
+    assert len(parts(driver, 0)) == 4
+
+
+async def test_a_step_about_what_is_another_one_now_is_refused(machine: Machine, driver: Driver) -> None:
+    other = GpuInstance(2, "3g.40gb", 0)
+    for step in (DestroyGpuInstance("GPU-0", other), DestroyComputeInstance("GPU-0", other, 0)):
+        with pytest.raises(HardwareError, match="another one now"):
+            await machine.apply(step)
+    with pytest.raises(HardwareError, match=r"no MIG profile 1g\.5gb"):
+        await machine.apply(CreateGpuInstance("GPU-0", "1g.5gb", 1))
+    with pytest.raises(HardwareError, match="needs a reset"):
+        await machine.apply(ResetGpu("GPU-3"))
+    assert parts(driver, 0) == [("1g", 0), ("3g", 4)]

@@ -1,0 +1,137 @@
+"""A node whose MIG layout the agent's own loop keeps; hardware and disk outlive agents that are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tonnage.adapters.ports import DeviceBackend
+from tonnage.agent.devices import NodeDevices
+from tonnage.agent.events import NodeEvents
+from tonnage.agent.holders import Holders
+from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.mig import NodeMig
+from tonnage.agent.world import World
+from tonnage.decide.node.mig_wish import MigWish
+from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.mig import DividedGpu, MigState, MigStep
+from tonnage.twin.clock import VirtualClock
+
+
+class KilledError(BaseException):
+    """The agent is no more."""
+
+
+class Machine:
+    """What outlives an agent: GPUs and the disk.
+
+    The agent is killed at number `fuse`: numbers are before and after each effect, from 0.
+    """
+
+    def __init__(self, backend: DeviceBackend, *, threads: bool = False) -> None:
+        self.backend = backend
+        self.threads = threads
+        """Whether it takes other threads, so that time must not run away from them."""
+        self.disk: dict[str, bytes] = {}
+        self.fuse = 1 << 30
+        self.steps: list[MigStep] = []
+        self.refuse: Callable[[MigStep], str] = lambda _: ""
+        self.full = False
+
+    def burn(self) -> None:
+        """Before and after each effect."""
+        self.fuse -= 1
+        if self.fuse < 0:
+            raise KilledError
+
+    async def load(self, name: str) -> bytes | None:
+        return self.disk.get(name)
+
+    async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
+        self.burn()
+        if self.full:
+            raise HardwareError(Problem("the disk is full"))
+        self.disk[name] = payload
+        self.burn()
+
+    async def divided(self) -> tuple[DividedGpu, ...]:
+        return await self.backend.divided()
+
+    async def apply(self, step: MigStep) -> None:
+        if why := self.refuse(step):
+            raise HardwareError(Problem("it is refused", why=why))
+        self.burn()
+        self.steps.append(step)
+        await self.backend.apply(step)
+        self.burn()
+
+    async def layout(self, uuid: str = "GPU-0") -> list[tuple[str, int, tuple[int, ...]]]:
+        """(profile, start, compute slices) of the GPU's instances."""
+        gpu = next(gpu for gpu in await self.divided() if gpu.uuid == uuid)
+        return sorted((one.profile, one.start, one.slices) for one in gpu.instances)
+
+
+class Agent:
+    """One life of the loop, with the devices' own loop beside it."""
+
+    def __init__(self, machine: Machine, clock: VirtualClock, wish: MigWish | None) -> None:
+        world = World(
+            *("n", None, clock, cast(Any, machine)), NodeEvents("n", None, clock), AgentMetrics(clock)
+        )
+        self.machine, self.clock, self.wish = machine, clock, wish
+        self.devices = NodeDevices(world, machine.backend, on_change=self._changed)
+        self.devices.withheld = lambda: self.mig.withheld
+        self.holders = SimpleNamespace(holds=(), known=True)
+        self.said: list[tuple[str, str]] = []
+        self.offered: list[dict[str, bool]] = []
+        """Which devices were healthy, after every change."""
+        self.mig = NodeMig(
+            *(world, cast(Any, machine), self.devices, cast(Holders, self.holders)),
+            lambda: self.wish,
+            on_change=self._said,
+        )
+
+    def _said(self) -> None:
+        assert self.mig.standing is not None
+        self.said.append((self.mig.standing.state, self.mig.standing.reason))
+
+    def _changed(self) -> None:
+        assert self.devices.inventory is not None
+        migs = [mig for device in self.devices.inventory.devices for mig in device.migs]
+        self.offered.append({mig.uuid: mig.healthy for mig in migs})
+        self.mig.look()
+
+    async def live(self, until: Callable[[], object]) -> None:
+        """Until that is so. Raises KilledError."""
+        await self.mig.restore()
+        await self.devices.rescan()
+        task = asyncio.create_task(self.mig.run())
+        try:
+            for _ in range(20_000):
+                if task.done() or until():
+                    break
+                if self.machine.threads:
+                    await asyncio.sleep(0.001)
+                await self.clock.advance(0.05 if self.machine.threads else 0.5)
+            else:
+                raise AssertionError((self.said, self.machine.steps))
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def ends(self) -> None:
+        """Until it has said how it ended. Raises KilledError."""
+        await self.live(lambda: self.over)
+
+    @property
+    def state(self) -> str:
+        return "" if self.mig.standing is None else self.mig.standing.state
+
+    @property
+    def over(self) -> bool:
+        """It has said how it ended."""
+        return self.state in (MigState.SUCCESS, MigState.FAILED)
