@@ -23,6 +23,7 @@ pytestmark = pytest.mark.kubernetes
 
 CLUSTERS = 40
 CONTESTS = 40
+STORED = 25
 PODS = 8
 MANY_NODES = 130
 GPUS = {"name": "nvidia.com/gpu", "weight": 5}
@@ -140,6 +141,7 @@ def around(duel: Duel) -> Duel:
     """The same, with nothing found yet."""
     duel.found.clear()
     duel.count.clear()
+    duel.said.clear()
     return duel
 
 
@@ -170,6 +172,22 @@ def test_the_engine_evicts_whom_the_scheduler_evicts(around: Duel) -> None:
         around.clear()
     assert not around.found, "\n".join(around.found)
     assert around.count["nominated"] > CONTESTS / 4
+
+
+def test_the_engine_knows_where_volumes_are_and_how_many_fit(around: Duel) -> None:
+    around.scheduler.run({"percentageOfNodesToScore": 100})
+    for number in range(STORED):
+        random = Random(f"stored/{around.version}/{number}")
+        manifests = Manifests(random)
+        around.stage(manifests.stored(random.randrange(1, 6), random.randrange(10)))
+        for turn in range(PODS):
+            if not around.judge(manifests.mount(manifests.pod(f"new-{turn}")), f"stored {number}/{turn}"):
+                break
+        around.clear()
+    assert not around.found, "\n".join(around.found)
+    assert min(around.count["placed"], around.count["refused"]) > STORED / 2
+    words = ("exceed max volume count", "PersistentVolume's node affinity", "no available volume zone")
+    assert [part for part in words if not any(part in text for text in around.said)] == []
 
 
 def test_the_engine_decides_by_the_profiles_of_a_configuration(around: Duel) -> None:

@@ -47,6 +47,7 @@ _PATHS: Final[Mapping[str, str]] = {
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "VolumeAttachment": "/apis/storage.k8s.io/v1/volumeattachments",
     "CSINode": "/apis/storage.k8s.io/v1/csinodes",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",

@@ -11,6 +11,7 @@ T = TypeVar("T")
 GPU: Final = "nvidia.com/gpu"
 MIG: Final = "nvidia.com/mig-1g.10gb"
 NIC: Final = "example.com/nic"
+DISKS: Final = "disks.example.com"
 HUGE: Final = "hugepages-2Mi"
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
@@ -90,6 +91,76 @@ class Manifests:
         names = [node["metadata"]["name"] for node in made]
         settled = self._all_settled(pods, names)
         return [*made, *(pod for pod in settled if "nodeName" in pod["spec"])]
+
+    def stored(self, nodes: int, pods: int) -> list[Body]:
+        """A cluster whose pods have volumes, bound already, of disks that few nodes reach and few fit on."""
+        made = self.cluster(nodes, pods)
+        names = [obj["metadata"]["name"] for obj in made if obj["kind"] == "Node"]
+        disks = [f"disk-{number}" for number in range(8)]
+        for pod in (obj for obj in made if obj["kind"] == "Pod"):
+            self.mount(pod)
+        storage = [part for name in disks for part in self._disk(name, names)]
+        return [*self._drivers(names), *storage, *made]
+
+    def mount(self, pod: Body) -> Body:
+        """The pod with some of the disks of its namespace."""
+        names = sorted({f"disk-{self._random.randrange(8)}" for _ in range(self._random.randrange(4))})
+        pod["spec"]["volumes"] = [
+            {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names
+        ]
+        return pod
+
+    def _drivers(self, nodes: Sequence[str]) -> list[Body]:
+        """What each node's drivers attach at most, and what they have attached."""
+        found: list[Body] = []
+        for node in nodes:
+            if not self._some(0.8):
+                continue
+            limit = {"allocatable": {"count": self._random.randrange(1, 5)}} if self._some(0.7) else {}
+            drivers = [{"name": DISKS, "nodeID": node, **limit}]
+            api = "storage.k8s.io/v1"
+            found.append(_named(api, "CSINode", node, {"drivers": drivers}))
+            for number in range(self._random.randrange(3)):
+                volume = f"{self._pick(tuple(SPACES))}-disk-{self._random.randrange(8)}"
+                source = {"persistentVolumeName": volume}
+                spec = {"attacher": DISKS, "nodeName": node, "source": source}
+                found.append(_named(api, "VolumeAttachment", f"{node}-{number}", spec))
+        return found
+
+    def _disk(self, name: str, nodes: Sequence[str]) -> list[Body]:
+        """In each namespace a claim of this name, and the volume that it is bound to."""
+        found = []
+        for space in SPACES:
+            amount = {"storage": "10Gi"}
+            modes = ["ReadWriteMany"]
+            spec: Body = {"capacity": amount, "accessModes": modes, "storageClassName": "disks"}
+            spec["claimRef"] = {"kind": "PersistentVolumeClaim", "namespace": space, "name": name}
+            if self._some(0.75):
+                spec["csi"] = {"driver": DISKS, "volumeHandle": f"{space}/{name}"}
+            else:
+                spec["nfs"] = {"server": "files", "path": f"/{name}"}
+            if nodes and self._some(0.4):
+                spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [self._node_term(pinned=False)]}}
+            volume = _named("v1", "PersistentVolume", f"{space}-{name}", spec)
+            if self._some(0.3):
+                volume["metadata"]["labels"] = {ZONE: self._pick(("z1", "z2", "z1__z2"))}
+            claim = _named(
+                "v1",
+                "PersistentVolumeClaim",
+                name,
+                {
+                    "accessModes": modes,
+                    "resources": {"requests": amount},
+                    "storageClassName": "disks",
+                    "volumeName": volume["metadata"]["name"],
+                },
+            )
+            claim["metadata"] |= {
+                "namespace": space,
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+            }
+            found += [volume | {"status": {"phase": "Bound"}}, claim | {"status": {"phase": "Bound"}}]
+        return found
 
     # ---- nodes ----
 

@@ -36,6 +36,8 @@ class Duel:
     """The scheduler may look at a part of the nodes."""
     found: list[str] = field(default_factory=list)
     count: Counter[str] = field(default_factory=Counter)
+    said: set[str] = field(default_factory=set)
+    """Every refusal of the scheduler's."""
     _around: list[Body] = field(init=False)
     _there: list[Body] = field(init=False, default_factory=list)
 
@@ -75,6 +77,7 @@ class Duel:
             if not differences or (verdict is not None and verdict.nominated):
                 break
         self.count[_kind_of(verdict)] += 1
+        self.said.add(verdict.message if verdict is not None else "")
         self.count["scored"] += bool(verdict and verdict.scores)
         self.found += [f"{name}: {difference}" for difference in differences]
         return verdict is None or not verdict.nominated

@@ -43,8 +43,11 @@ from tonnage.adapters.reading_policies import (
 from tonnage.adapters.reading_resizes import held_by
 from tonnage.adapters.reading_status import pod_status_from
 from tonnage.adapters.reading_volumes import (
+    attachment_from,
+    inline_volumes,
     limits_from,
     storage_class_from,
+    storage_driver_from,
     volume_claim_from,
     volume_from,
     volumes_of,
@@ -72,14 +75,12 @@ from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.policies import LimitRange, RuntimeClass, Webhook
 from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice, TaintRule
 from tonnage.model.selectors import Labels, Taint, Toleration
-from tonnage.model.volumes import StorageClass, Volume, VolumeClaim
+from tonnage.model.volumes import StorageClass, StorageDriver, Volume, VolumeClaim
 from tonnage.model.workloads import Happening, QueuedWorkload, Workload
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 from tonnage.wire import policies as policy_objects
 
-_BOUND_VOLUMES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "iscsi", "rbd")
-"""Sources inside a pod that have a say in where it may run."""
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
 
 
@@ -124,7 +125,7 @@ def pod_from(pod: w.Pod) -> Pod:
         service_account=spec.service_account_name or spec.service_account,
         runtime_class=spec.runtime_class_name,
         deadline=spec.active_deadline_seconds is not None,
-        unmodelled=(*_unmodelled(spec), *unread, *refused_placement(spec)),
+        unmodelled=(*inline_volumes(spec), *unread, *refused_placement(spec)),
         hami=hami_notes(meta.annotations) if meta.annotations else {},
         status=pod_status_from(pod.status, pod.metadata.deletion_timestamp, held_by(spec, pod.status)),
         problems=tuple(notes.problems),
@@ -203,6 +204,8 @@ class _Parts:
     queued: list[QueuedWorkload] = field(default_factory=list)
     volumes: list[Volume] = field(default_factory=list)
     volume_limits: dict[str, dict[str, int]] = field(default_factory=dict)
+    attachments: dict[str, dict[str, str]] = field(default_factory=dict)
+    drivers: list[StorageDriver] = field(default_factory=list)
 
     def take(self, obj: Readable) -> None:
         """Sort one object in; kinds that bear on nothing here are passed over."""
@@ -264,6 +267,11 @@ class _Parts:
                 self.volumes.append(volume_from(obj))
             case claim_objects.CSINode():
                 self.volume_limits[obj.metadata.name] = limits_from(obj)
+            case claim_objects.CSIDriver():
+                self.drivers.append(storage_driver_from(obj))
+            case claim_objects.VolumeAttachment():
+                node, volume, driver = attachment_from(obj)
+                self.attachments.setdefault(node, {})[volume] = driver
             case _:
                 self._take_policy(obj)
 
@@ -328,6 +336,8 @@ def snapshot_from(
         queued=tuple(parts.queued),
         volumes=tuple(parts.volumes),
         volume_limits=parts.volume_limits,
+        attachments=parts.attachments,
+        storage_drivers=tuple(parts.drivers),
         server_version=server_version,
         now=now,
     )
@@ -384,13 +394,4 @@ def _host_ports(spec: w.PodSpec) -> tuple[HostPort, ...]:
         for container in containers
         for port in container.ports
         if (number := port.host_port or (port.container_port if spec.host_network else 0))
-    )
-
-
-def _unmodelled(spec: w.PodSpec) -> tuple[str, ...]:
-    return tuple(
-        f"volume {volume.get('name', '')} ({source})"
-        for volume in spec.volumes
-        for source in _BOUND_VOLUMES
-        if source in volume
     )

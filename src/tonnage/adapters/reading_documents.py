@@ -50,6 +50,8 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.KUEUE_WORKLOAD,
     kinds.PERSISTENT_VOLUME,
     kinds.CSI_NODE,
+    kinds.CSI_DRIVER,
+    kinds.VOLUME_ATTACHMENT,
 )
 """Kinds that bear on an answer: what is read of a live cluster, and out of a file."""
 _OLDER_VERSIONS: Final = ("v1beta2", "v1beta1")

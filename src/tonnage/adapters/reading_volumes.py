@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tonnage.model.quantity import integer_value
 from tonnage.model.selectors import NodeSelectorTerm, Requirement
-from tonnage.model.volumes import PodVolume, StorageClass, Volume, VolumeClaim
+from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, Volume, VolumeClaim
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
+
+KNOWN_SOURCES: Final = ("csi", "nfs", "local", "hostPath", "iscsi", "fc")
+"""What volumes are made of of which no driver's translation has a say in where they are."""
+
+_INLINE: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "iscsi", "rbd")
+"""Sources inside a pod that have a say in where it may run."""
+
+
+def inline_volumes(spec: w.PodSpec) -> tuple[str, ...]:
+    """The volumes of a pod that name what they are made of, where that has a say."""
+    return tuple(
+        f"volume {volume.get('name', '')} ({source})"
+        for volume in spec.volumes
+        for source in _INLINE
+        if source in volume
+    )
 
 
 def volumes_of(spec: w.PodSpec, pod: str) -> tuple[PodVolume, ...]:
@@ -60,6 +76,7 @@ def volume_from(obj: claim_objects.PersistentVolume) -> Volume:
         nodes=tuple(map(_term, _objects(terms))) if isinstance(terms, list) else None,
         labels=obj.metadata.labels,
         driver=str(csi.get("driver") or ""),
+        source=next((source for source in KNOWN_SOURCES if source in spec), ""),
         available=obj.status.get("phase", "Available") == "Available" and not claim,
     )
 
@@ -87,6 +104,22 @@ def limits_from(obj: claim_objects.CSINode) -> dict[str, int]:
         if isinstance(count, int):
             found[str(driver.get("name", ""))] = count
     return found
+
+
+def storage_driver_from(obj: claim_objects.CSIDriver) -> StorageDriver:
+    """A CSI driver."""
+    spec = obj.spec
+    return StorageDriver(
+        obj.metadata.name,
+        counts_storage=spec.get("storageCapacity") is True,
+        must_be_there=spec.get("preventPodSchedulingIfMissing") is True,
+    )
+
+
+def attachment_from(obj: claim_objects.VolumeAttachment) -> tuple[str, str, str]:
+    """The node of an attachment, its volume and its driver; empty where it does not say."""
+    volume = _object(obj.spec.get("source")).get("persistentVolumeName")
+    return str(obj.spec.get("nodeName") or ""), str(volume or ""), str(obj.spec.get("attacher") or "")
 
 
 def _term(term: Mapping[str, Any]) -> NodeSelectorTerm:

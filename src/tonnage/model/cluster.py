@@ -25,7 +25,15 @@ from tonnage.model.resource_claims import (
 )
 from tonnage.model.scheduler_profile import SchedulerProfile
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
-from tonnage.model.volumes import PodVolume, StorageClass, Volume, VolumeClaim, VolumeLimits
+from tonnage.model.volumes import (
+    Attachments,
+    PodVolume,
+    StorageClass,
+    StorageDriver,
+    Volume,
+    VolumeClaim,
+    VolumeLimits,
+)
 from tonnage.model.workloads import Happening, QueuedWorkload, Workload
 
 Requests: TypeAlias = Mapping[str, int]
@@ -372,6 +380,8 @@ class Snapshot:
     queued: tuple[QueuedWorkload, ...] = ()
     volumes: tuple[Volume, ...] = ()
     volume_limits: VolumeLimits = field(default_factory=dict)
+    attachments: Attachments = field(default_factory=dict)
+    storage_drivers: tuple[StorageDriver, ...] = ()
     schedulers: Mapping[str, SchedulerProfile] = field(default_factory=dict)
     """Profiles of the scheduler by their names, where its configuration is known."""
     server_version: str = ""
@@ -379,3 +389,7 @@ class Snapshot:
     missing: frozenset[str] = frozenset()
     complete: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
+
+    def was_read(self, kind: str) -> bool:
+        """Whether what is not here of a kind is taken not to exist. Lists of objects have all that counts."""
+        return kind not in self.missing and (not self.complete or kind in self.complete)

@@ -51,6 +51,8 @@ class Volume:
     nodes: tuple[NodeSelectorTerm, ...] | None = None
     labels: Labels = field(default_factory=dict)
     driver: str = ""
+    source: str = ""
+    """What it is made of, by the name of the field that says so: `csi`, `nfs`, …; else empty."""
     available: bool = False
 
 
@@ -67,5 +69,19 @@ class StorageClass:
     topologies: tuple[NodeSelectorTerm, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StorageDriver:
+    """A CSI driver; `counts_storage`: nodes without enough storage for a new volume are left out.
+
+    `must_be_there`: and nodes where the driver does not run.
+    """
+
+    name: str
+    counts_storage: bool = False
+    must_be_there: bool = False
+
+
+Attachments = Mapping[str, Mapping[str, str]]
+"""By node and volume: the driver that has attached it."""
 VolumeLimits = Mapping[str, Mapping[str, int]]
 """By node and driver: how many volumes can be attached."""

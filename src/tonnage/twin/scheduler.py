@@ -13,7 +13,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.versions import profile_for
-from tonnage.decide.cluster.volumes import undecided_volumes
+from tonnage.decide.cluster.volumes import claimed_volumes
 from tonnage.model.cluster import Pod
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
@@ -240,7 +240,7 @@ def _judged(pod: Pod) -> Pod:
         return pod
     names = ", ".join(entry.name for entry in pod.claims)
     claims = (f"resource claims ({names})",) if names else ()
-    unmodelled = (*pod.unmodelled, *claims, *undecided_volumes(pod))
+    unmodelled = (*pod.unmodelled, *claims, *claimed_volumes(pod))
     return replace(pod, claims=(), volumes=(), unmodelled=unmodelled)
 
 

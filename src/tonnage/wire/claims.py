@@ -47,6 +47,14 @@ class CSINode(Object):
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class CSIDriver(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class VolumeAttachment(Object):
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 class StorageClass(Object):
     provisioner: str = ""
     allowed_topologies: list[dict[str, Any]] = msgspec.field(default_factory=list)

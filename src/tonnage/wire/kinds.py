@@ -90,6 +90,10 @@ VOLUME_CLAIM = Kind(
 )
 PERSISTENT_VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, c.PersistentVolume)
 CSI_NODE = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False, c.CSINode)
+CSI_DRIVER = Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False, c.CSIDriver)
+VOLUME_ATTACHMENT = Kind(
+    "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, c.VolumeAttachment
+)
 STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, c.StorageClass)
 DEVICE_TAINT_RULE = Kind(
     "resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", False, c.DeviceTaintRule

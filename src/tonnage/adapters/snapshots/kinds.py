@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.adapters.reading_volumes import KNOWN_SOURCES
 from tonnage.adapters.snapshots.fields import (
     ADMISSION_POLICY,
     AGENT_STATUS,
@@ -196,6 +197,7 @@ CAPTURED: Final = (
             "claimRef": {"namespace": NAMESPACE, "name": Named("persistentvolumeclaim")},
             "nodeAffinity": {"required": NODE_SELECTOR},
             "csi": {"driver": Mark.KEPT},
+            **{source: {} for source in KNOWN_SOURCES if source != "csi"},
         },
         "status": {"phase": Mark.KEPT},
     }, namespaced=False),
@@ -206,6 +208,16 @@ CAPTURED: Final = (
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "CSINode", "csinodes", {
         "spec": {"drivers": {"name": Mark.KEPT, "allocatable": {"count": Mark.KEPT}}},
+    }, namespaced=False),
+    CapturedKind("storage.k8s.io/v1", "CSIDriver", "csidrivers", {
+        "spec": {"storageCapacity": Mark.KEPT, "preventPodSchedulingIfMissing": Mark.KEPT},
+    }, namespaced=False),
+    CapturedKind("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", {
+        "spec": {
+            "attacher": Mark.KEPT,
+            "nodeName": Named("node"),
+            "source": {"persistentVolumeName": Named("persistentvolume")},
+        },
     }, namespaced=False),
     CapturedKind("v1", "Pod", "pods", {"spec": POD_SPEC, "status": POD_STATUS}),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Volume claims before any node is looked at: what VolumeRestrictions and VolumeBinding say at once.
 
-Which nodes a volume can reach, limits of drivers and storage that is left are not decided here.
+And which volumes the filter `volumes` can judge on each node; of others it stays open where the pod can go.
 
 Source: kube-scheduler 1.35 plugins volumerestrictions, volumebinding (PreFilter).
 """
@@ -14,6 +14,10 @@ from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.volumes import PodVolume, VolumeClaim
 
 NAME: Final = "VolumeBinding"
+BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
+"""Provisioners that make no volume."""
+_ALONE: Final = "ReadWriteOncePod"
+_IN_TREE: Final = "kubernetes.io/"
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
 
@@ -30,10 +34,85 @@ def volumes_stop(pod: Pod, snapshot: Snapshot) -> str:
     return UNBOUND if any(_is_immediate(claim, snapshot) for claim in claims) else ""
 
 
-def undecided_volumes(pod: Pod) -> tuple[str, ...]:
-    """Volumes that may keep the pod from nodes in ways that are not decided here."""
-    kinds = {False: "persistentVolumeClaim", True: "ephemeral"}
-    return tuple(f"volume {volume.name} ({kinds[volume.ephemeral]})" for volume in pod.volumes)
+def claimed_volumes(pod: Pod) -> tuple[str, ...]:
+    """The pod's volumes that come from claims, as they are told."""
+    return tuple(map(_told, pod.volumes))
+
+
+def undecided_volumes(pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
+    """Volumes that may keep the pod from nodes in ways that the snapshot does not tell or nobody judges."""
+    if not pod.volumes:
+        return ()
+    known = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
+    found = []
+    for volume in pod.volumes:
+        claim = known.get((pod.namespace, volume.claim))
+        if why := _why_open(pod, claim, snapshot) if claim is not None else "of which the claim is not known":
+            found.append(f"{_told(volume)}, {why}")
+    return tuple(found)
+
+
+def _told(volume: PodVolume) -> str:
+    return f"volume {volume.name} ({'ephemeral' if volume.ephemeral else 'persistentVolumeClaim'})"
+
+
+def _why_open(pod: Pod, claim: VolumeClaim, snapshot: Snapshot) -> str:
+    if _ALONE in claim.modes and (user := _user_of(claim, pod, snapshot)):
+        return f"which one pod at a time may use, and {user} does"
+    if not claim.bound:
+        return _why_open_unbound(claim, snapshot)
+    volume = next((volume for volume in snapshot.volumes if volume.name == claim.volume), None)
+    if volume is None:
+        return f"of which the volume {claim.volume} is not known"
+    if not volume.source:
+        return f"of which the volume {claim.volume} is of a kind that is not judged"
+    return _why_open_driver(volume.driver, snapshot)
+
+
+def _why_open_unbound(claim: VolumeClaim, snapshot: Snapshot) -> str:
+    cls = next((cls for cls in snapshot.storage_classes if cls.name == claim.storage_class), None)
+    if cls is None:
+        return f"of which the class {claim.storage_class} is not known"
+    if not claim.node and any(v.available and v.storage_class == cls.name for v in snapshot.volumes):
+        return f"for which a volume of the class {cls.name} may be taken that is there"
+    if cls.provisioner in BY_HAND:
+        return ""
+    if cls.provisioner.startswith(_IN_TREE):
+        return f"of which the volume would be made by {cls.provisioner}, which is not judged"
+    driver = next((one for one in snapshot.storage_drivers if one.name == cls.provisioner), None)
+    if driver is not None and driver.counts_storage:
+        return f"for which {driver.name} must have storage left, which is not judged"
+    return _why_open_driver(cls.provisioner, snapshot)
+
+
+def _why_open_driver(name: str, snapshot: Snapshot) -> str:
+    """What may stand against a volume of this driver; its limits count with what is attached already."""
+    if not name:
+        return ""
+    needed = ("CSIDriver", "CSINode", *_attachments_needed(name, snapshot))
+    unread = [kind for kind in needed if not snapshot.was_read(kind)]
+    if unread:
+        return f"of which the driver {name} is judged by {' and '.join(unread)}, which were not read"
+    driver = next((one for one in snapshot.storage_drivers if one.name == name), None)
+    return f"for which {name} must run on the node" if driver is not None and driver.must_be_there else ""
+
+
+def _attachments_needed(name: str, snapshot: Snapshot) -> tuple[str, ...]:
+    limited = any(name in limits for limits in snapshot.volume_limits.values())
+    return ("VolumeAttachment",) if limited else ()
+
+
+def _user_of(claim: VolumeClaim, pod: Pod, snapshot: Snapshot) -> str:
+    """A pod on a node that uses the claim, too."""
+    users = (
+        other.name
+        for other in snapshot.pods
+        if other.node_name
+        and other.namespace == claim.namespace
+        and other.uid != pod.uid
+        and any(volume.claim == claim.name for volume in other.volumes)
+    )
+    return next(users, "")
 
 
 def _says(pod: Pod, volume: PodVolume, known: Mapping[tuple[str, str], VolumeClaim]) -> str:

@@ -1,7 +1,7 @@
 """NodeVolumeLimits, VolumeBinding, VolumeZone: nodes that cannot have, reach or make the pod's volumes.
 
-Only refusals that are sure are given. That a node is not refused does not say that it takes the pod:
-attachments and the storage that drivers have left are not looked at (`undecided_volumes`).
+Only refusals that are sure are given. That a node is not refused says that it takes the pod only where
+`undecided_volumes` has no word on them.
 
 Source: kube-scheduler 1.34 to 1.37 plugins nodevolumelimits, volumebinding, volumezone (Filter).
 """
@@ -14,6 +14,7 @@ from typing import Final
 from tonnage.decide.cluster.matching import term_matches
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
+from tonnage.decide.cluster.volumes import BY_HAND
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
 from tonnage.model.selectors import NodeSelectorTerm
@@ -28,7 +29,6 @@ _ELSEWHERE: Final = "node(s) didn't match PersistentVolume's node affinity"
 _ELSEWHERE_BEFORE_133: Final = "node(s) had volume node affinity conflict"
 _NONE: Final = "node(s) didn't find available persistent volumes to bind"
 _NO_ZONE: Final = "node(s) had no available volume zone"
-_BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
 _GA: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -65,7 +65,9 @@ class Claims:
     def __init__(self, view: View) -> None:
         snapshot = view.snapshot
         self.limits = snapshot.volume_limits
+        self._attachments = snapshot.attachments
         self.volumes = {volume.name: volume for volume in snapshot.volumes}
+        self._of_drivers = {volume.name for volume in snapshot.volumes if volume.driver}
         self.classes = {cls.name: cls for cls in snapshot.storage_classes}
         self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
 
@@ -82,6 +84,11 @@ class Claims:
         cls = self.classes.get(claim.storage_class)
         return cls if cls is not None and cls.waits and not claim.volume else None
 
+    def attachments(self, node: str) -> set[tuple[str, str]]:
+        """The driver and the name of each volume of a driver that is attached to a node, used or not."""
+        found = self._attachments.get(node, {}).items()
+        return {(driver, name) for name, driver in found if driver and name in self._of_drivers}
+
     def attached(self, pod: Pod) -> Iterator[tuple[str, str]]:
         """The driver and the name of each volume that a driver must attach for a pod."""
         for volume in pod.volumes:
@@ -91,7 +98,7 @@ class Claims:
             there, cls = self.volume_of(claim), self.classes.get(claim.storage_class)
             if there is not None and there.driver:
                 yield there.driver, there.name
-            elif not claim.volume and cls is not None and cls.provisioner not in _BY_HAND:
+            elif not claim.volume and cls is not None and cls.provisioner not in BY_HAND:
                 yield cls.provisioner, f"{claim.namespace}/{claim.name}"
 
 
@@ -99,8 +106,9 @@ def _too_many(pod: Pod, node: NodeView, own: list[VolumeClaim], claims: Claims) 
     limits = claims.limits.get(node.name, {})
     if not limits or not own:
         return None
-    there = {volume for other in node.pods for volume in claims.attached(other)}
-    new = set(claims.attached(pod)) - there
+    used = {volume for other in node.pods for volume in claims.attached(other)}
+    new = set(claims.attached(pod)) - used
+    there = used | claims.attachments(node.name)
     for driver in sorted({driver for driver, _ in new}):
         has, adds = (sum(name == driver for name, _ in part) for part in (there, new))
         if driver in limits and has + adds > limits[driver]:
@@ -133,7 +141,7 @@ def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator
             remedy = f"wait for it, or delete the claim's annotation if {claim.node} is no longer meant"
         elif claim.node or any(_matches(volume, claim, node) for volume in claims.volumes.values()):
             continue
-        elif cls.provisioner in _BY_HAND:
+        elif cls.provisioner in BY_HAND:
             told = f"no volume of the class {cls.name} is free for the claim {claim.name} there"
             remedy = "make one by hand (a PersistentVolume of that class and size, reached from that node)"
         elif cls.topologies and not any(term_matches(term, node.node) for term in cls.topologies):
