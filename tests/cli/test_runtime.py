@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tonnage.adapters.units import restart_unit
 from tonnage.cli.main import run
+from tonnage.model.errors import HardwareError
 
 MAIN = "etc/containerd/config.toml"
 OFF = '# mine\nversion = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "pause"'
@@ -86,7 +88,17 @@ def test_a_runtime_that_has_cdi_is_left_alone(root: Path, capsys: pytest.Capture
 def test_scripts_get_every_edit(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert runtime(root, "plan", *CONTAINERD_17, "-o", "json") == 1
     found = answer(capsys)
-    assert set(found) == {"runtime", "standing", "message", "edits", "restart", "problems", "cdi", "nri"}
+    assert set(found) == {
+        "runtime",
+        "standing",
+        "message",
+        "edits",
+        "restart",
+        "restarted",
+        "problems",
+        "cdi",
+        "nri",
+    }
     assert [(edit["path"], edit["action"]) for edit in found["edits"]] == [("/" + MAIN, "edit")]
     assert found["restart"] == "systemctl restart containerd"
     assert found["runtime"]["toldBy"] == "--runtime"
@@ -208,3 +220,58 @@ def test_crios_drop_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert answer(capsys)["runtime"]["files"] == ["/etc/crio/crio.conf.d/99-tonnage.conf"]
     assert runtime(tmp_path, "undo", *words) == 0
     assert not part.exists()
+
+
+@pytest.fixture
+def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One that notes what it is asked, and fails for crio; the path of its notes."""
+    notes = tmp_path / "notes"
+    script = put(tmp_path, "bin/systemctl", f'#!/bin/sh\necho "$@" >> {notes}\necho no >&2; [ $2 != crio ]\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(script.parent))
+    return notes
+
+
+def test_the_runtime_is_restarted_after_a_change_when_asked(
+    root: Path, systemctl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--config", str(root / MAIN), *CONTAINERD_17)
+    assert runtime(Path("/"), "apply", *words, "--restart", "--dry-run") == 1
+    assert not systemctl.exists()
+    assert runtime(Path("/"), "apply", *words, "--restart") == 0
+    assert systemctl.read_text() == "restart containerd\n"
+    assert "Restarted containerd: it counts now.\n" in capsys.readouterr().out
+    assert runtime(Path("/"), "apply", *words, "--restart", "-o", "json") == 0
+    assert answer(capsys)["restarted"] is False
+    assert runtime(Path("/"), "undo", *words, "--restart", "-o", "json") == 0
+    assert answer(capsys)["restarted"] is True
+    assert systemctl.read_text() == "restart containerd\n" * 2
+
+
+def test_a_restart_that_fails_or_cannot_be_is_told(
+    root: Path, systemctl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runtime(root, "apply", *CONTAINERD_17, "--restart") == 2
+    assert "--restart is for --root /" in capsys.readouterr().err
+    with pytest.raises(
+        HardwareError, match=r"systemctl restart crio failed\n  why: no\n  remedy: journalctl"
+    ):
+        restart_unit("crio")
+    (systemctl.parent / "bin/systemctl").unlink()
+    with pytest.raises(HardwareError, match="systemctl restart containerd cannot be run"):
+        restart_unit("containerd")
+
+
+def test_run_3_nri_is_refused_by_version_and_told_who_asks(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, "etc/nri/conf.d/10-nvidia-toolkit.conf", "")
+    assert runtime(root, "nri", *CONTAINERD_17) == 1
+    said = capsys.readouterr()
+    assert "error: containerd 1.7.24 does not support NVIDIA's NRI plugin\n" in said.err
+    assert "Asked for by /etc/nri/conf.d/10-nvidia-toolkit.conf.\n" in said.out
+    assert "admissionPolicy.deviceAnnotationNamespaces" in said.out
+    assert runtime(root, "nri", "--runtime", "containerd://2.2.9", "-o", "json") == 0
+    found = answer(capsys)
+    assert (found["works"], found["problems"]) == (True, [])
+    assert found["askedForBy"] == ["/etc/nri/conf.d/10-nvidia-toolkit.conf"]

@@ -23,11 +23,11 @@ from support.sick_node import (
     address_of,
     loader_cache,
 )
-from tonnage.decide.node.runtime_versions import can_cdi, version_of
+from tonnage.decide.node.runtime_versions import can_cdi, can_nri, version_of
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorCode, Finding, Judgement, Layer, Report, State
 from tonnage.diagnose.doctor.kernels import headers_command
-from tonnage.diagnose.doctor.versions import can_nri, runtime_of
+from tonnage.diagnose.doctor.versions import runtime_of
 from tonnage.model.devices import MigDevice
 from tonnage.model.node_facts import ClusterFacts, DriverAnswer, RuntimeFacts
 from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind

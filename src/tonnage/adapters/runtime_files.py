@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.adapters.checkpoints import file_problem, write_atomic
 from tonnage.adapters.node_facts.files import NodeFiles
-from tonnage.adapters.node_facts.processes import process_ids
+from tonnage.adapters.node_facts.processes import process_ids, wants_nri
 from tonnage.adapters.node_facts.runtime import imported_files, runtime_facts
 from tonnage.adapters.node_facts.runtime_version import runtime_version
 from tonnage.adapters.vendors.driver_root import place_inside
@@ -36,7 +36,9 @@ class RuntimeConfigFiles:
 
     async def facts(self, *, ask: bool) -> RuntimeFacts:
         """What is seen of runtimes; with `ask` also what the one that listens says of itself."""
-        facts = runtime_facts(self._files, process_ids(self._files))
+        pids = process_ids(self._files)
+        facts = runtime_facts(self._files, pids)
+        facts = replace(facts, nri_plugins=(*facts.nri_plugins, *wants_nri(self._files, pids)))
         if not ask or not facts.sockets:
             return facts
         name, version = await runtime_version(self._files, sorted(facts.sockets, key=_rank))

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.output import emit, printable
+from tonnage.cli.output import emit
+from tonnage.cli.runtime_report import RESTART, nri_json, plan_json, tell, tell_nri
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tonnage.adapters.runtime_files import RuntimeConfigFiles
-    from tonnage.model.json import JsonObject, JsonValue
     from tonnage.model.node_facts import RuntimeFacts
-    from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen
-
-RESTART: Final = (
-    "containers go on running; for some seconds no pod starts or ends on the node, and it may be NotReady"
-)
+    from tonnage.model.runtime_change import RuntimePlan, RuntimeSeen
 
 
 _FOUND: Final = "found"
@@ -71,6 +66,9 @@ _HANDLER: Final = click.option(
     metavar="[FILE]",
     help="Instead of CDI: a handler nvidia that runs this program [default: the one that is found].",
 )
+_RESTART: Final = click.option(
+    "--restart", is_flag=True, help=f"Restart the runtime after a change: {RESTART}."
+)
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Show the change, and leave the files alone.")
 
 
@@ -96,48 +94,83 @@ def plan(common: Common, **asked: Unpack[Asked]) -> int:
 @command.command(
     "apply",
     help="Change what has to change: a drop-in where that is enough, else one marked block.\n\n"
-    "No runtime is restarted. Exit status 1 when it cannot be done.",
+    "No runtime is restarted unless asked. Exit status 1 when it cannot be done.",
     epilog=examples(
         "tonnage runtime apply --dry-run           # what plan shows",
         "tonnage runtime apply",
+        "tonnage runtime apply --restart           # and the runtime with it, which then counts",
     ),
 )
 @_node_options
 @_HANDLER
 @_DRY_RUN
+@_RESTART
 @common_options(output=("text", "json", "yaml"))
-def apply(common: Common, *, dry_run: bool, **asked: Unpack[Asked]) -> int:
+def apply(common: Common, *, dry_run: bool, restart: bool, **asked: Unpack[Asked]) -> int:
+    _check_restart(asked["root"], restart=restart)
     files, seen, planned = _planned(asked)
-    return _done(common, files, seen, planned, dry_run=dry_run)
+    return _show(common, seen, planned) if dry_run else _done(common, files, seen, planned, restart=restart)
 
 
 @command.command(
     "undo",
     help="Take back what apply put in, and nothing that somebody changed since.\n\n"
-    "No runtime is restarted. Exit status 1 when it cannot be done.",
-    epilog=examples("tonnage runtime undo --dry-run", "tonnage runtime undo"),
+    "No runtime is restarted unless asked. Exit status 1 when it cannot be done.",
+    epilog=examples("tonnage runtime undo --dry-run", "tonnage runtime undo --restart"),
 )
 @_node_options
 @_DRY_RUN
+@_RESTART
 @common_options(output=("text", "json", "yaml"))
-def undo(common: Common, *, dry_run: bool, **asked: Unpack[Asked]) -> int:
+def undo(common: Common, *, dry_run: bool, restart: bool, **asked: Unpack[Asked]) -> int:
     from tonnage.decide.node.runtime_change import undo_plan
 
+    _check_restart(asked["root"], restart=restart)
     files, seen, _ = _seen(asked)
-    return _done(common, files, seen, undo_plan(seen), dry_run=dry_run)
+    planned = undo_plan(seen)
+    return _show(common, seen, planned) if dry_run else _done(common, files, seen, planned, restart=restart)
+
+
+@command.command(
+    "nri",
+    help="Say whether NVIDIA's NRI plugin works with this node's runtime, and what asks for it.\n\n"
+    "Tonnage does without it. Exit status 1 when it does not work here.",
+    epilog=examples("tonnage runtime nri", "tonnage runtime nri --runtime cri-o://1.31.5"),
+)
+@_node_options
+@common_options(output=("text", "json", "yaml"))
+def nri(common: Common, **asked: Unpack[Asked]) -> int:
+    from tonnage.decide.node.nri import nri_answer
+
+    _, seen, facts = _seen(asked)
+    answer = nri_answer(seen, facts.nri_plugins)
+    if common.output != "text":
+        emit(nri_json(seen, answer), common.output)
+    else:
+        tell_nri(seen, answer)
+    return 1 if answer.problems else 0
+
+
+def _check_restart(root: Path, *, restart: bool) -> None:
+    """Raises ConfigError: the runtime of another root is out of reach."""
+    if restart and root != Path("/"):
+        why = f"systemd of the machine below {root} is not reached from here"
+        raise ConfigError(Problem("--restart is for --root /", "--restart", why, "restart it there"))
 
 
 def _done(
-    common: Common, files: RuntimeConfigFiles, seen: RuntimeSeen, plan: RuntimePlan, *, dry_run: bool
+    common: Common, files: RuntimeConfigFiles, seen: RuntimeSeen, plan: RuntimePlan, *, restart: bool
 ) -> int:
     """Carry the plan out and show it. Raises HardwareError."""
+    from tonnage.adapters.units import restart_unit
     from tonnage.model.runtime_change import Standing
 
-    if dry_run:
-        return _show(common, seen, plan)
-    if plan.standing is Standing.CHANGE:
+    changes = plan.standing is Standing.CHANGE
+    if changes:
         files.apply(plan.edits)
-    _show(common, seen, plan)
+    if changes and restart:
+        restart_unit(seen.unit)
+    _show(common, seen, plan, restarted=changes and restart)
     return 1 if plan.standing is Standing.REFUSED else 0
 
 
@@ -188,66 +221,12 @@ def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
     return files, seen, facts
 
 
-def _show(common: Common, seen: RuntimeSeen, plan: RuntimePlan) -> int:
-    """The plan, and the exit status that belongs to it."""
+def _show(common: Common, seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool = False) -> int:
+    """The plan, and the exit status that belongs to it while it is one."""
     from tonnage.model.runtime_change import Standing
 
     if common.output != "text":
-        emit(_json(seen, plan), common.output)
+        emit(plan_json(seen, plan, restarted=restarted), common.output)
     else:
-        _tell(seen, plan)
+        tell(seen, plan, restarted=restarted)
     return 0 if plan.standing is Standing.NOTHING else 1
-
-
-def _tell(seen: RuntimeSeen, plan: RuntimePlan) -> None:
-    from tonnage.cli.failure import render_problem
-
-    for problem in plan.problems:
-        click.echo(render_problem(problem), err=True)
-    if not plan.problems:
-        click.echo(printable(plan.why))
-    for edit in plan.edits:
-        click.echo(printable(_diff(edit)), nl=False)
-    if plan.edits and seen.unit:
-        click.echo(f"It counts after: systemctl restart {seen.unit}  ({RESTART})")
-
-
-def _json(seen: RuntimeSeen, plan: RuntimePlan) -> JsonObject:
-    edits: list[JsonValue] = [
-        {"path": edit.path, "action": _action(edit), "diff": _diff(edit)} for edit in plan.edits
-    ]
-    problems: list[JsonValue] = [
-        {"what": each.what, "where": each.where, "why": each.why, "remedy": each.remedy}
-        for each in plan.problems
-    ]
-    answer: JsonObject = {
-        "runtime": {
-            "name": seen.kind.value if seen.kind is not None else "",
-            "version": seen.version,
-            "toldBy": seen.told_by,
-            "files": [file.path for file in seen.files if file.text is not None],
-        },
-        "standing": plan.standing.value,
-        "message": plan.why,
-        "edits": edits,
-        "restart": f"systemctl restart {seen.unit}" if edits and seen.unit else "",
-        "problems": problems,
-    }
-    if plan.inventory is not None:
-        found = plan.inventory
-        answer["cdi"] = {"state": found.cdi.value, "reason": found.cdi_reason}
-        answer["nri"] = {"state": found.nri.value, "reason": found.nri_reason}
-    return answer
-
-
-def _action(edit: FileEdit) -> str:
-    return "create" if edit.before is None else "delete" if edit.after is None else "edit"
-
-
-def _diff(edit: FileEdit) -> str:
-    """As `diff -u` writes it."""
-    before, after = ((text or "").splitlines(keepends=True) for text in (edit.before, edit.after))
-    old, new = (edit.path if text is not None else "/dev/null" for text in (edit.before, edit.after))
-    cut = "\n\\ No newline at end of file\n"
-    lines = difflib.unified_diff(before, after, old, new)
-    return "".join(line if line.endswith("\n") else f"{line}{cut}" for line in lines)

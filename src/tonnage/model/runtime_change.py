@@ -64,3 +64,15 @@ class RuntimePlan:
     edits: tuple[FileEdit, ...] = ()
     problems: tuple[Problem, ...] = ()
     inventory: RuntimeInventory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NriAnswer:
+    """Whether NVIDIA's NRI plugin works with a runtime: it does where there are no problems.
+
+    `reason` is why NRI is on. `plugins` are what asks for it on the node.
+    """
+
+    reason: str = ""
+    plugins: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()

@@ -1,4 +1,4 @@
-"""Versions of kubelet and container runtimes, and which of them give containers CDI devices."""
+"""Versions of kubelet and container runtimes: which know CDI devices, and which call NRI plugins."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
 _NUMBERS: Final = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?")
 
 CDI_NEEDS: Final = "containerd 1.7 or CRI-O 1.23 and newer"
+NRI_NEEDS: Final = "containerd 1.7.30 and newer of 1.7, 2.1 and newer, or CRI-O 1.34 and newer"
 
 Version = tuple[int, int, int]
 
@@ -65,6 +66,17 @@ def cdi_by_default(kind: RuntimeKind, version: Version) -> bool:
 def nri_by_default(kind: RuntimeKind, version: Version) -> bool:
     """Whether it calls NRI plugins though nobody said that it should."""
     return version >= (2, 0, 0) if kind is RuntimeKind.CONTAINERD else version >= (1, 30, 0)
+
+
+def can_nri(kind: RuntimeKind, version: Version) -> bool:
+    """Whether NVIDIA's NRI plugin is documented to work with it. Source: GPU operator 26.3 to 26.7.
+
+    >>> can_nri(RuntimeKind.CONTAINERD, (1, 7, 24)), can_nri(RuntimeKind.CONTAINERD, (2, 0, 5))
+    (False, False)
+    """
+    if kind is RuntimeKind.CRIO:
+        return version >= (1, 34, 0)
+    return (1, 7, 30) <= version < (2, 0, 0) or version >= (2, 1, 0)
 
 
 def kubelet_names_cdi(version: Version) -> bool:

@@ -9,8 +9,10 @@ from typing import Final
 from tonnage.decide.node.cdi import wants_cdi
 from tonnage.decide.node.runtime_versions import (
     CDI_NEEDS,
+    NRI_NEEDS,
     Version,
     can_cdi,
+    can_nri,
     cdi_by_default,
     cdi_said,
     nri_by_default,
@@ -28,7 +30,7 @@ from tonnage.diagnose.doctor.finding import (
 )
 from tonnage.diagnose.doctor.operator_release import operator_findings
 from tonnage.diagnose.doctor.toolkit import toolkit_findings
-from tonnage.diagnose.doctor.versions import NRI_NEEDS, can_nri, runtime_of
+from tonnage.diagnose.doctor.versions import runtime_of
 from tonnage.model.node_facts import NodeFacts, RuntimeFacts
 from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
 from tonnage.model.sharing import DeviceListStrategy

@@ -1,14 +1,10 @@
-"""Which container runtime a node has, and which of them call NRI plugins."""
+"""Which container runtime a node has."""
 
 from __future__ import annotations
 
-from typing import Final
-
-from tonnage.decide.node.runtime_versions import Version, runtime_kind
+from tonnage.decide.node.runtime_versions import runtime_kind
 from tonnage.model.node_facts import ClusterFacts, RuntimeFacts
 from tonnage.model.runtime_config import RuntimeKind
-
-NRI_NEEDS: Final = "containerd 1.7.30 and newer of 1.7, 2.1 and newer, or CRI-O 1.34 and newer"
 
 
 def runtime_of(facts: RuntimeFacts, cluster: ClusterFacts | None) -> tuple[RuntimeKind | None, str]:
@@ -27,14 +23,3 @@ def runtime_of(facts: RuntimeFacts, cluster: ClusterFacts | None) -> tuple[Runti
     if len(installed) != 1:
         return None, ""
     return installed[0], packages[installed[0]]
-
-
-def can_nri(kind: RuntimeKind, version: Version) -> bool:
-    """Whether NVIDIA's NRI plugin is documented to work with it. Source: GPU operator 26.3 to 26.7.
-
-    >>> can_nri(RuntimeKind.CONTAINERD, (1, 7, 24)), can_nri(RuntimeKind.CONTAINERD, (2, 0, 5))
-    (False, False)
-    """
-    if kind is RuntimeKind.CRIO:
-        return version >= (1, 34, 0)
-    return (1, 7, 30) <= version < (2, 0, 0) or version >= (2, 1, 0)

@@ -1,0 +1,111 @@
+"""How `tonnage runtime` tells what it found: lines and diffs for people, JSON for scripts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tonnage.cli.failure import render_problem
+from tonnage.cli.output import printable
+
+if TYPE_CHECKING:
+    from tonnage.model.errors import Problem
+    from tonnage.model.json import JsonObject, JsonValue
+    from tonnage.model.runtime_change import FileEdit, NriAnswer, RuntimePlan, RuntimeSeen
+
+_NRI: Final = """\
+Tonnage does without it: by CDI a container gets the same devices, and just those that kubelet counted.
+With that plugin any pod gets every device that its annotation nvidia.cdi.k8s.io names. The chart denies
+such pods outside of the namespaces in admissionPolicy.deviceAnnotationNamespaces."""
+RESTART: Final = (
+    "containers go on running; for some seconds no pod starts or ends on the node, and it may be NotReady"
+)
+
+
+def tell(seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
+    """Print a plan, or what was made of it, for a person."""
+    for problem in plan.problems:
+        click.echo(render_problem(problem), err=True)
+    if not plan.problems:
+        click.echo(printable(plan.why))
+    for edit in plan.edits:
+        click.echo(printable(_diff(edit)), nl=False)
+    if restarted:
+        click.echo(f"Restarted {seen.unit}: it counts now.")
+    elif plan.edits:
+        click.echo(f"It counts after: systemctl restart {seen.unit}  ({RESTART})")
+
+
+def plan_json(seen: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> JsonObject:
+    """The same for scripts."""
+    edits: list[JsonValue] = [
+        {"path": edit.path, "action": _action(edit), "diff": _diff(edit)} for edit in plan.edits
+    ]
+    answer: JsonObject = {
+        "runtime": _runtime(seen),
+        "standing": plan.standing.value,
+        "message": plan.why,
+        "edits": edits,
+        "restart": f"systemctl restart {seen.unit}" if edits else "",
+        "restarted": restarted,
+        "problems": _problems(plan.problems),
+    }
+    if plan.inventory is not None:
+        found = plan.inventory
+        answer["cdi"] = {"state": found.cdi.value, "reason": found.cdi_reason}
+        answer["nri"] = {"state": found.nri.value, "reason": found.nri_reason}
+    return answer
+
+
+def _runtime(seen: RuntimeSeen) -> JsonObject:
+    return {
+        "name": seen.kind.value if seen.kind is not None else "",
+        "version": seen.version,
+        "toldBy": seen.told_by,
+        "files": [file.path for file in seen.files if file.text is not None],
+    }
+
+
+def _problems(problems: Iterable[Problem]) -> list[JsonValue]:
+    return [
+        {"what": each.what, "where": each.where, "why": each.why, "remedy": each.remedy} for each in problems
+    ]
+
+
+def _action(edit: FileEdit) -> str:
+    return "create" if edit.before is None else "delete" if edit.after is None else "edit"
+
+
+def _diff(edit: FileEdit) -> str:
+    """As `diff -u` writes it."""
+    before, after = ((text or "").splitlines(keepends=True) for text in (edit.before, edit.after))
+    old, new = (edit.path if text is not None else "/dev/null" for text in (edit.before, edit.after))
+    cut = "\n\\ No newline at end of file\n"
+    lines = difflib.unified_diff(before, after, old, new)
+    return "".join(line if line.endswith("\n") else f"{line}{cut}" for line in lines)
+
+
+def tell_nri(seen: RuntimeSeen, answer: NriAnswer) -> None:
+    """Print whether NRI works here, for a person."""
+    for problem in answer.problems:
+        click.echo(render_problem(problem), err=True)
+    if not answer.problems and seen.kind is not None:
+        name = f"{seen.kind.value} {seen.version}"
+        click.echo(printable(f"NRI is on in {name} ({answer.reason}), and NVIDIA's plugin works with it."))
+    asking = ", ".join(answer.plugins)
+    click.echo(printable(f"Asked for by {asking}." if asking else "Nothing on this node asks for it."))
+    click.echo(_NRI)
+
+
+def nri_json(seen: RuntimeSeen, answer: NriAnswer) -> JsonObject:
+    """The same for scripts."""
+    return {
+        "runtime": _runtime(seen),
+        "works": not answer.problems,
+        "reason": answer.reason,
+        "askedForBy": [*answer.plugins],
+        "problems": _problems(answer.problems),
+    }

@@ -1,0 +1,40 @@
+"""Whether NVIDIA's NRI plugin works with a node's runtime. Tonnage itself does without: CDI does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tonnage.decide.node.runtime_change import inventory, unknown
+from tonnage.decide.node.runtime_versions import NRI_NEEDS, can_nri, version_of
+from tonnage.model.errors import Problem
+from tonnage.model.node_software import Switch
+from tonnage.model.runtime_change import NriAnswer, RuntimeSeen
+from tonnage.model.runtime_config import RuntimeKind
+
+_WITHOUT: Final = "deviceListStrategy: cdi-cri does the same without NRI"
+_SWITCH: Final = {
+    RuntimeKind.CONTAINERD: 'disable = false under plugins."io.containerd.nri.v1.nri"',
+    RuntimeKind.CRIO: "enable_nri = true under crio.nri",
+}
+
+
+def nri_answer(seen: RuntimeSeen, plugins: Sequence[str] = ()) -> NriAnswer:
+    """By version and configuration; `plugins` are what asks for NRI on the node (RUN-3)."""
+    version, asking = version_of(seen.version), tuple(plugins)
+    if seen.problems:
+        return NriAnswer("", asking, seen.problems)
+    if seen.kind is None or version is None:
+        return NriAnswer("", asking, (unknown(seen),))
+    name = f"{seen.kind.value} {seen.version}"
+    if not can_nri(seen.kind, version):
+        operator = "; where the GPU operator asks for it: cdi.nriPluginEnabled=false for this node"
+        remedy = f"upgrade the runtime, or {_WITHOUT}{operator if asking else ''}"
+        what = f"{name} does not support NVIDIA's NRI plugin"
+        return NriAnswer("", asking, (Problem(what, seen.told_by, f"it works with {NRI_NEEDS}", remedy),))
+    found = inventory(seen)
+    if found.nri is Switch.ON:
+        return NriAnswer(found.nri_reason, asking)
+    words = "is off" if found.nri is Switch.OFF else "may be off"
+    remedy = f"{_SWITCH[seen.kind]}, then restart it; {_WITHOUT}"
+    return NriAnswer("", asking, (Problem(f"NRI {words} in {name}", found.nri_reason, remedy=remedy),))
