@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from tonnage.adapters.cdi_files import FolderCdi
+from tonnage.adapters.cdi_files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.cdi import NodeCdi
 from tonnage.agent.config import NodeConfig
@@ -123,6 +124,68 @@ async def test_a_folder_that_cannot_be_written_refuses_until_it_can(tmp_path: Pa
         assert "k8s.device-plugin.nvidia.com-gpu.json" in await node.refusal("GPU-0")
         (tmp_path / "var").unlink()
         assert await node.refusal("GPU-0") == ""
+
+
+def a_loop(file: Path) -> None:
+    file.symlink_to(file.name)
+
+
+def a_pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def a_large_file(file: Path) -> None:
+    file.write_bytes(b" " * (MAX_BYTES + 1))
+
+
+def a_link_to_another_file(file: Path) -> None:
+    (file.parent / "other").write_text("{}")
+    file.symlink_to("other")
+
+
+@pytest.mark.parametrize("something", [a_loop, a_pipe, a_large_file, a_link_to_another_file])
+async def test_what_lies_in_the_specs_place_and_is_none_is_replaced(
+    something: Callable[[Path], None], tmp_path: Path, clock: Any
+) -> None:
+    """Hostile or broken: nothing is waited for, and nothing is written through a link."""
+    (tmp_path / SPEC).parent.mkdir(parents=True)
+    something(tmp_path / SPEC)
+    async with running(tmp_path, clock) as node:
+        node.become(ONE)
+        assert await node.refusal("GPU-0") == ""
+        assert node.names == {"GPU-0", "0", "gpu0", "all"}
+        assert not (tmp_path / SPEC).is_symlink()
+    other = (tmp_path / SPEC).parent / "other"
+    assert not other.exists() or other.read_text() == "{}"
+
+
+async def test_it_is_let_alone_where_nobody_wants_cdi(tmp_path: Path, clock: Any) -> None:
+    (tmp_path / SPEC).parent.mkdir(parents=True)
+    a_loop(tmp_path / SPEC)
+    async with running(tmp_path, clock) as node:
+        node.become(ONE, PluginConfig())
+        assert "no CDI spec has" in await node.refusal("GPU-0"), "it has looked"
+        assert (tmp_path / SPEC).is_symlink()
+
+
+async def test_a_file_that_refuses_costs_its_own_kind_alone_until_it_does_not(
+    tmp_path: Path, clock: Any
+) -> None:
+    """Here the spec of GPUDirect Storage, for which somebody made a folder."""
+    folder = (tmp_path / SPEC).parent / "k8s.device-plugin.nvidia.com-gds.json"
+    folder.mkdir(parents=True)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia-fs0").symlink_to("/dev/null")
+    asked = Injection(cdi_devices=(f"{CDI_GPU_KIND}=GPU-0", "k8s.device-plugin.nvidia.com/gds=all"))
+    async with running(tmp_path, clock) as node:
+        node.become(ONE, replace(CDI, extras=(ExtraDevice.GDS,)))
+        assert await node.refusal("GPU-0") == ""
+        refused = await node.cdi.lacking([asked])
+        assert refused is not None
+        assert "gds=all yet" in refused.message
+        assert "Is a directory" in refused.message
+        folder.rmdir()
+        assert await node.cdi.lacking([asked]) is None
 
 
 async def test_annotations_count_as_names(tmp_path: Path, clock: Any) -> None:

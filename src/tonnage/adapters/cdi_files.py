@@ -115,7 +115,7 @@ def read_spec(file: Path) -> bytes | None:
                     Problem(f"{file.name} is no CDI spec", str(file), "it is no regular file")
                 )
             content = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise HardwareError(file_problem("cannot be read", file, error)) from None

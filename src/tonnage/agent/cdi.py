@@ -105,46 +105,64 @@ class NodeCdi:
             if stamp == self._stamp and self._fresh():
                 return
             try:
-                self._names, problems = await self._write(*basis)
+                self._names, problems, whole = await self._write(*basis)
             except HardwareError as error:
-                self._names, self._made, problems = frozenset(), None, (str(error),)
-            else:
-                # The stamp from before counts: what changed meanwhile is a change. So is our own writing: the
-                # next look finds nothing to write, and then it is quiet.
-                self._made, self._stamp = basis, stamp
+                self._names, problems, whole = frozenset(), (str(error),), False
+            # The stamp from before counts: what changed meanwhile is a change. So is our own writing: the
+            # next look finds nothing to write, and then it is quiet.
+            self._made, self._stamp = basis if whole else None, stamp
             self.problems = problems
             self._report(problems)
 
     async def _write(
         self, inventory: Inventory, config: PluginConfig, readable: bool
-    ) -> tuple[frozenset[str], tuple[str, ...]]:
-        """(qualified names that specs have, what is left out and why)."""
-        before = {kind: await self._files.read(spec_file(kind)) for kind in _KINDS}
+    ) -> tuple[frozenset[str], tuple[str, ...], bool]:
+        """(qualified names that specs have, what is left out and why, whether no file refused)."""
+        wanted = wants_cdi(config)
+        before = {kind: await self._content(spec_file(kind)) for kind in _KINDS}
         specs: dict[str, CdiSpec] = {}
         problems: list[str] = []
-        if readable and (wants_cdi(config) or any(before.values())):
+        if readable and (wanted or any(before.values())):
             files = await self._files.driver_files(inventory.driver_version, config)
             specs = {spec.kind: spec for spec in cdi_specs(inventory, files, config)}
             problems += [
                 problem.what + f": {problem.why}" for spec in specs.values() for problem in spec.left_out
             ]
             problems += files.problems
-        elif not readable and wants_cdi(config):
+        elif not readable and wanted:
             problems.append(self._devices.error)
         names: set[str] = set()
+        whole = True
         for kind, content in before.items():
             spec = specs.get(kind)
-            if spec is None or spec.document is None:
-                if content is not None:
-                    await self._files.remove(spec_file(kind))
-                    _LOG.warning("CDI spec removed: node=%s kind=%s", self._node, kind)
+            if spec is None and not content and not wanted:
                 continue
-            fresh = spec_bytes(spec.document)
-            if fresh != content:
-                await self._files.write(spec_file(kind), fresh)
-                _LOG.info("CDI spec written: node=%s kind=%s devices=%d", self._node, kind, len(spec.names))
-            names |= {cdi_device(name, kind) for name in spec.names}
-        return frozenset(names), tuple(problems)
+            try:
+                names |= await self._keep(kind, spec, content)
+            except HardwareError as error:  # the other kinds stay usable
+                problems.append(str(error))
+                whole = False
+        return frozenset(names), tuple(problems), whole
+
+    async def _content(self, name: str) -> bytes | None:
+        """Of a spec; empty of what can be none, such as a pipe or a link in a circle, which is to go."""
+        try:
+            return await self._files.read(name)
+        except HardwareError:
+            return b""
+
+    async def _keep(self, kind: str, spec: CdiSpec | None, content: bytes | None) -> set[str]:
+        """Have the file be what it should, or gone; the qualified names in it."""
+        if spec is None or spec.document is None:
+            if content is not None:
+                await self._files.remove(spec_file(kind))
+                _LOG.warning("CDI spec removed: node=%s kind=%s", self._node, kind)
+            return set()
+        fresh = spec_bytes(spec.document)
+        if fresh != content:
+            await self._files.write(spec_file(kind), fresh)
+            _LOG.info("CDI spec written: node=%s kind=%s devices=%d", self._node, kind, len(spec.names))
+        return {cdi_device(name, kind) for name in spec.names}
 
     def _report(self, problems: tuple[str, ...]) -> None:
         for problem in problems:
