@@ -104,7 +104,7 @@ def _node(index: int, zone: str, tainted: bool) -> Body:
     }
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(clusters())
 def test_affinity_and_spreading_over_namespaces_and_domains(
     cluster: tuple[list[Body], list[Body], Body],

@@ -244,9 +244,14 @@ def test_without_tables_every_answer_is_valid_and_the_same_again(data: st.DataOb
     assert prefer_whole(topology, available[::-1], must[::-1], size) == got
 
 
+@cache
+def sixty_four_partitions() -> Topology:
+    return topology_of(matrix_of(partitions(8, 8)))
+
+
 @given(st.data())
 def test_few_free_devices_of_many_get_the_very_best_set_without_tables(data: st.DataObject) -> None:
-    topology = topology_of(matrix_of(partitions(8, 8)))
+    topology = sixty_four_partitions()
     free = sorted(data.draw(st.sets(st.integers(0, 63), min_size=1, max_size=9)))
     size = data.draw(st.integers(1, len(free)))
     got = prefer_whole(topology, [f"GPU-{i}" for i in free], (), size)

@@ -88,6 +88,7 @@ def test_a_page_does_what_it_shows(tonnage: Path, page: Path) -> None:
             **{k: v for k, v in os.environ.items() if not k.startswith(("KUBE", "TONNAGE"))},
             "PATH": f"{tools}:{os.environ['PATH']}",
             "TONNAGE_STATE": f"{folder}/state",
+            "GOGC": "off",  # a kubectl that lives for a moment needs no garbage collector
         }
         start = f'eval "$(tonnage up --detach --scenario {shlex.quote(scenario)})"\n' if scenario else ""
         if not any("tonnage up" in example.command for example in examples) and not start:

@@ -100,7 +100,7 @@ class Fleet:
         process = await asyncio.create_subprocess_exec(
             str(kubectl_binary("1.35")),
             *arguments,
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig), "GOGC": "off"},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )

@@ -29,6 +29,7 @@ class Helm:
             "PATH": "/usr/bin:/bin",
             "HOME": str(home),
             "KUBECONFIG": str(kubeconfig or home / "none"),
+            "GOGC": "off",  # short lives need no garbage collector
         }
 
     def attempt(self, *arguments: str | Path, values: str = "") -> subprocess.CompletedProcess[str]:

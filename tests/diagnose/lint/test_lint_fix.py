@@ -19,16 +19,16 @@ from tonnage.diagnose.lint.repair import repaired_texts
 
 FOLDER = Path(__file__).parent
 BEFORE = sorted(FOLDER.glob("fix/*.before.yaml"))
-DOCUMENTS = [
-    document
-    for path in sorted(FOLDER.glob("*/*.yaml"))
-    if path.name != "cluster.yaml"
-    for document in yaml.safe_load_all(path.read_text())
-]
 ODD: st.SearchStrategy[object] = st.sampled_from(
     [None, True, 0, -1, 1.5, "", "x", "0.5", "1e9999", 10**30, [], {}, [None], [{}], {"a": None}, {"name": 5},
      "\x85 ü 😀", "- a: b\n c", {"spec": {"containers": [{"name": 1}]}}]
 )  # fmt: skip
+
+
+@cache
+def documents() -> list[Any]:
+    paths = [path for path in sorted(FOLDER.glob("*/*.yaml")) if path.name != "cluster.yaml"]
+    return [document for path in paths for document in yaml.safe_load_all(path.read_text())]
 
 
 @cache
@@ -83,7 +83,7 @@ def test_a_merged_entry_is_not_moved_away_from_its_anchor() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_value_anywhere_is_met_calmly_and_repairs_settle(data: st.DataObject) -> None:
-    document = yaml.safe_load(yaml.safe_dump(data.draw(st.sampled_from(DOCUMENTS))))
+    document = yaml.safe_load(yaml.safe_dump(data.draw(st.sampled_from(documents()))))
     spots: list[tuple[Any, Any]] = []
 
     def collect(value: Any) -> None:

@@ -60,6 +60,7 @@ class Kubectl:
             "KUBECONFIG": str(folder / "config"),
             "HOME": str(folder),
             "PATH": os.environ["PATH"],
+            "GOGC": "off",  # short lives need no garbage collector
         }
 
     async def start(self, *arguments: str, stdin: bool = False) -> asyncio.subprocess.Process:

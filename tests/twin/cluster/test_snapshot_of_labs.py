@@ -18,6 +18,7 @@ import yaml
 from support.fleet import Fleet
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
+from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.reading_documents import manifests_from_documents
 from tonnage.adapters.snapshots.capture import Order, capture
 from tonnage.adapters.snapshots.load import decompressed, load_snapshot
@@ -99,12 +100,20 @@ async def taken_of(fleet: Fleet, level: Level) -> tuple[Snapshot, Snapshot]:
     async with connect(fleet.kubeconfig) as api:
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                before, lines = await read_live(api), list[bytes]()
+                before, lines = await _still(api), list[bytes]()
                 order = Order(level, datetime.now(UTC), "tonnage")
                 await capture(api, order, Redactor(level, b"key"), lines.append, lambda *_: None)
                 if _settled(before) == _settled(await read_live(api)):
                     break
     return before, load_snapshot(decompressed(io.BytesIO(b"".join(lines))), "snapshot")
+
+
+async def _still(api: HttpKubernetes) -> Snapshot:
+    """The cluster once nobody changes it."""
+    before = await read_live(api)
+    while _settled(before) != _settled(now := await read_live(api)):
+        before = now
+    return now
 
 
 def _settled(snapshot: Snapshot) -> object:
