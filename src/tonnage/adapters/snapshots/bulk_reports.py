@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import msgspec
 
 from tonnage.adapters.reading_gpu import gpu_status_from, links_from, parts_from
+from tonnage.adapters.snapshots.quickly import quickly
 from tonnage.model.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.wire import objects as w
 
@@ -64,6 +65,10 @@ _REST: Final = tuple(
     if name != "devices"
 )
 """Fields and their keys."""
+_device: Final = quickly(GpuDevice)
+_report: Final = quickly(GpuStatus)
+_COMMON: Final = tuple(part.name for part in fields(GpuStatus) if part.name not in ("node", "devices"))
+"""What comes after these two."""
 
 
 @dataclass(slots=True)
@@ -72,7 +77,7 @@ class Reports:
 
     _once: Callable[[str], str]
     _links: dict[bytes, tuple[DeviceLinks, ...]] = field(default_factory=dict)
-    _common: dict[tuple[bytes, ...], GpuStatus] = field(default_factory=dict)
+    _common: dict[tuple[bytes, ...], tuple[Any, ...]] = field(default_factory=dict)
     _report: msgspec.json.Decoder[_Report] = field(default_factory=lambda: msgspec.json.Decoder(_Report))
 
     def remembered(self) -> tuple[dict[Any, Any], ...]:
@@ -87,17 +92,17 @@ class Reports:
         common = self._common.get(rest)
         if common is None:
             told = {key: msgspec.json.decode(text) for (_, key), text in zip(_REST, rest, strict=True)}
-            common = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=told))
-            self._common[rest] = common
-        devices = tuple(self._device(device) for device in body.devices)
-        return replace(common, node=report.metadata.name, devices=devices)
+            read = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=told))
+            common = self._common[rest] = tuple(getattr(read, name) for name in _COMMON)
+        devices = tuple([self._device(device) for device in body.devices])
+        return _report(report.metadata.name, devices, *common)
 
     def _device(self, device: _Device) -> GpuDevice:
         once, links = self._once, bytes(device.links)
         joined = self._links.get(links)
         if joined is None:
             joined = self._links[links] = links_from(msgspec.json.decode(links))
-        return GpuDevice(
+        return _device(
             device.uuid,
             once(device.product),
             device.index,
@@ -107,7 +112,7 @@ class Reports:
             device.memory_used_mib,
             device.health != "Unhealthy",
             device.reason,
-            tuple(self._holder(holder) for holder in device.holders),
+            tuple([self._holder(holder) for holder in device.holders]) if device.holders else (),
             once(device.compute_capability),
             once(device.pci_bus_id),
             device.numa_node,
