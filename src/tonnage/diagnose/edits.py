@@ -12,13 +12,14 @@ from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.edit import Edit
 from tonnage.diagnose.node_state import CORDONED
-from tonnage.diagnose.rules.renamed_resource import is_same_device
+from tonnage.diagnose.rules.renamed_resource import is_same_device, misspelt
 from tonnage.diagnose.waits import wait_for, wait_for_one
 from tonnage.model.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
 from tonnage.model.verdict import Code, Reason
 
+_REPLICAS: Final = "nvidia.com/gpu.replicas"
 _COMPARING: Final = ("Gt", "Lt")
 
 
@@ -201,14 +202,14 @@ def uncordon(node: NodeView) -> Edit:
 
 
 def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
-    """Ask for the same device by the name under which the node offers it; a whole one instead of a part."""
+    """Ask for the device by the name under which the node offers it; for a whole one instead of a part."""
     there = [name for name, amount in sorted(node.allocatable.items()) if amount > 0]
     same = next((name for name in there if is_same_device(name, resource)), None)
     whole = f"{resource.split('/', maxsplit=1)[0]}/gpu"
     larger = whole if "/mig-" in resource and whole in there else None
-    name = same or larger
-    shares = name is not None and name.endswith(SHARED_SUFFIX)
-    if name is None or (shares and _most_asked(pod, resource) > 1):
+    name = same or larger or misspelt(resource, there)
+    shares = name.endswith(SHARED_SUFFIX) or (name == larger and _is_shared(node))
+    if not name or (shares and _most_asked(pod, resource) > 1):
         return None  # several replicas are no substitute for several GPUs
 
     def on_pod(other: Pod) -> Pod:
@@ -216,10 +217,15 @@ def rename(pod: Pod, node: Node, resource: str) -> Edit | None:
             other, lambda amounts: {name if n == resource else n: a for n, a in amounts.items()}
         )
 
-    told = ": a share of a GPU instead of a whole one" if shares else ""
-    told = told if same else ": a whole GPU instead of a part"
+    told = f": a {'share of a' if shares else 'whole'} GPU instead of a part" if name == larger else ""
+    told = ": a share of a GPU instead of a whole one" if shares and not told else told
     action = f"ask for {name} instead of {resource}{told}"
-    return Edit(f"rename {resource} {name}", action, 3 if same else 8, on_pod=on_pod)
+    return Edit(f"rename {resource} {name}", action, 8 if name == larger else 3, on_pod=on_pod)
+
+
+def _is_shared(node: Node) -> bool:
+    """Whether the node's GPUs are given out several times under their own name."""
+    return node.labels.get(_REPLICAS, "1") not in ("0", "1", "")
 
 
 def _most_asked(pod: Pod, resource: str) -> int:

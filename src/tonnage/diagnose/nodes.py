@@ -15,7 +15,7 @@ from tonnage.diagnose.alignment import behind, kubelet_reasons
 from tonnage.diagnose.claims import with_survey
 from tonnage.diagnose.node_entries import entries_of
 from tonnage.diagnose.node_state import CORDONED, told_state
-from tonnage.diagnose.rules.not_advertised import layer_of
+from tonnage.diagnose.rules.not_advertised import layer_for
 from tonnage.diagnose.rules.renamed_resource import related_on
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Node, Pod
@@ -176,7 +176,7 @@ def _told_fully(reason: Reason, pod: Pod, node: NodeView, view: View) -> Reason:
         facts: dict[str, JsonValue] = {**reason.facts, "instead": [*related]}
         remedy = "ask for the name that is offered, or change the node's sharing or MIG configuration"
         return replace(reason, layer=Layer.PLUGIN, message=told, facts=facts, remedy=remedy)
-    layer = layer_of(node.node, view.snapshot.gpu.get(node.name))
+    layer = layer_for(resource, node.node, view.snapshot.gpu.get(node.name))
     if layer is not None and is_extended(resource):
         told = f"the node has a GPU but does not offer {resource}"
         return replace(reason, layer=layer, message=told, remedy=_below(layer, node.name))

@@ -7,13 +7,14 @@ from typing import Final
 
 from tonnage.decide.cluster.view import View
 from tonnage.diagnose.case import Case, device_needs, is_offered
-from tonnage.diagnose.rules.renamed_resource import related_names
+from tonnage.diagnose.rules.renamed_resource import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Node
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Code, Layer, Reason
 
+_VENDOR: Final = "nvidia.com"
 _PRESENT: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
 """Labels that say a GPU sits in the node, set by the operator and by node feature discovery."""
 _DRIVER: Final = ("nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver-version.major")
@@ -29,8 +30,19 @@ def findings(case: Case) -> Iterator[Reason]:
             yield _reason(name, case.view)
 
 
+def layer_for(resource: str, node: Node, status: GpuStatus | None) -> Layer | None:
+    """The layer to look at on a node that should offer this resource; None when nothing says that it should.
+
+    Labels and status are of NVIDIA's devices. A node that offers any of them has a plugin that works.
+    """
+    if resource.partition("/")[0] != _VENDOR:
+        return None
+    works = any(amount > 0 and name.startswith(f"{_VENDOR}/") for name, amount in node.allocatable.items())
+    return None if works else layer_of(node, status)
+
+
 def layer_of(node: Node, status: GpuStatus | None) -> Layer | None:
-    """The layer to look at on a node that should offer devices; None when nothing says it has any."""
+    """The layer to look at on a node that offers none of its devices; None when nothing says it has any."""
     if status is not None and status.devices and not any(device.healthy for device in status.devices):
         return Layer.HARDWARE
     present = any(node.labels.get(label) == "true" for label in _PRESENT)
@@ -46,7 +58,7 @@ def _reason(resource: str, view: View) -> Reason:
     layers = {
         name: layer
         for name, node in view.nodes.items()
-        if (layer := layer_of(node.node, view.snapshot.gpu.get(name))) is not None
+        if (layer := layer_for(resource, node.node, view.snapshot.gpu.get(name))) is not None
     }
     layer = next(
         (found for found in (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE) if found in layers.values()), None
@@ -63,6 +75,10 @@ def _reason(resource: str, view: View) -> Reason:
         )
     elif layers:
         told = f"nodes that have a GPU by their labels, but offer none: {listed(sorted(layers))}"
+    elif near := misspelt(resource, sorted(_offered(view))):
+        facts["meant"] = near
+        told = f"nodes offer {near}: is that what is meant?"
+        layer = Layer.SCHEDULER
     else:
         told = "no node is known to have such a device"
     return Reason(
@@ -71,10 +87,14 @@ def _reason(resource: str, view: View) -> Reason:
         f"Resource {resource}",
         f"no node advertises {resource}; {told}",
         facts,
-        _REMEDIES[layer],
+        f"ask for {facts['meant']}" if "meant" in facts else _REMEDIES[layer],
         "Node status.allocatable and labels",
         lasting=not lost,
     )
+
+
+def _offered(view: View) -> set[str]:
+    return {name for node in view.nodes.values() for name, n in node.node.allocatable.items() if n > 0}
 
 
 _REMEDIES: Final = {

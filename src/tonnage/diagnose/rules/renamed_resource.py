@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from tonnage.decide.cluster.view import View
@@ -12,6 +13,8 @@ from tonnage.model.cluster import Node
 from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.verdict import Code, Layer, Reason
 
+_NEAR: Final = 0.85
+"""How alike two names are, of 1, for the one to be a slip of the pen: a letter or two."""
 _MIG_CONFIG: Final = "nvidia.com/mig.config"
 
 
@@ -65,6 +68,16 @@ def related_on(node: Node, resource: str) -> tuple[str, ...]:
     """The related resources of which a node has any."""
     offered = (name for name, amount in node.allocatable.items() if amount > 0)
     return tuple(sorted(name for name in offered if _is_related(name, resource)))
+
+
+def misspelt(resource: str, offered: Iterable[str]) -> str:
+    """The name on offer that is meant where a device's is written almost so; empty when none is near.
+
+    >>> misspelt("nvdia.com/gpus", ["cpu", "nvidia.com/gpu"])
+    'nvidia.com/gpu'
+    """
+    names = [name for name in offered if "/" in name and name != resource]
+    return next(iter(get_close_matches(resource.lower(), names, n=1, cutoff=_NEAR)), "")
 
 
 def is_same_device(one: str, other: str) -> bool:

@@ -18,7 +18,7 @@ from tonnage.diagnose.lint.items import PodSite, mapping
 from tonnage.diagnose.lint.rules import node_labels
 from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.diagnose.made_claims import with_made_claims
-from tonnage.diagnose.rules.renamed_resource import related_names
+from tonnage.diagnose.rules.renamed_resource import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.documents.nearest import nearest
 from tonnage.documents.source import Path
@@ -128,7 +128,10 @@ def _not_advertised(site: PodSite, name: str, cluster: Cluster) -> Draft:
     told = f"no node offers {name}"
     if related:
         told += f"; nodes offer {listed(related)}"
-    remedy = f"ask for {next(iter(related))}" if related else "install or repair the device plugin"
+    near = misspelt(name, sorted({n for v in view.nodes.values() for n in v.node.allocatable}))
+    meant = next(iter(related), near)
+    told += f"; nodes offer {near}" if near and not related else ""
+    remedy = f"ask for {meant}" if meant else "install or repair the device plugin"
     return Draft(LintCode.NOT_ADVERTISED, _asked_at(site, name), told, remedy, on_key=True)
 
 
