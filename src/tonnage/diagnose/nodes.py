@@ -17,7 +17,7 @@ from tonnage.diagnose.node_entries import entries_of
 from tonnage.diagnose.node_state import CORDONED, told_state
 from tonnage.diagnose.rules.not_advertised import layer_for
 from tonnage.diagnose.rules.renamed_resource import related_on
-from tonnage.diagnose.wording import listed, own
+from tonnage.diagnose.wording import listed_own
 from tonnage.model.cluster import Node, Pod
 from tonnage.model.json import JsonValue
 from tonnage.model.verdict import Code, Holding, Layer, NodeClass, NodeList, NodeVerdict, Reason, Verdict
@@ -44,15 +44,20 @@ class NodeVerdicts(NodeList):
         self._pod = pod
         self._view = view
         self._alike = alike
-        self._names = tuple(view.nodes)
+        self._names: tuple[str, ...] | None = None
         self._checks: tuple[Check, ...] | None = None
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._view.nodes)
 
     def at(self, place: int) -> NodeVerdict:
         """The verdict of one node, by its place in the order of names."""
-        return self.of(self._names[place])
+        return self.of(self._all()[place])
+
+    def _all(self) -> tuple[str, ...]:
+        if self._names is None:
+            self._names = tuple(self._view.nodes)
+        return self._names
 
     def of(self, name: str) -> NodeVerdict:
         """The verdict of one node."""
@@ -65,7 +70,7 @@ class NodeVerdicts(NodeList):
         """An entry a node."""
         if self._alike is None:
             return super().to_json()
-        return entries_of(self._names, self._alike(), self.of, self._held)
+        return entries_of(self._all(), self._alike(), self.of, self._held)
 
     def _held(self, name: str, resource: str) -> tuple[list[JsonValue], str]:
         return _held(self._view.nodes[name], resource, self._pod, self._view)
@@ -105,13 +110,14 @@ def classed(
 
 def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:
     """Pods that hold some of a resource on a node, as (`namespace/name`, amount), by name."""
-    return tuple(
-        sorted(
-            (f"{pod.namespace}/{pod.name}", amounts[resource])
-            for pod, amounts in zip(node.pods, node.amounts, strict=True)
-            if amounts.get(resource, 0) > 0
-        )
-    )
+    pairs = zip(node.pods, node.amounts, strict=True)
+    found = [
+        (f"{pod.namespace}/{pod.name}", amount)
+        for pod, amounts in pairs
+        if (amount := amounts.get(resource, 0)) > 0
+    ]
+    found.sort()
+    return tuple(found)
 
 
 def _verdict(pod: Pod, node: NodeView, refusals: tuple[Refusal, ...], view: View) -> NodeVerdict:
@@ -187,12 +193,12 @@ def _held(node: NodeView, resource: str, pod: Pod, view: View) -> tuple[list[Jso
     """Holders of a resource, as facts and as the end of a message; with them those whom it is kept for."""
     found = holders(node, resource)
     shown: list[JsonValue] = [{"pod": name, "amount": amount} for name, amount in found[:_MOST_HOLDERS]]
-    told = f"; held by {listed([own(name, pod.namespace) for name, _ in found])}" if found else ""
+    told = f"; held by {listed_own([name for name, _ in found], pod.namespace)}" if found else ""
     guests = view.guests(node.name, pod)
     kept = [one for one in holders(node.plus(guests), resource) if one not in found] if guests else []
     if kept:
         shown += [{"pod": name, "amount": n, "nominated": True} for name, n in kept[:_MOST_HOLDERS]]
-        names = listed([own(name, pod.namespace) for name, _ in kept])
+        names = listed_own([name for name, _ in kept], pod.namespace)
         told += f"; kept for {names}, for which the node is cleared"
     return shown, told
 

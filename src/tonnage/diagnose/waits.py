@@ -111,9 +111,9 @@ def _crowd(reason: Reason) -> int:
 
 def _alternatives(node: NodeView, resource: str, ending: Iterable[Pod]) -> tuple[Pod, ...]:
     """All pods that hold as much as each that would have to end, if there are more of them."""
-    needed = tuple(ending)
+    needed = {pod.key for pod in ending}
     held = _amounts(node, resource)
-    amounts = {amount for amount, pod in held if pod in needed}
+    amounts = {amount for amount, pod in held if pod.key in needed}
     if len(amounts) != 1:
         return ()
     same = sorted((pod for amount, pod in held if amount in amounts), key=lambda p: p.key)

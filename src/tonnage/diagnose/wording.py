@@ -127,6 +127,16 @@ def listed(names: Iterable[str], most: int = _MOST_NAMED) -> str:
     return ", ".join(found[:most]) + more
 
 
+def listed_own(names: Sequence[str], namespace: str) -> str:
+    """The same of pods' names as somebody in `namespace` says them.
+
+    >>> listed_own(["ml/a", "ml/b", "web/c"], "ml")
+    'a, b, web/c'
+    """
+    shown = [own(name, namespace) for name in names[:_MOST_NAMED]]
+    return listed([*shown, *names[_MOST_NAMED:]])
+
+
 def own(name: str, namespace: str) -> str:
     """A pod's `namespace/name` as somebody in `namespace` says it.
 

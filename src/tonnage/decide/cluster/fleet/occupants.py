@@ -21,7 +21,8 @@ from tonnage.model.cluster import Pod, Requests
 class Occupants:
     """A place a pod: the pods of the first row, the most important first, then those of the next."""
 
-    pods: tuple[Pod, ...]
+    pods: NDArray[np.object_]
+    """Pods; a tuple of so many, while it is young, holds up an answer in which garbage is searched for."""
     rows: Rows
     priorities: NDArray[np.int64]
     least: NDArray[np.int64]
@@ -81,7 +82,7 @@ def occupants_of(columns: Columns, views: Mapping[str, NodeView]) -> Occupants:
     shape = [shapes.setdefault(id(amounts), place) for place, (_, amounts) in enumerate(there)]
     kinds, which = np.unique(np.array(shape, np.intp), return_inverse=True)
     return Occupants(
-        tuple(pod for pod, _ in there),
+        np.fromiter((pod for pod, _ in there), object, len(there)),
         np.repeat(np.arange(len(nodes)), [len(node.pods) for node in nodes]),
         np.fromiter((pod.priority for pod, _ in there), np.int64, len(there)),
         np.array([lowest if n.least_priority is None else n.least_priority for n in nodes], np.int64),

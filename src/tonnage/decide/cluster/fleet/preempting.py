@@ -42,6 +42,7 @@ class _Asked:
 
     pod: Pod
     view: View
+    names: tuple[str, ...]
     occupants: Occupants
     turns: Rows
 
@@ -60,7 +61,7 @@ def preempt_on(fleet: Fleet, occupants: Occupants, turns: Rows, pod: Pod, refuse
     rows = rows[~guarded]
     if len(rows):
         limits = list(limits_of(pod, need_of(pod), fleet.neighbours, occupants))
-        best = _best(_Asked(pod, view, occupants, turns), limits, rows, trials)
+        best = _best(_Asked(pod, view, columns.names, occupants, turns), limits, rows, trials)
         trials.candidates += [best] if best is not None else []
     trials.texts += Counter()  # without what was counted as none
     return trials.settled(len(columns))
@@ -68,8 +69,8 @@ def preempt_on(fleet: Fleet, occupants: Occupants, turns: Rows, pod: Pod, refuse
 
 def _best(asked: _Asked, limits: Sequence[Limit], rows: Rows, trials: Trials) -> Candidate | None:
     """Of these rows the one that costs least to clear; what else is to be said goes to `trials`."""
-    view, occupants = asked.view, asked.occupants
-    going = np.zeros(len(view.nodes), bool)
+    occupants = asked.occupants
+    going = np.zeros(len(asked.names), bool)
     going[rows] = True
     places = np.flatnonzero(going[occupants.rows] & (occupants.priorities < asked.pod.priority))
     for limit in limits:
@@ -78,12 +79,11 @@ def _best(asked: _Asked, limits: Sequence[Limit], rows: Rows, trials: Trials) ->
     places = places[going[occupants.rows[places]]]
     if not len(places):
         return None
-    breaking = _breaking(view, occupants, places)
+    breaking = _breaking(asked.view, occupants, places)
     victims = _victims(limits, occupants.rows[places], places, breaking)
     going[occupants.rows[places[victims]]] = False
-    names = tuple(view.nodes)
     for row in np.flatnonzero(going).tolist():
-        trials.add(nobody_goes(names[row]))
+        trials.add(nobody_goes(asked.names[row]))
     if not victims.any():
         return None
     return _cheapest(asked, places[victims], breaking[victims], trials)
@@ -145,7 +145,7 @@ def _breaking(view: View, occupants: Occupants, places: Rows) -> Mask:
 
 def _cheapest(asked: _Asked, victims: Rows, breaking: Mask, trials: Trials) -> Candidate:
     """Fewest broken budgets, lowest top victim, least priority in sum, fewest, latest started, name."""
-    view, occupants = asked.view, asked.occupants
+    occupants = asked.occupants
     starts, counts = _blocks(occupants.rows[victims])
     rows = occupants.rows[victims[starts]]
     priorities = occupants.priorities[victims]
@@ -166,15 +166,14 @@ def _cheapest(asked: _Asked, victims: Rows, breaking: Mask, trials: Trials) -> C
     first = order[0]
     gone = victims[starts[first] : starts[first] + counts[first]]
     pods = tuple(occupants.pods[place] for place in gone.tolist())
-    return Candidate(tuple(view.nodes)[rows[first]], pods, int(violations[first]))
+    return Candidate(asked.names[int(rows[first])], pods, int(violations[first]))
 
 
 def _any_of(asked: _Asked, rows: Rows, ranks: NDArray[np.int64], potential: int) -> tuple[str, ...]:
     """As `preemption.any_of`, of rows with their ranks; in the order of names."""
-    view, turns = asked.view, asked.turns
-    there = np.full(len(view.nodes), -1, np.int64)
+    turns = asked.turns
+    there = np.full(len(asked.names), -1, np.int64)
     there[rows] = ranks
     in_turn = turns[there[turns] >= 0]
-    chosen = in_turn[may_be_best(-there[in_turn], looked_at(asked.pod, view, potential))]
-    names = tuple(view.nodes)
-    return tuple(names[row] for row in np.sort(chosen).tolist())
+    chosen = in_turn[may_be_best(-there[in_turn], looked_at(asked.pod, asked.view, potential))]
+    return tuple(asked.names[row] for row in np.sort(chosen).tolist())

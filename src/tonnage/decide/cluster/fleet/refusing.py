@@ -128,15 +128,15 @@ def counted(need: Need) -> list[tuple[str, int]]:
 def refuse_amounts(refused: Refused, wanted: list[tuple[str, int]], holdings: Holdings, rows: Rows) -> None:
     """Of the rows given, those with too little left; rows that were refused before stay as they are."""
     columns = holdings.columns
-    rows = rows[refused.codes[rows] == FEASIBLE]
-    crowded = holdings.pods[rows] + 1 > columns.allocatable(PODS)[rows]
+    at = slice(None) if len(rows) == len(columns) else rows  # which is quicker than to pick all
+    crowded = holdings.pods[at] + 1 > columns.allocatable(PODS)[at]
     short = [crowded]
     hopeless = np.zeros(len(rows), bool)
     for name, amount in wanted:
-        there = columns.allocatable(name)[rows]
-        short.append(amount > there - holdings.used(name)[rows])
+        there = columns.allocatable(name)[at]
+        short.append(amount > there - holdings.used(name)[at])
         hopeless |= amount > there
-    failing = np.logical_or.reduce(short)
+    failing = np.logical_or.reduce(short) & (refused.codes[rows] == FEASIBLE)
     if not failing.any():
         return
     short.append(hopeless)
