@@ -92,6 +92,14 @@ def dead_socket(node: SickNode, name: str) -> None:
     node.listen(f"{PLUGINS}/{name}").close()
 
 
+def crowd(node: SickNode) -> None:
+    folder = node.put("var/run/cdi/x.txt").parent
+    for number in range(501 - len(list(folder.glob("*.json")))):
+        edits = {"containerEdits": {"env": ["A=b"]}}
+        spec = {"cdiVersion": "0.5.0", "kind": f"a.b/k{number}", "devices": [{"name": "0", **edits}]}
+        (folder / f"{number}.json").write_text(json.dumps(spec))
+
+
 def empty_bus(node: SickNode) -> None:
     shutil.rmtree(node.root / "sys/bus/pci/devices")
     (node.root / "sys/bus/pci/devices").mkdir()
@@ -363,6 +371,18 @@ FOUND: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
         DoctorCode.CDI_DEVICE_TWICE,
         Layer.CDI,
         "2 CDI devices in two specs",
+    ),
+    "ten thousand specs, or nearly": (
+        crowd,
+        DoctorCode.CDI_FOLDER_CROWDED,
+        Layer.CDI,
+        "501 CDI specs",
+    ),
+    "a key twice in a spec": (
+        lambda n: n.put("etc/cdi/a.json", '{"kind": "a.b/cd", "kind": "a.b/cd"}'),
+        DoctorCode.CDI_SPEC_INVALID,
+        Layer.CDI,
+        "is refused by container runtimes",
     ),
     "kubelet is not there": (
         lambda n: n.remove(f"{PLUGINS}/kubelet.sock"),

@@ -139,10 +139,14 @@ class SpecDocument:
 
 @dataclass(frozen=True, slots=True)
 class CdiFacts:
-    """Every spec in the folders that runtimes read; `missing` are host paths in them where nothing is."""
+    """The specs in the folders that runtimes read; `missing` are host paths in them where nothing is.
+
+    `crowded` counts the specs of a folder that has more than were looked at, the first by name.
+    """
 
     specs: tuple[SpecDocument, ...] = ()
     missing: frozenset[str] = frozenset()
+    crowded: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,22 @@ from tonnage.model.node_facts import CdiFacts, SpecDocument
 
 FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
 _MOST_BYTES: Final = 4 << 20
-_MOST_SPECS: Final = 100
+_MOST_SPECS: Final = 500
 _MOST_PATHS: Final = 4096
 
 
 def cdi_facts(files: NodeFiles) -> CdiFacts:
-    """Every `.json` and `.yaml` of both folders; those of the second win."""
+    """Every `.json` and `.yaml` of both folders, up to a number; those of the second win."""
     specs: list[SpecDocument] = []
+    crowded: dict[str, int] = {}
     for rank, folder in enumerate(FOLDERS):
         names = [name for name in files.names(folder) if name.endswith((".json", ".yaml"))]
+        if len(names) > _MOST_SPECS:
+            crowded[folder] = len(names)
         specs += [_spec(files, f"{folder}/{name}", rank) for name in names[:_MOST_SPECS]]
     named = {path for spec in specs if spec.document for path in _paths(spec.document)}
     checked = sorted(named)[:_MOST_PATHS]
-    return CdiFacts(tuple(specs), frozenset(path for path in checked if not files.there(path)))
+    return CdiFacts(tuple(specs), frozenset(path for path in checked if not files.there(path)), crowded)
 
 
 def _spec(files: NodeFiles, path: str, rank: int) -> SpecDocument:
@@ -33,7 +36,11 @@ def _spec(files: NodeFiles, path: str, rank: int) -> SpecDocument:
     if found.content is None:
         return SpecDocument(path, rank, trouble=found.trouble or "it is gone")
     try:
-        value = json.loads(found.content) if path.endswith(".json") else _yaml(found.text, path)
+        value = (
+            json.loads(found.content, object_pairs_hook=_once)
+            if path.endswith(".json")
+            else _yaml(found.text, path)
+        )
     except ConfigError as error:
         return SpecDocument(path, rank, trouble=f"failed to parse CDI Spec: {error.problems[0].what}")
     except (ValueError, RecursionError) as error:
@@ -41,6 +48,15 @@ def _spec(files: NodeFiles, path: str, rank: int) -> SpecDocument:
     if not isinstance(value, dict):
         return SpecDocument(path, rank, trouble="failed to parse CDI Spec, no Spec data")
     return SpecDocument(path, rank, value)
+
+
+def _once(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+    """An object; runtimes refuse one that has a key twice. Raises ValueError."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        key = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        raise ValueError(f'key "{key[:60]}" already set in map')
+    return found
 
 
 def _yaml(text: str, path: str) -> JsonValue:

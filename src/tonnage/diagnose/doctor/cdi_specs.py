@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.node.cdi import wants_cdi
 from tonnage.decide.node.cdi_rules import spec_problems
+from tonnage.decide.node.cdi_shape import normal_spec
 from tonnage.diagnose.doctor.finding import (
     DoctorCode,
     Finding,
@@ -36,8 +38,9 @@ def judge_cdi(
 ) -> Judgement:
     """`version` is the loaded driver's, empty where staleness cannot be told; `config` the agent's."""
     wrong = {spec.path: _problem(spec) for spec in facts.specs}
-    valid = [spec for spec in facts.specs if not wrong[spec.path]]
-    findings = [_invalid(spec, wrong[spec.path]) for spec in facts.specs if wrong[spec.path]]
+    valid = [_normal(spec) for spec in facts.specs if not wrong[spec.path]]
+    findings = [_crowded(folder, number) for folder, number in facts.crowded.items()]
+    findings += [_invalid(spec, wrong[spec.path]) for spec in facts.specs if wrong[spec.path]]
     findings += [stale for spec in valid if (stale := _stale(spec, facts, version)) is not None]
     findings += _twice(valid)
     if config is not None and wants_cdi(config):
@@ -45,6 +48,21 @@ def judge_cdi(
     kinds = sorted({_kind(spec) for spec in valid})
     summary = f"{counted(len(valid), 'spec')}: {listed(kinds)}" if valid else "no specs"
     return Judgement(_LAYER, tuple(findings), summary)
+
+
+def _normal(spec: SpecDocument) -> SpecDocument:
+    return replace(spec, document=normal_spec(spec.document or {}))
+
+
+def _crowded(folder: str, number: int) -> Finding:
+    return warning(
+        DoctorCode.CDI_FOLDER_CROWDED,
+        _LAYER,
+        f"{folder} has {number} CDI specs, of which the first by name were looked at",
+        where=folder,
+        why="runtimes read each of them again whenever one changes",
+        remedy=f"tonnage cdi validate {folder}; see who writes them, and remove what nobody needs",
+    )
 
 
 def _problem(spec: SpecDocument) -> str:

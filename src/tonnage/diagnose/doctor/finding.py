@@ -32,6 +32,7 @@ class DoctorCode(StrEnum):
     AGENT_NOT_RUNNING = "agent-not-running"
     AGENT_STATE = "agent-state-damaged"
     CDI_DEVICE_TWICE = "cdi-device-twice"
+    CDI_FOLDER_CROWDED = "cdi-folder-crowded"
     CDI_DISABLED = "cdi-disabled"
     CDI_SPEC_INCOMPLETE = "cdi-spec-incomplete"
     CDI_SPEC_INVALID = "cdi-spec-invalid"
