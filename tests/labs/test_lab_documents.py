@@ -101,6 +101,7 @@ def test_labs_cover_their_cases() -> None:
     assert covered["repartitioned-pool"] >= {"SCH-7", "SCH-8"}
     assert covered["mig-catalogue"] >= {"MIG-1", "MIG-2", "MIG-6"}
     assert covered["mig-refused"] >= {"MIG-5"}
+    assert covered["mig-reconfigure"] >= {"MIG-3", "MIG-4", "SCH-7"}
     assert covered["cdi-injection"] >= {"RUN-1", "RUN-4"}
     assert covered["failing-gpu"] >= {"KUB-2", "SCH-3"}
     assert DEFAULT_LAB in covered

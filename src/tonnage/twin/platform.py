@@ -13,6 +13,7 @@ from tonnage.wire.objects import Object
 
 SYSTEM_NAMESPACE: Final = "tonnage-system"
 CONFIG_MAP_NAME: Final = "device-plugin-config"
+MIG_CONFIG_MAP_NAME: Final = "default-mig-parted-config"
 AGENT: Final = "tonnage-agent"
 AGENT_IMAGE: Final = "tonnage/agent"
 
@@ -55,7 +56,7 @@ def agent_daemon_set(kubeconfig: Path) -> JsonObject:
         "name": "agent",
         "image": AGENT_IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["tonnage", "node"],
+        "command": ["tonnage", "node", f"--mig-config-map={SYSTEM_NAMESPACE}/{MIG_CONFIG_MAP_NAME}"],
         "env": [
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "KUBECONFIG", "value": str(kubeconfig)},
