@@ -357,7 +357,7 @@ CASES: dict[str, tuple[Sicken, DoctorCode, Layer, str, str]] = {
         DoctorCode.NO_INJECTION,
         Layer.RUNTIME,
         "no GPU gets into a container",
-        "nvidia-ctk runtime configure --runtime=containerd",
+        "install nvidia-container-toolkit && tonnage runtime apply --nvidia-runtime --restart",
     ),
     "RUN-3 containerd": (
         run_3,

@@ -1,7 +1,7 @@
 """Each rule against YAML beside it: `# !code:column` at the end of a line is what must be found there.
 
 Nothing else may be found, and nothing at all in a `good.yaml`. Covers ADM-1, ADM-2, ADM-3, ADM-9, SCH-1,
-SCH-6, SHR-3, SHR-5, ADM-5, MIG-2, MIG-3, OPR-1, DRA-1, DRA-2, DRA-3.
+SCH-6, SHR-3, SHR-5, ADM-5, MIG-2, MIG-3, OPR-1, DRA-1, DRA-2, DRA-3, ADM-8.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
 from tonnage.model.sharing import DeviceListStrategy
 
 _LAYER: Final = Layer.RUNTIME
+_CONFIGURE: Final = "tonnage runtime apply --nvidia-runtime --restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,9 @@ def _classes(seen: _Runtime, facts: NodeFacts) -> Iterator[Finding]:
             f"RuntimeClass {name} wants handler {handler}, which {seen.kind.value} does not have",
             where=listed(seen.config.files, 2),
             why=f"its pods get 'no runtime for \"{handler}\" is configured' here",
-            remedy=f"nvidia-ctk runtime configure --runtime={_unit(seen.kind)}"
+            remedy=_CONFIGURE
+            if handler == "nvidia"
+            else f"nvidia-ctk runtime configure --runtime={_unit(seen.kind)}"
             f" && systemctl restart {_unit(seen.kind)}",
         )
 
@@ -261,6 +264,5 @@ def _no_way(seen: _Runtime, facts: NodeFacts) -> Iterator[Finding]:
         where=listed(seen.config.files, 2) or "/etc/cdi",
         why=f"NVIDIA's container toolkit is {tool}. Containers start, and 'nvidia-smi' is not found in them",
         remedy="deviceListStrategy: [cdi-cri] for the agent, which needs no toolkit; or install"
-        f" nvidia-container-toolkit && nvidia-ctk runtime configure --runtime={_unit(seen.kind)}"
-        f" && systemctl restart {_unit(seen.kind)}",
+        f" nvidia-container-toolkit && {_CONFIGURE}",
     )

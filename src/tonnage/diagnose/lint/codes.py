@@ -19,6 +19,7 @@ _QUOTA: Final = "Kubernetes ResourceQuota, pod evaluator"
 _PLUGIN: Final = "NVIDIA/k8s-device-plugin, api/config/v1"
 _MIG: Final = "NVIDIA/mig-parted, api/spec/v1"
 _OPERATOR: Final = "NVIDIA/gpu-operator, nvidia.com/v1"
+_TOOLKIT: Final = "NVIDIA/nvidia-container-toolkit, NRI plugin"
 _SCHEDULER: Final = "kube-scheduler"
 
 
@@ -58,6 +59,7 @@ FACTS: Final[Mapping[LintCode, CodeFacts]] = MappingProxyType({
     LintCode.CLASS_MISSING: _error(_SCH, "A DeviceClass that does not exist.", _DRA),
     LintCode.COMPARISON: _error(_SCH, "Gt or Lt with what is no whole number.", _SCHEDULER),
     LintCode.CONFIG_MAP: _warning(_RUN, "A ConfigMap that does not exist.", "kubelet"),
+    LintCode.DEVICE_ANNOTATION: _warning(_ADM, "An annotation that gets devices nobody counts.", _TOOLKIT),
     LintCode.FIELD_UNKNOWN: _error(_ADM, "A field that the kind does not have.", _DECODING),
     LintCode.FITS_NOWHERE: _error(_SCH, "No node would ever take the pod.", _SCHEDULER),
     LintCode.GPU_CONFIG: _error(_PLG, "A device-plugin configuration that is refused.", _PLUGIN),

@@ -19,6 +19,7 @@ class LintCode(StrEnum):
     CLASS_MISSING = "device-class-missing"
     COMPARISON = "comparison-not-integer"
     CONFIG_MAP = "config-map-unknown"
+    DEVICE_ANNOTATION = "device-annotation"
     FIELD_UNKNOWN = "field-unknown"
     FITS_NOWHERE = "fits-nowhere"
     GPU_CONFIG = "gpu-config-invalid"

@@ -7,6 +7,7 @@ from typing import Final
 from tonnage.diagnose.lint.rules import (
     claims,
     cluster_policy,
+    device_annotations,
     device_plugin,
     fields,
     mig_parted,
@@ -37,4 +38,5 @@ POD_RULES: Final[tuple[PodRule, ...]] = (
     node_labels,
     names,
     placement,
+    device_annotations,
 )

@@ -1,0 +1,34 @@
+"""Annotations by which a pod gets devices that it does not request (ADM-8).
+
+Source: nvidia-container-toolkit v1.20, its NRI plugin: `nvidia.cdi.k8s.io`, `…/pod`, `…/container.<name>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.diagnose.lint.finding import Draft, LintCode
+from tonnage.diagnose.lint.items import PodSite, mapping
+from tonnage.diagnose.lint.world import World
+
+_ASKS: Final = "nvidia.cdi.k8s.io"
+_LONGEST: Final = 100
+_OPERATORS: Final = "gpu-operator"
+"""The namespace that the chart's policy lets annotate by default, for the operator's own pods."""
+
+
+def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
+    """A finding for each annotation that asks NVIDIA's NRI plugin for devices."""
+    del world
+    if site.item.namespace == _OPERATORS:
+        return
+    for key, value in mapping(site.metadata.get("annotations")).items():
+        if key == _ASKS or key.startswith(f"{_ASKS}/"):
+            told = (
+                f"this asks NVIDIA's NRI plugin for {str(value)[:_LONGEST]}: where that runs, any such pod"
+                " gets it, and no quota and no scheduler counts it; elsewhere nothing happens"
+            )
+            remedy = "request nvidia.com/gpu; the chart's admissionPolicy denies the annotation to tenants"
+            place = (*site.path[:-1], "metadata", "annotations", key)
+            yield Draft(LintCode.DEVICE_ANNOTATION, place, told, remedy, on_key=True)
