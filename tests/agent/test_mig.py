@@ -11,6 +11,7 @@ import pytest
 from support.mig_node import Agent, KilledError, Machine
 from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.decide.node.mig_wish import MigWish
+from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig import CreateGpuInstance, DestroyGpuInstance, MigEntry, MigState, MigStep
 from tonnage.model.sharing import Hold
 from tonnage.twin.clock import VirtualClock
@@ -253,3 +254,64 @@ async def test_with_a_full_disk_nothing_is_begun(tmp_path: Path, clock: VirtualC
     assert machine.steps == []
     assert agent.said[-1] == (MigState.FAILED, "the disk is full; tried again in 10 s")
     assert all(agent.offered[-1].values())
+
+
+async def test_a_device_taken_before_its_agent_was_killed_is_not_destroyed_by_the_next(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    taken = (await machine.divided())[0].instances[2].computes[0].uuid
+    machine.fuse = 1  # after the change is on disk, before anything is done for it
+    with pytest.raises(KilledError):
+        await Agent(machine, clock, made(SMALL)).ends()
+    machine.fuse = 1 << 30
+    agent = Agent(machine, clock, made(SMALL))
+    agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (taken,), "ml", "late"),)
+    await agent.live(lambda: (MigState.PENDING, f"waits: {taken} is used by ml/late") in agent.said)
+    assert machine.steps == []
+    assert agent.mig.withheld == {}
+
+
+async def test_a_disk_that_refuses_once_the_devices_are_withdrawn_leaves_them_to_be_used(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    agent = Agent(machine, clock, made(SMALL))
+
+    saves: list[bytes] = []
+    save = machine.save
+
+    async def second_is_refused(name: str, payload: bytes, *, lasting: bool = True) -> None:
+        saves.append(payload)
+        if len(saves) == 2:
+            raise HardwareError(Problem("the disk is full"))
+        await save(name, payload, lasting=lasting)
+
+    machine.save = second_is_refused  # type: ignore[method-assign]
+    await agent.live(lambda: agent.state == MigState.FAILED)
+    assert agent.said[-1] == (MigState.FAILED, "the disk is full; tried again in 10 s")
+    assert machine.steps == []
+    assert agent.mig.withheld == {}
+    assert all(agent.offered[-1].values())
+
+
+async def test_while_the_label_is_away_nothing_is_tried_again(tmp_path: Path, clock: VirtualClock) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu("[7g.80gb]"))
+    machine.refuse = refuse_2g
+    agent = Agent(machine, clock, made(MIXED))
+    turns: list[tuple[int, int]] = []
+
+    def gone_for_long() -> bool:
+        if agent.state == MigState.FAILED and not turns:
+            agent.wish = None
+            machine.refuse = refuse_nothing
+        if agent.wish is None:
+            turns.append((len(machine.steps), agent.looks))
+        if len(turns) == 100:
+            agent.wish = made(MIXED)
+            agent.mig.look()
+        return agent.state == MigState.SUCCESS
+
+    await agent.live(gone_for_long)
+    assert len({steps for steps, _ in turns}) == 1
+    assert turns[-1][1] - turns[0][1] < 5

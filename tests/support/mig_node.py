@@ -85,14 +85,20 @@ class Agent:
         self.devices = NodeDevices(world, machine.backend, on_change=self._changed)
         self.devices.withheld = lambda: self.mig.withheld
         self.holders = SimpleNamespace(holds=(), known=True)
+        self.looks = 0
+        """How often it asked what is wished for."""
         self.said: list[tuple[str, str]] = []
         self.offered: list[dict[str, bool]] = []
         """Which devices were healthy, after every change."""
         self.mig = NodeMig(
             *(world, cast(Any, machine), self.devices, cast(Holders, self.holders)),
-            lambda: self.wish,
+            self._wished,
             on_change=self._said,
         )
+
+    def _wished(self) -> MigWish | None:
+        self.looks += 1
+        return self.wish
 
     def _said(self) -> None:
         assert self.mig.standing is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,7 +20,7 @@ from tonnage.agent.world import World
 from tonnage.decide.node.mig_change import MigChange, change_to, in_the_way, next_step
 from tonnage.decide.node.mig_wish import MigWish, goals_of
 from tonnage.model.devices import Inventory
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import ConfigError, HardwareError, Problem, TonnageError
 from tonnage.model.mig import DividedGpu, MigState
 from tonnage.model.sharing import Hold
 
@@ -106,8 +105,7 @@ class NodeMig:
         if self._journal.change is not None:
             await self._resume(self._journal.change)
         while True:
-            with suppress(HardwareError):
-                await self._turn()
+            await self._turn()
             await self._until_woken()
 
     async def _until_woken(self) -> None:
@@ -127,6 +125,7 @@ class NodeMig:
         """Compare, and change what is not as it shall be."""
         wish, inventory = self._wish(), self._devices.inventory
         if wish is None or inventory is None or self._devices.error or not self._holders.known:
+            self._seen, self._failures, self._due = None, 0, None  # whoever ends this wakes us
             return
         now = (wish, inventory, self._holders.holds)
         due = self._due is not None and self._clock.monotonic() >= self._due
@@ -137,7 +136,7 @@ class NodeMig:
         self._seen, self._due = now, None
         try:
             await self._compare(wish, inventory)
-        except HardwareError as error:
+        except (HardwareError, ConfigError) as error:
             self._fail(wish.config, _words(error))
 
     async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
@@ -167,16 +166,27 @@ class NodeMig:
         uuids = ", ".join(shape.uuid for shape in change.goal)
         self._say(MigStanding(change.config, MigState.PENDING, f"{uuids}: {change.config} is being made"))
         await self._journal.write(change)
-        self._devices.refresh_withheld()
-        await self._clock.sleep(_WITHDRAW_S)
-        if self._waits(change, await self._hardware.divided()):
+        try:
+            self._devices.refresh_withheld()
+            await self._clock.sleep(_WITHDRAW_S)
+            begins = not self._waits(change, await self._hardware.divided())
+            if begins:
+                change = replace(change, begun=True)
+                await self._journal.write(change)
+        except (HardwareError, ConfigError):
+            await self._end()
+            raise
+        if not begins:
             await self._end()
             return
         _LOG.info("MIG layout changes: node=%s config=%s gpus=%s", self._node, change.config, uuids)
         await self._carry_out(change)
 
     async def _resume(self, change: MigChange) -> None:
-        """Go on with what an earlier agent began, or end it."""
+        """Go on with what an earlier agent began, or end it. Of what it had not begun nothing is done."""
+        if not change.begun:
+            await self._end()
+            return
         resumed = change.resumed + 1
         why = change.why
         if resumed >= _RESUMES and not why:
@@ -229,13 +239,16 @@ class NodeMig:
         tries = 0
         for _ in range(_MOST_STEPS):
             try:
-                step = next_step(change, await self._hardware.divided())
+                gpus = await self._hardware.divided()
+                step = next_step(change, gpus)
                 if step is None:
                     return ""
                 if isinstance(step, str):
                     raise HardwareError(_problem(step))
+                if not change.why and (users := in_the_way(change, gpus, self._holders.holds)):
+                    raise HardwareError(Problem("; ".join(users)))
                 await self._hardware.apply(step)
-            except HardwareError as error:
+            except (HardwareError, ConfigError) as error:
                 tries += 1
                 if tries >= _TRIES:
                     return _words(error)
@@ -253,7 +266,7 @@ class NodeMig:
     async def _what_stands(self, change: MigChange) -> str:
         try:
             gpus = {gpu.uuid: gpu for gpu in await self._hardware.divided()}
-        except HardwareError as error:
+        except (HardwareError, ConfigError) as error:
             return f"what stands is not known: {_words(error)}"
         return "; ".join(_stands(shape.uuid, gpus.get(shape.uuid)) for shape in change.goal)
 
@@ -296,7 +309,7 @@ def _problem(what: str) -> Problem:
     return Problem(what, why="its MIG instances are not shown by the driver")
 
 
-def _words(error: HardwareError) -> str:
+def _words(error: TonnageError) -> str:
     """The first problem in one line."""
     problem = error.problems[0]
     return ": ".join(part for part in (problem.what, problem.why, problem.remedy) if part)

@@ -56,7 +56,8 @@ class MigChange:
     """A change under way, of the GPUs that are not yet as configuration `config` wants them.
 
     `kept` are the ids of GPU instances that the change leaves alone, by GPU. It goes forward to `goal` until
-    there is a reason (`why`) to go back to what was `before`. `resumed`: so many agents ended during it.
+    there is a reason (`why`) to go back to what was `before`. Not `begun`: the devices are withdrawn, nothing
+    else is done, and somebody may have been quicker. `resumed`: so many agents ended during it.
     """
 
     config: str
@@ -64,6 +65,7 @@ class MigChange:
     before: tuple[GpuShape, ...]
     kept: dict[str, tuple[int, ...]]
     why: str = ""
+    begun: bool = False
     resumed: int = 0
 
     @property
