@@ -7,21 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 
+Spec = tuple[str, int, JsonObject]
+"""A valid spec: (path, rank of its folder, document)."""
 
-def conflicts(specs: Iterable[tuple[str, int, JsonObject]]) -> Mapping[str, tuple[Problem, ...]]:
-    """By path: the devices of a valid spec that another of the same rank has, which no runtime gives then.
 
-    A spec is (path, rank, document). One of a higher rank, which would win, does not end the conflict.
+def conflicts(specs: Iterable[Spec]) -> Mapping[str, tuple[Problem, ...]]:
+    """By path: the devices of a spec that another of the same rank has, which no runtime gives then.
+
+    A spec of a higher rank, which would win, does not end the conflict.
     """
-    holders: dict[str, dict[int, dict[str, int]]] = {}
-    for path, rank, document in specs:
-        devices = document.get("devices")
-        for number, device in enumerate(devices if isinstance(devices, list) else ()):
-            if isinstance(device, dict):
-                name = f"{document.get('kind')}={device.get('name')}"
-                holders.setdefault(name, {}).setdefault(rank, {})[path] = number
     found: dict[str, list[Problem]] = {}
-    for name, by_rank in holders.items():
+    for name, by_rank in _holders(specs).items():
         for path, number, other in _pairs(by_rank.values()):
             problem = Problem(
                 f'conflicting device "{name}" (specs "{path}", "{other}")',
@@ -31,6 +27,23 @@ def conflicts(specs: Iterable[tuple[str, int, JsonObject]]) -> Mapping[str, tupl
             )
             found.setdefault(path, []).append(problem)
     return {path: tuple(problems) for path, problems in found.items()}
+
+
+def conflicting(specs: Iterable[Spec]) -> frozenset[str]:
+    """The qualified names of those devices."""
+    return frozenset(name for name, ranks in _holders(specs).items() if any(_pairs(ranks.values())))
+
+
+def _holders(specs: Iterable[Spec]) -> Mapping[str, Mapping[int, Mapping[str, int]]]:
+    """By qualified name and rank: the paths of specs that have the device, each with its place there."""
+    holders: dict[str, dict[int, dict[str, int]]] = {}
+    for path, rank, document in specs:
+        devices = document.get("devices")
+        for number, device in enumerate(devices if isinstance(devices, list) else ()):
+            if isinstance(device, dict):
+                name = f"{document.get('kind')}={device.get('name')}"
+                holders.setdefault(name, {}).setdefault(rank, {})[path] = number
+    return holders
 
 
 def _pairs(ranks: Iterable[Mapping[str, int]]) -> Iterator[tuple[str, int, str]]:

@@ -13,6 +13,11 @@ from typing import Any, Final
 
 import yaml
 
+from tonnage.decide.node.cdi_folders import conflicting
+from tonnage.decide.node.cdi_rules import spec_problems
+from tonnage.decide.node.cdi_shape import normal_spec
+
+Spec = dict[str, Any]
 _FILES: Final = 256
 _FILE_BYTES: Final = 8 << 20
 ANNOTATION_PREFIX: Final = "cdi.k8s.io/"
@@ -28,30 +33,42 @@ class CdiEdits:
 
 
 def resolve_cdi(folders: Iterable[Path], names: Iterable[str]) -> CdiEdits:
-    """What the named devices bring. Later folders win, as in containerd.
+    """What the named devices bring. Later folders win, and a device that two specs of one folder have is
+    nobody's; a spec that breaks the rules is left out, as containerd does.
 
     A kind without any spec file is left alone: the pretended toolkit knows GPUs by their names.
     """
-    specs = [spec for folder in folders for spec in _specs(folder)]
+    wanted = tuple(names)
+    if not wanted:
+        return CdiEdits()
+    found = [(path, rank, spec) for rank, folder in enumerate(folders) for path, spec in _specs(folder)]
+    kinds = {str(spec.get("kind")) for _, _, spec in found}
+    devices, clashing = _devices(found)
     nodes: list[str] = []
     env: dict[str, str] = {}
     missing: list[str] = []
-    for name in names:
-        kind, _, device = name.partition("=")
-        of_kind = [spec for spec in specs if spec.get("kind") == kind]
-        found = [
-            (spec, entry)
-            for spec in of_kind
-            for entry in _list(spec, "devices")
-            if entry.get("name") == device
-        ]
-        if of_kind and not found:
-            missing.append(name)
-        for part in found[-1] if found else ():
+    for name in wanted:
+        if name not in devices or name in clashing:
+            missing += [name] if name.partition("=")[0] in kinds else []
+            continue
+        for part in devices[name]:
             edits = part.get("containerEdits") or {}
             nodes += [str(node.get("path", "")) for node in _list(edits, "deviceNodes")]
             env |= dict(str(item).split("=", 1) for item in edits.get("env") or () if "=" in str(item))
     return CdiEdits(tuple(dict.fromkeys(nodes)), env, tuple(missing))
+
+
+def _devices(
+    specs: Iterable[tuple[str, int, Spec]],
+) -> tuple[Mapping[str, tuple[Spec, Spec]], frozenset[str]]:
+    """(by qualified name the spec and its device, names that two valid specs of one folder have)."""
+    valid = [(path, rank, normal_spec(spec)) for path, rank, spec in specs if not spec_problems(spec)]
+    devices: dict[str, tuple[Spec, Spec]] = {
+        f"{spec['kind']}={device['name']}": (spec, device)
+        for _, _, spec in valid
+        for device in _list(spec, "devices")
+    }
+    return devices, conflicting(valid)
 
 
 def _list(owner: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
@@ -59,8 +76,8 @@ def _list(owner: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _specs(folder: Path) -> list[dict[str, Any]]:
-    """Readable spec files by name; a broken one is left out, as containerd does."""
+def _specs(folder: Path) -> list[tuple[str, Spec]]:
+    """(path, content) of readable spec files by name."""
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix in {".json", ".yaml"})
     except OSError:
@@ -74,5 +91,5 @@ def _specs(folder: Path) -> list[dict[str, Any]]:
         except (OSError, ValueError, yaml.YAMLError):
             continue
         if isinstance(spec, dict):
-            specs.append(spec)
+            specs.append((str(file), spec))
     return specs

@@ -1,0 +1,54 @@
+"""What the twin's runtime makes of CDI names, as genuine ones do in tests/kubernetes/test_cdi_runtimes.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tonnage.twin.kubelet.cdi import CdiEdits, resolve_cdi
+
+GPU = "a.b/gpu"
+
+
+def spec(number: int, **changes: Any) -> dict[str, Any]:
+    edits = {"env": [f"FROM={number}"], "deviceNodes": [{"path": f"/dev/n{number}"}]}
+    return {
+        "cdiVersion": "0.5.0",
+        "kind": GPU,
+        "devices": [{"name": "0", "containerEdits": edits}],
+        **changes,
+    }
+
+
+GIVEN = CdiEdits(("/dev/n1",), {"FROM": "1"})
+MISSING = CdiEdits(missing=(f"{GPU}=0",))
+
+
+@pytest.mark.parametrize(
+    ("etc", "run", "expected"),
+    [
+        pytest.param([spec(1)], [], GIVEN, id="one spec"),
+        pytest.param([spec(0)], [spec(1)], GIVEN, id="the later folder wins"),
+        pytest.param([spec(0), spec(1)], [], MISSING, id="two of a folder are none"),
+        pytest.param([spec(0), spec(0)], [spec(1)], MISSING, id="though a later folder has it"),
+        pytest.param([spec(1, cdiVersion="0.3.0")], [], MISSING, id="too old a version"),
+        pytest.param([spec(1, device=[])], [], MISSING, id="an unknown field"),
+        pytest.param([spec(1, cdiVersion="0.3.0")], [spec(1)], GIVEN, id="a broken one harms no other"),
+        pytest.param([spec(1, kind={})], [spec(1)], GIVEN, id="of whatever kind"),
+        pytest.param([], [], CdiEdits(), id="a kind without specs is the toolkit's"),
+    ],
+)
+def test_a_name_stands_for_what_a_runtime_takes_it_for(
+    etc: list[dict[str, Any]], run: list[dict[str, Any]], expected: CdiEdits, tmp_path: Path
+) -> None:
+    folders = []
+    for name, specs in (("etc", etc), ("run", run)):
+        folders.append(tmp_path / name)
+        folders[-1].mkdir()
+        for number, each in enumerate(specs):
+            (folders[-1] / f"{number}.json").write_text(json.dumps(each))
+    assert resolve_cdi(folders, [f"{GPU}=0"]) == expected
+    assert resolve_cdi(folders, []) == CdiEdits()
