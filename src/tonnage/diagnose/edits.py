@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.cluster.matching import failing_requirements
-from tonnage.decide.cluster.requests import is_extended, written_amount
+from tonnage.decide.cluster.requests import is_extended, written_apart
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.edit import Edit
@@ -103,14 +103,11 @@ def _less(pod: Pod, reason: Reason) -> Edit | None:
         kept, init = map(changed, other.containers), map(changed, other.init_containers)
         return replace(other, containers=tuple(kept), init_containers=tuple(init))
 
-    told = f"request {written_amount(resource, free)} {resource}"
+    written, asked = written_apart(resource, free, asking[0].requests[resource])
+    told = f"request {written} {resource}"
     lost = 4 * (asking[0].requests[resource] - free) // asking[0].requests[resource]
-    action = f"{told}, which is free, not {_asked(asking[0], resource)}"
+    action = f"{told}, which is free, not {asked}"
     return Edit(told, action, 6 + max(0, lost), on_pod=on_pod)
-
-
-def _asked(container: Container, resource: str) -> str:
-    return written_amount(resource, container.requests[resource])
 
 
 def spread_wider(pod: Pod, reason: Reason) -> Edit | None:

@@ -70,6 +70,14 @@ def is_extended(resource: str) -> bool:
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
+def comes_back(resource: str) -> bool:
+    """Whether what a node has beyond its allocatable amount is only withheld for now: devices that are ill.
+
+    What is kept of CPU, memory and disk for kubelet and the system stays so.
+    """
+    return is_extended(resource)
+
+
 def written_amount(name: str, amount: int) -> str:
     """An amount as people write it.
 
@@ -82,6 +90,16 @@ def written_amount(name: str, amount: int) -> str:
         if name in (MEMORY, EPHEMERAL) and abs(amount) >= size:
             return f"{amount / size:.4g}{suffix}"
     return f"{amount}"
+
+
+def written_apart(name: str, one: int, other: int) -> tuple[str, str]:
+    """Two amounts as people write them, in full where the short ones would look the same.
+
+    >>> written_apart("memory", 3 * 2**29, 3 * 2**29 + 1)
+    ('1610612736', '1610612737')
+    """
+    written = written_amount(name, one), written_amount(name, other)
+    return (f"{one}", f"{other}") if one != other and len(set(written)) == 1 else written
 
 
 def add(total: dict[str, int], amounts: Requests) -> None:

@@ -11,9 +11,11 @@ from tonnage.decide.cluster.requests import (
     EPHEMERAL,
     MEMORY,
     PODS,
+    comes_back,
     is_extended,
     pod_requests,
     written_amount,
+    written_apart,
 )
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Pod
@@ -97,8 +99,9 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         "used": used,
         "free": allocatable - used,
     }
-    asked = f"asks {written_amount(name, amount)} {name}"
-    whole = written_amount(name, allocatable)
+    wanted, whole = written_apart(name, amount, allocatable)
+    asked = f"asks {wanted} {name}"
+    ever = max(allocatable, view.node.capacity.get(name, 0)) if comes_back(name) else allocatable
     if allocatable == 0:
         code, message = Code.NOT_ADVERTISED, f"the node does not offer {name}"
         remedy = f"see which nodes offer it: kubectl get nodes -o custom-columns with {name}"
@@ -108,8 +111,8 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         remedy = f"ask for less {name}, or use larger nodes"
     else:
         code = Code.INSUFFICIENT
-        free = written_amount(name, allocatable - used)
-        message = f"{asked}, {free} free ({written_amount(name, used)} of {whole} used)"
+        wanted, free = written_apart(name, amount, allocatable - used)
+        message = f"asks {wanted} {name}, {free} free ({written_amount(name, used)} of {whole} used)"
         remedy = "wait for a pod there to end, or free one"
     return Reason(
         code,
@@ -119,5 +122,5 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
         facts,
         remedy,
         NAME,
-        lasting=amount > max(allocatable, view.node.capacity.get(name, 0)),
+        lasting=amount > ever,
     )

@@ -22,7 +22,7 @@ from tonnage.decide.cluster.fleet.preempting import preempt_on
 from tonnage.decide.cluster.fleet.refusing import FEASIBLE, Refused, Rows, counted
 from tonnage.decide.cluster.preemption import Preemption, not_eligible
 from tonnage.decide.cluster.refusal import Refusal
-from tonnage.decide.cluster.requests import PODS
+from tonnage.decide.cluster.requests import PODS, comes_back
 from tonnage.decide.cluster.scored import TOTAL, Scores
 from tonnage.decide.cluster.view import View
 from tonnage.model.cluster import Pod
@@ -149,7 +149,7 @@ class FleetEngine:
         """How a request for so much stands to each node."""
         columns = self.fleet.columns
         there, used = columns.allocatable(name), self.fleet.holdings.used(name)
-        capacity = columns.capacity(name)
+        capacity = columns.capacity(name) if comes_back(name) else there
         lasting = np.where(amount > np.maximum(there, capacity), _TOO_LARGE, _TOO_LARGE_NOW)
         large = np.where(there == 0, np.where(amount > capacity, _NONE, -_NONE), lasting)
         state = np.where(amount > there - used, _SHORT, _ENOUGH)
