@@ -231,11 +231,46 @@ def test_every_field_of_a_device_is_read_quickly_too() -> None:
     assert {part.name for part in fields(GpuDevice)} == {*known.split(), *more.split()}, told
 
 
-def test_nodes_are_the_same_read_either_way() -> None:
-    images = [{"names": ["x:1", "y:1"], "sizeBytes": 7}, {"names": ["x:1"], "sizeBytes": 8}]
-    status = {"allocatable": {"cpu": "2", "pods": "x"}, "images": images}
-    line = json.dumps({"metadata": {"name": "n", "labels": {"a": "b"}}, "status": status}).encode()
-    assert Bulk().node(line) == node_from(msgspec.json.decode(line, type=w.Node))
+QUANTITIES = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "pods", "nvidia.com/gpu"]),
+    st.sampled_from(["1", "500m", "2Gi", "lots", 1, 1.5]),
+    max_size=3,
+)
+NODES = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries({"name": NAMES}, optional={"labels": LABELS, "annotations": LABELS})},
+    optional={
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "unschedulable": st.booleans(),
+                "taints": st.just([{"key": "k", "effect": "NoExecute"}]),
+            },
+        ),
+        "status": st.fixed_dictionaries(
+            {},
+            optional={
+                "allocatable": QUANTITIES,
+                "capacity": QUANTITIES,
+                "conditions": CONDITIONS,
+                "runtimeHandlers": st.just([{"name": "nvidia"}]),
+                "images": st.lists(
+                    st.fixed_dictionaries(
+                        {"names": st.lists(NAMES, max_size=2)}, optional={"sizeBytes": st.just(7)}
+                    ),
+                    max_size=3,
+                ),
+            },
+        ),
+    },
+)
+
+
+@given(st.lists(NODES, min_size=1, max_size=4))
+def test_nodes_are_the_same_read_either_way(bodies: list[Body]) -> None:
+    bulk = Bulk()
+    for body in [*bodies, *bodies]:  # a second time out of what is remembered
+        line = json.dumps(body).encode()
+        assert bulk.node(line) == node_from(msgspec.json.decode(line, type=w.Node))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ What cannot be read becomes a problem of the object it stands in, and a pod with
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -22,6 +22,7 @@ from tonnage.adapters.reading_gpu import gpu_status_from
 from tonnage.adapters.reading_nodes import cordon_of, hami_notes, ills_of
 from tonnage.adapters.reading_parts import (
     Notes,
+    Quantities,
     affinity_of,
     amounts,
     moment,
@@ -132,8 +133,8 @@ def pod_from(pod: w.Pod) -> Pod:
     )
 
 
-def node_from(node: w.Node) -> Node:
-    """A node. Amounts that cannot be read are its problems."""
+def node_from(node: w.Node, amounts_of: Callable[[Quantities, str, Notes], dict[str, int]] = amounts) -> Node:
+    """A node. Amounts that cannot be read are its problems; `amounts_of` answers as `amounts` does."""
     notes = Notes()
     ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
     return Node(
@@ -141,8 +142,8 @@ def node_from(node: w.Node) -> Node:
         labels=node.metadata.labels,
         unschedulable=node.spec.unschedulable,
         taints=tuple(Taint(t.key, t.value, t.effect) for t in node.spec.taints),
-        allocatable=amounts(node.status.allocatable, "status.allocatable", notes),
-        capacity=amounts(node.status.capacity, "status.capacity", notes),
+        allocatable=amounts_of(node.status.allocatable, "status.allocatable", notes),
+        capacity=amounts_of(node.status.capacity, "status.capacity", notes),
         images={name: i.size_bytes for i in reversed(node.status.images) for name in i.names},
         ready=None if ready is None else ready.status == "True",
         ready_message=ready.message if ready else "",

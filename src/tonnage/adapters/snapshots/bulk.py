@@ -17,7 +17,7 @@ import msgspec
 
 from tonnage.adapters.reading import BarePod, node_from, pod_from, read_pod
 from tonnage.adapters.reading_nodes import with_manager
-from tonnage.adapters.reading_parts import moment
+from tonnage.adapters.reading_parts import Notes, Quantities, amounts, moment
 from tonnage.adapters.reading_resizes import held_by
 from tonnage.adapters.reading_status import pod_status_from
 from tonnage.adapters.snapshots.bulk_reports import Reports
@@ -99,6 +99,16 @@ class _Usual(w.Wire):
     resource_claim_statuses: None = None
 
 
+class _NodeStatus(w.NodeStatus):
+    images: list[msgspec.Raw] = msgspec.field(default_factory=list)  # type: ignore[assignment]
+
+
+class _Node(w.Node):
+    """A node whose images are not read yet."""
+
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+
+
 _FIELDS: Final = tuple(part.name for part in fields(Pod))
 _OWN: Final = ("name", "namespace", "uid", "created", "node_name", "status")
 _NAME, _NAMESPACE, _UID, _CREATED, _NODE, _STATUS = (_FIELDS.index(name) for name in _OWN)
@@ -126,8 +136,12 @@ class Bulk:
     _moments: dict[str | None, datetime | None] = field(default_factory=dict)
     _held: dict[tuple[bytes, ...], tuple[HeldAmounts, ...]] = field(default_factory=dict)
     _statuses: dict[tuple[Hashable, ...], PodStatus] = field(default_factory=dict)
+    _images: dict[bytes, w.ContainerImage] = field(default_factory=dict)
+    _read: dict[tuple[tuple[str, str | int | float], ...], dict[str, int]] = field(default_factory=dict)
+    """By quantities as they are written."""
     _lines: int = 0
     _line: msgspec.json.Decoder[_Line] = field(default_factory=lambda: msgspec.json.Decoder(_Line))
+    _node: msgspec.json.Decoder[_Node] = field(default_factory=lambda: msgspec.json.Decoder(_Node))
     _usual: msgspec.json.Decoder[_Usual] = field(default_factory=lambda: msgspec.json.Decoder(_Usual))
     _resizes: msgspec.json.Decoder[_Resizes] = field(default_factory=lambda: msgspec.json.Decoder(_Resizes))
     _reports: Reports = field(init=False)
@@ -161,11 +175,10 @@ class Bulk:
         """A node. Raises msgspec.DecodeError."""
         self._trim()
         once = self._texts.setdefault
-        node = msgspec.json.decode(line, type=w.Node)
+        node: w.Node = self._node.decode(line)
         node.metadata.labels = {key: once(value, value) for key, value in node.metadata.labels.items()}
-        for image in node.status.images:
-            image.names = [once(name, name) for name in image.names]
-        read = node_from(node)
+        node.status.images = [self._image(bytes(image)) for image in node.status.images]  # type: ignore[call-overload]
+        read = node_from(node, self._amounts)
         if node.spec.unschedulable and _MANAGED in line:
             return with_manager(read, msgspec.json.decode(line))
         return read
@@ -224,6 +237,23 @@ class Bulk:
             found = self._held[key] = held_by(msgspec.json.decode(spec, type=w.PodSpec), whole)
         return found
 
+    def _image(self, text: bytes) -> w.ContainerImage:
+        found = self._images.get(text)
+        if found is None:
+            found = self._images[text] = msgspec.json.decode(text, type=w.ContainerImage)
+        return found
+
+    def _amounts(self, quantities: Quantities, where: str, notes: Notes) -> dict[str, int]:
+        """As `amounts`, of equal ones the first; those with a problem are read each time."""
+        key = tuple(quantities.items())
+        found = self._read.get(key)
+        if found is None:
+            before = len(notes.problems)
+            found = amounts(quantities, where, notes)
+            if len(notes.problems) == before:
+                self._read[key] = found
+        return found
+
     def _moment(self, text: str | None) -> datetime | None:
         if text not in self._moments:
             self._moments[text] = moment(text)
@@ -243,6 +273,8 @@ class Bulk:
                 self._moments,
                 self._held,
                 self._statuses,
+                self._images,
+                self._read,
             )
             for known in (*own, *self._reports.remembered()):
                 if len(known) >= _MOST_SHARED:

@@ -240,8 +240,7 @@ def _asked_once(*, by_pod: bool) -> Ask:
     def ask(pod: Pod) -> Asked:
         if pod.status.resized or pod.status.cannot_resize:
             return asked_by(pod, by_pod=by_pod)
-        parts = (pod.containers, pod.init_containers, pod.pod_requests, pod.overhead)
-        key = tuple(map(id, parts))
+        key = id(pod.containers), id(pod.init_containers), id(pod.pod_requests), id(pod.overhead)
         found = known.get(key)
         if found is None:
             found = known[key] = asked_by(pod)
