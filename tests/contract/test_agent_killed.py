@@ -9,11 +9,14 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc.aio
 import pytest
 
+from support.plugin_node import agent_here
+from tonnage.agent.main import AgentOptions
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import ALLOCATE, HEALTHY, LIST_AND_WATCH, REGISTER
 
@@ -57,8 +60,6 @@ class Node:
     async def start_agent(self, config: str, resource: str) -> grpc.aio.Channel:
         """A channel to the plugin that the new agent registers for `resource`; it may begin with another."""
         (self._root / "config.yaml").write_text(config)
-        while not self._registered.empty():
-            self._registered.get_nowait()
         self.agent = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tonnage", "node", "--standalone", "--node-name", "n"),
             *("--root", str(self._root), "--config", f"{self._root}/config.yaml"),
@@ -66,10 +67,22 @@ class Node:
             env={name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
             stderr=asyncio.subprocess.DEVNULL,
         )
+        return await self._registers(resource)
+
+    async def _registers(self, resource: str) -> grpc.aio.Channel:
         async with asyncio.timeout(PATIENCE_S):
             while (request := await self._registered.get()).resource_name != resource:
                 pass
         return grpc.aio.insecure_channel(f"unix:{self._plugins}/{request.endpoint}")
+
+    @asynccontextmanager
+    async def next_agent(self, config: str, resource: str) -> AsyncIterator[grpc.aio.Channel]:
+        """As `start_agent`, of an agent in this process."""
+        file = self._root / "config.yaml"
+        file.write_text(config)
+        options = AgentOptions("n", f"scenario:{self._root}/hardware.yaml", self._root, file)
+        async with agent_here(options), await self._registers(resource) as channel:
+            yield channel
 
     async def kill_agent(self) -> None:
         if self.agent is not None and self.agent.returncode is None:
@@ -131,7 +144,7 @@ async def test_what_a_killed_agent_answered_is_free_under_no_other_name(
         await node.kill_agent()
         answered = await asking
     assert answered or delay_s is not None
-    async with await node.start_agent(SHARED, "nvidia.com/gpu.shared") as channel:
+    async with node.next_agent(SHARED, "nvidia.com/gpu.shared") as channel:
         free = await _free_devices(channel)
     assert "GPU-1" in free
     # An answer that never reached kubelet may count as held; one that did must.

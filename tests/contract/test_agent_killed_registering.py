@@ -1,4 +1,7 @@
-"""The agent killed at each step from its start to its first allocation: the next one knows and does all."""
+"""The agent killed at each step from its start to its first allocation: the next one knows and does all.
+
+The one that is killed is a process of its own; the next runs in this one.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ import pytest
 
 from support.dying_agent import STEPS
 from support.kubelet_side import FastClock
-from support.plugin_node import PATIENCE_S, PluginNode, allocate, plugin_node
+from support.plugin_node import PATIENCE_S, PluginNode, agent_here, allocate, plugin_node
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.kubelet.holds import KubeletFiles
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.holders import CHECKPOINT, Holders
+from tonnage.agent.main import AgentOptions
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.world import World
 from tonnage.model.names import GPU
@@ -100,8 +104,8 @@ async def is_right(node: PluginNode) -> None:
     """The agent that starts now offers what it should, and gives it."""
     while not node.registered.empty():
         node.registered.get_nowait()
-    await start(node)
-    async with asyncio.timeout(PATIENCE_S), registered(node) as channel:
+    options = AgentOptions("n", f"scenario:{node.root}/hardware.yaml", node.root, node.root / "config.yaml")
+    async with asyncio.timeout(PATIENCE_S), agent_here(options), registered(node) as channel:
         assert await health(channel) == {
             **{f"GPU-0::{replica}": "Unhealthy" for replica in range(2)},
             **{f"GPU-1::{replica}": "Healthy" for replica in range(2)},

@@ -15,6 +15,8 @@ from pathlib import Path
 import grpc
 import grpc.aio
 
+from tonnage.adapters.clock import SystemClock
+from tonnage.agent.main import AgentOptions, run_agent
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import ALLOCATE, LIST_AND_WATCH, REGISTER
 
@@ -131,6 +133,17 @@ class PluginNode:
             self.log.append(line.decode().rstrip())
             self._said.set()
         self._said.set()
+
+
+@asynccontextmanager
+async def agent_here(options: AgentOptions) -> AsyncIterator[asyncio.Task[None]]:
+    """The agent in this process, where nothing is to be shown that a process of its own shows."""
+    running = asyncio.create_task(run_agent(options, api=None, clock=SystemClock()))
+    try:
+        yield running
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 @asynccontextmanager
