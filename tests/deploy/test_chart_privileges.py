@@ -285,6 +285,8 @@ def test_the_twin_installs_what_the_chart_installs(helm4: Helm) -> None:
         assert mine[field] == its[field], field
     assert mine["image"].partition(":")[0] == AGENT_IMAGE
     assert f"--config-map={SYSTEM_NAMESPACE}/{CONFIG_MAP_NAME}" in mine["args"]
+    dividing = helm4.rendered("migManager: {enabled: true}").container
+    assert set(its["args"]) <= set(dividing["args"])
     assert [(m["name"], m["mountPath"]) for m in mine["volumeMounts"]] == [
         (m["name"], m["mountPath"]) for m in its["volumeMounts"]
     ]

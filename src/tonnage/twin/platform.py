@@ -56,7 +56,8 @@ def agent_daemon_set(kubeconfig: Path) -> JsonObject:
         "name": "agent",
         "image": AGENT_IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["tonnage", "node", f"--mig-config-map={SYSTEM_NAMESPACE}/{MIG_CONFIG_MAP_NAME}"],
+        "command": ["tonnage", "node"],
+        "args": [f"--mig-config-map={SYSTEM_NAMESPACE}/{MIG_CONFIG_MAP_NAME}"],
         "env": [
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "KUBECONFIG", "value": str(kubeconfig)},

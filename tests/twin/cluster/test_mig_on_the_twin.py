@@ -91,3 +91,39 @@ async def test_a_fleet_is_divided_and_its_strategy_changed_under_running_pods(fl
     await offers(fleet, small=1, large=4, shared=3)
     await choose(fleet, "none")
     await offers(fleet, whole=3)
+
+
+async def says(fleet: Fleet) -> tuple[str, str]:
+    """(state, reason) of the node's layout."""
+    meta = (await fleet.api.get(NODE, "a100-0")).metadata
+    reason = meta.annotations.get("nvidia.com/mig.config.state.reason", "")
+    return meta.labels.get("nvidia.com/mig.config.state", ""), reason
+
+
+async def asks(fleet: Fleet, layout: str) -> None:
+    await fleet.api.patch(NODE, "a100-0", {"metadata": {"labels": {"nvidia.com/mig.config": layout}}})
+
+
+async def test_mig_4_a_label_divides_a_node_once_nobody_is_in_the_way(fleet: Fleet) -> None:
+    await offers(fleet, whole=3)
+    await asks(fleet, "all-balanced")
+    await offers(fleet, small=6, large=3)
+    await fleet.run_pod("part", LARGE)
+    await fleet.until_phase("part", "Running")
+    await asks(fleet, "all-1g.5gb")
+
+    async def waits() -> bool:
+        state, reason = await says(fleet)
+        return state == "pending" and reason.endswith("is used by default/part")
+
+    await fleet.until(waits)
+    await offers(fleet, small=6, large=3)
+    await fleet.kubectl("delete", "pod", "part", "--now")
+    await offers(fleet, small=21)
+
+    async def done() -> bool:
+        return await says(fleet) == ("success", "")
+
+    await fleet.until(done)
+    await asks(fleet, "all-disabled")
+    await offers(fleet, whole=3)
