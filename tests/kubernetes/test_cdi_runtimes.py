@@ -154,26 +154,30 @@ def test_a_stale_spec_is_refused_and_one_made_anew_lacks_what_is_gone_alone(
 
 
 @pytest.mark.parametrize("way", ["podman", "containerd"])
-def test_hooks_run_with_their_arguments(way: str, runtimes: Runtimes) -> None:
-    """As those of nvidia-cdi-hook would: the state of the container on standard input."""
-    out, hook = runtimes.node.root.at("/var/tmp/hook.out"), runtimes.node.root.at("/var/tmp/hook.sh")
-    hook.write_text('#!/bin/sh\n{ cat; echo; echo "$@"; } >/var/tmp/hook.out\n')
+def test_where_there_is_a_program_for_hooks_it_is_run_and_makes_the_links(
+    way: str, runtimes: Runtimes
+) -> None:
+    """One that notes what it is told stands for NVIDIA's: links by name are its to make."""
+    out, hook = runtimes.node.root.at("/var/tmp/hook.out"), runtimes.node.root.at("/var/tmp/nvidia-cdi-hook")
+    hook.write_text('#!/bin/sh\n{ echo "$@"; cat; echo; } >>/var/tmp/hook.out\n')
     hook.chmod(0o755)
-    entry = {
-        "hookName": "createContainer",
-        "path": "/var/tmp/hook.sh",
-        "args": ["hook.sh", "create-symlinks"],
-    }
-    document = {**GOOD, "kind": "hook.test/gpu", "containerEdits": {"hooks": [entry]}}
-    file = runtimes.etc / "hook.json"
-    file.write_text(json.dumps(document))
+    kind, file = f"hook-{way}.test/gpu", runtimes.etc / "hook.json"
+    made = runtimes.spec(kind, hook="/var/tmp/nvidia-cdi-hook")
+    assert made.document is not None
+    file.write_bytes(spec_bytes(made.document))
     try:
-        until(lambda: runtimes.refusal(way, "hook.test/gpu=0") == "")
-        state, arguments = out.read_text().splitlines()
-        assert (json.loads(state)["status"], arguments) == ("creating", "create-symlinks")
+        until(lambda: runtimes.refusal(way, f"{kind}=0") == "")
+        out.unlink()
+        said = runtimes.said_in(way, f"ls /{LIBRARIES}; echo libraries $LD_LIBRARY_PATH", f"{kind}=0")
+        real = f"{SONAME.removesuffix('1')}{runtimes.driver.state.driver_version}"
+        assert said.split() == [real, "libraries"]
+        links, first, caches, second = out.read_text().splitlines()
+        assert links == f"create-symlinks --link {real}::/{LIBRARIES}/{SONAME}"
+        assert caches == f"update-ldcache --folder /{LIBRARIES}"
+        assert {json.loads(state)["status"] for state in (first, second)} == {"creating"}
     finally:
         file.unlink()
-        out.unlink()
+        out.unlink(missing_ok=True)
 
 
 GOOD: Final[dict[str, Any]] = {

@@ -27,6 +27,7 @@ from tonnage.agent.main import backend_of
 from tonnage.cli.binaries import NODE, find_binaries
 from tonnage.decide.node.cdi import gpu_spec
 from tonnage.model.cdi import CdiOptions, CdiSpec
+from tonnage.model.plugin_settings import CdiSettings
 from tonnage.model.sharing import PluginConfig
 
 CAPABILITIES: Final = 236
@@ -53,18 +54,18 @@ class Runtimes:
         """The node's /run is seen by its own processes alone."""
         return Path(f"/proc/{self.node.pid('containerd')}/root/run/cdi")
 
-    def spec(self, kind: str) -> CdiSpec:
-        """Of the devices as they are now."""
-        return asyncio.run(self._spec(kind))
+    def spec(self, kind: str, *, hook: str = "") -> CdiSpec:
+        """Of the devices as they are now; `hook` is the hooks' program, if there is one."""
+        return asyncio.run(self._spec(kind, CdiSettings(hook_path=hook) if hook else CdiSettings()))
 
-    async def _spec(self, kind: str) -> CdiSpec:
+    async def _spec(self, kind: str, settings: CdiSettings) -> CdiSpec:
         root = self.driver.root
         backend = backend_of("nvml", root, root, SystemClock())
         try:
             inventory = await backend.scan()
         finally:
             await backend.close()
-        config = PluginConfig(driver_root=DRIVER_ROOT)
+        config = PluginConfig(driver_root=DRIVER_ROOT, cdi=settings)
         files = await FolderCdi(root, root).driver_files(inventory.driver_version, config)
         return gpu_spec(inventory, files, CdiOptions(kind, DRIVER_ROOT, DRIVER_ROOT))
 
