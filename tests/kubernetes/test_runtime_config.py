@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from support.genuine_cluster import GenuineCluster
+from support.genuine_node import NODE_NAME
 from tonnage.cli.binaries import NODE, find_binaries
 from tonnage.cli.main import run
 
 pytestmark = pytest.mark.kubernetes
 
+ROOT = Path(__file__).resolve().parents[2]
 RUNTIME_V3 = "io.containerd.cri.v1.runtime"
 VERSION = "containerd://2.2.9"
 OFF = f"[plugins.'{RUNTIME_V3}']\nenable_cdi = false\ndrain_exec_sync_io_timeout = '7s'\n"
@@ -72,6 +75,25 @@ def test_a_drop_in_of_another_version_has_no_effect(tmp_path: Path) -> None:
     (tmp_path / "conf.d/a.toml").write_text("version = 2\n" + OFF_V2.replace("false", "true"))
     assert dumped(main)["enable_cdi"] is False
     assert run(["runtime", "plan", "--config", str(main), "--runtime", VERSION], "tonnage") == 1
+
+
+@pytest.mark.node
+def test_a_pod_with_the_hosts_files_looks_at_its_node(cluster: GenuineCluster, agent_version: str) -> None:
+    """The pod of the how-to."""
+    pod: Any = yaml.safe_load((ROOT / "docs/how-to/look-at-a-runtime.yaml").read_text())
+    pod["metadata"]["namespace"] = "default"
+    pod["spec"]["nodeName"] = NODE_NAME
+    image = {"image": f"tonnage/agent:{agent_version}", "imagePullPolicy": "Never"}
+    pod["spec"]["containers"][0] |= image
+    name = f"pod/{pod['metadata']['name']}"
+    cluster.apply(pod)
+    try:
+        cluster.kubectl("wait", name, "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+        said = cluster.kubectl("logs", name)
+    finally:
+        cluster.kubectl("delete", name, "--now")
+    said_by = VERSION.replace("://", " ")
+    assert said == f"{said_by} has CDI by default, and /etc/containerd.toml does not say otherwise\n"
 
 
 @pytest.mark.node
