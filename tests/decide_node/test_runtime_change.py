@@ -200,6 +200,21 @@ CASES = {
     "containerd as Docker's package configures it": Case(
         seen("1.7.24", (MAIN, DOCKERS)), Standing.REFUSED, why="disabled_plugins"
     ),
+    "imported files that import others": Case(
+        seen("2.2.9", (MAIN, OFF_22), (f"{PARTS}/a.toml", "version = 3\nimports = ['b.toml']\n")),
+        Standing.REFUSED,
+        why=f"{PARTS}/a.toml imports files itself",
+    ),
+    "imports of folders by a pattern": Case(
+        seen("2.2.9", (MAIN, "version = 3\nimports = ['/etc/*/c.toml']\n")),
+        Standing.REFUSED,
+        why=f"{MAIN} imports /etc/*/c.toml",
+    ),
+    "imports beside the main file": Case(
+        seen("2.2.9", (MAIN, f"imports = ['parts/*.toml']\n{CDI_OFF_V3}")),
+        Standing.CHANGE,
+        "/etc/containerd/parts/99-tonnage.toml",
+    ),
     "an unknown version": Case(seen("", (MAIN, DEFAULT_17)), Standing.REFUSED, why="nothing is guessed"),
     "a runtime that nobody knows": Case(
         RuntimeSeen(None, "27.1", "the runtime itself"), Standing.REFUSED, why="nothing is guessed"

@@ -100,13 +100,20 @@ def containerd_files(
     """The files, of which at least the main one is named, and what is wrong with them."""
     problems: list[Problem] = []
     said = tuple(_said(file, version, problems) for file in files)
-    problems += [_importing(each.file.path, files[0].path) for each in said[1:] if imports_of(each.text)]
+    main = files[0].path
+    problems += [_importing(each.file.path, main) for each in said[1:] if imports_of(each.text)]
+    problems += [_starred(each, main) for each in imports_of(said[0].text) if "*" in dirname(each)]
     return ContainerdFiles(said, version >= _MERGING), tuple(problems)
 
 
 def _importing(path: str, main: str) -> Problem:
     why = "which files containerd reads after it is not looked at here"
     return Problem(f"{path} imports files itself", path, why, f"name them in {main}")
+
+
+def _starred(pattern: str, main: str) -> Problem:
+    why = "which folders that means is not looked at here"
+    return Problem(f"{main} imports {pattern}", main, why, "name the folders one by one")
 
 
 def _said(file: ConfigFile, runtime: Version, problems: list[Problem]) -> Said:
