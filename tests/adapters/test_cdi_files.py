@@ -62,6 +62,25 @@ def test_everything_of_the_driver_is_found_with_the_links_that_lead_to_it(root: 
     assert find_driver_files(root, root, "") == files, "the library's own name has the version"
 
 
+def test_what_graphics_need_is_found(root: Path) -> None:
+    """Of this version alone, and where a container looks for it."""
+    modules = "usr/lib/xorg/modules"
+    paths = [
+        "usr/share/egl/egl_external_platform.d/20_nvidia_xcb.json",
+        "usr/share/X11/xorg.conf.d/10-nvidia.conf",
+        "usr/share/vulkan/icd.d/nvidia_icd.json",
+        f"{modules}/drivers/nvidia_drv.so",
+        f"{modules}/extensions/libglxserver_nvidia.so.{VERSION}",
+    ]
+    before = {file.path for file in find_driver_files(root, root, VERSION).data}
+    for path in (*paths, f"{modules}/extensions/libglxserver_nvidia.so.1.2.3", "usr/bin/nvidia-xconfig"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+    found = find_driver_files(root, root, VERSION)
+    assert {file.path for file in found.data} - before == {f"/{path}" for path in paths}
+    assert "/usr/bin/nvidia-xconfig" in {file.path for file in found.programs}
+
+
 def test_nothing_outside_the_root_is_found(root: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     libraries = root / LIBRARIES

@@ -26,6 +26,7 @@ _PROGRAMS: Final = (
     "nvidia-cuda-mps-server",
     "nvidia-imex",
     "nvidia-imex-ctl",
+    "nvidia-xconfig",
 )
 _OTHER_LIBRARIES: Final = (
     "libnvidia-nvvm70.so.*",
@@ -39,10 +40,20 @@ _DATA: Final = (
     "usr/share/glvnd/egl_vendor.d/10_nvidia.json",
     "usr/share/egl/egl_external_platform.d/10_nvidia_wayland.json",
     "usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json",
+    "usr/share/egl/egl_external_platform.d/20_nvidia_xcb.json",
+    "usr/share/egl/egl_external_platform.d/20_nvidia_xlib.json",
     "usr/share/nvidia/nvoptix.bin",
+    "usr/share/X11/xorg.conf.d/10-nvidia.conf",
     "etc/OpenCL/vendors/nvidia.icd",
     "etc/vulkan/icd.d/nvidia_icd.json",
     "etc/vulkan/implicit_layer.d/nvidia_layers.json",
+    "usr/share/vulkan/icd.d/nvidia_icd.json",
+    "usr/share/vulkan/implicit_layer.d/nvidia_layers.json",
+)
+_XORG_FOLDERS: Final = (
+    "usr/lib64/xorg/modules",
+    "usr/lib/xorg/modules",
+    "usr/lib/x86_64-linux-gnu/xorg/modules",
 )
 _SOCKETS: Final = ("run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket")
 _MOST: Final = 20_000
@@ -123,7 +134,13 @@ def _data(root: Path, version: str) -> Iterator[DriverFile]:
     firmware = f"lib/firmware/nvidia/{version}"
     place = place_inside(root, firmware) if version else None
     names = sorted(name for name in _names(place) if fnmatchcase(name, "gsp*.bin")) if place else []
-    for path in (*_DATA, *(f"{firmware}/{name}" for name in names)):
+    xorg = ("drivers/nvidia_drv.so", f"extensions/libglxserver_nvidia.so.{version}")
+    paths = (
+        *_DATA,
+        *(f"{firmware}/{name}" for name in names),
+        *(f"{folder}/{name}" for folder in _XORG_FOLDERS for name in xorg),
+    )
+    for path in paths:
         real = resolved_inside(root, path)
         if real is not None:
             yield DriverFile(f"/{path}", _below(root, real))
