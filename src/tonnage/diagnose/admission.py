@@ -30,7 +30,7 @@ def explain_refused(
             (
                 error.reason.code,
                 error.reason.subject,
-                str(error.reason.facts.get("resource", error.reason.facts["field"])),
+                str(error.reason.facts.get("resource", error.reason.message)),
             ),
             error.reason,
         )

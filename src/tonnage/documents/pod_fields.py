@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.documents.nearest import nearest
+from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.pod_placement import (
     FieldPath,
     PodFault,
@@ -32,6 +33,8 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 def faults(spec: JsonObject) -> Iterator[PodFault]:
     """All of them, in the server's order."""
     yield from pod_level_faults(spec)
+    yield from node_selector_faults(spec)
+    yield from node_affinity_faults(spec)
     yield from placement_faults(spec)
     yield from toleration_faults(spec)
 

@@ -6,23 +6,23 @@ Source: k8s.io/kubernetes pkg/apis/core/validation, k8s.io/apimachinery pkg/apis
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from tonnage.documents.name_words import wrong_in_key, wrong_in_value
 from tonnage.documents.nearest import nearest
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.names import is_label_key
 from tonnage.model.verdict import Code
 
 FieldPath: TypeAlias = tuple[str | int, ...]
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES: Final = ("Honor", "Ignore")
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
-_VALUE: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_HEAVIEST: Final = 100
+_A_TOPOLOGY: Final = "name a node label, such as kubernetes.io/hostname"
 _LETTERS: Final = "letters, digits, - _ and . alone, 63 at most, the first and last a letter or digit"
 
 
@@ -52,11 +52,12 @@ def placement_faults(spec: JsonObject) -> Iterator[PodFault]:
     affinity = mapping(spec.get("affinity"))
     for kind in ("podAffinity", "podAntiAffinity"):
         terms, base = mapping(affinity.get(kind)), ("affinity", kind)
-        for index, term in mappings(terms.get(_REQUIRED)):
-            yield from _term(term, (*base, _REQUIRED, index))
-        for index, weighted in mappings(terms.get(_PREFERRED)):
-            at: FieldPath = (*base, _PREFERRED, index, "podAffinityTerm")
-            yield from _term(mapping(weighted.get("podAffinityTerm")), at)
+        for index, term in mappings(terms.get(REQUIRED)):
+            yield from _term(term, (*base, REQUIRED, index))
+        for index, weighted in mappings(terms.get(PREFERRED)):
+            at: FieldPath = (*base, PREFERRED, index)
+            yield from weight_faults(weighted, at)
+            yield from _term(mapping(weighted.get("podAffinityTerm")), (*at, "podAffinityTerm"))
     for index, constraint in mappings(spec.get("topologySpreadConstraints")):
         yield from _constraint(constraint, ("topologySpreadConstraints", index))
 
@@ -64,14 +65,29 @@ def placement_faults(spec: JsonObject) -> Iterator[PodFault]:
 def _term(term: JsonObject, at: FieldPath) -> Iterator[PodFault]:
     for name in ("labelSelector", "namespaceSelector"):
         yield from _selector(mapping(term.get(name)), (*at, name))
-    yield from _topology_key(term, at)
+    yield from _topology_key(term, at, named=True)
 
 
-def _topology_key(holder: JsonObject, at: FieldPath) -> Iterator[PodFault]:
-    if not holder.get("topologyKey"):
-        mark = (*at, "topologyKey") if "topologyKey" in holder else at
-        told, remedy = "there is no topologyKey", "name a node label, such as kubernetes.io/hostname"
-        yield _fault((*at, "topologyKey"), "Required value: can not be empty", told, remedy, mark)
+def weight_faults(weighted: JsonObject, at: FieldPath) -> Iterator[PodFault]:
+    """The weight of a preference."""
+    weight = weighted.get("weight", 0)
+    if isinstance(weight, int) and not 0 < weight <= _HEAVIEST:
+        mark = (*at, "weight") if "weight" in weighted else at
+        why = f"Invalid value: {weight}: must be in the range 1-{_HEAVIEST}"
+        told, remedy = f"a weight is 1 to {_HEAVIEST}, not {weight}", f"write one of 1 to {_HEAVIEST}"
+        yield placement_fault((*at, "weight"), why, told, remedy, mark)
+
+
+def _topology_key(holder: JsonObject, at: FieldPath, *, named: bool) -> Iterator[PodFault]:
+    """Of affinity also what is no label's name is refused (`named`), the empty one again."""
+    key = text_of(holder, "topologyKey")
+    path: FieldPath = (*at, "topologyKey")
+    mark = path if "topologyKey" in holder else at
+    if not key:
+        told, remedy = "there is no topologyKey", _A_TOPOLOGY
+        yield placement_fault(path, "Required value: can not be empty", told, remedy, mark)
+    for fault in key_faults(key, path, mark) if named else ():
+        yield fault if key else replace(fault, told="there is no topologyKey", remedy=_A_TOPOLOGY)
 
 
 def _constraint(constraint: JsonObject, at: FieldPath) -> Iterator[PodFault]:
@@ -79,78 +95,99 @@ def _constraint(constraint: JsonObject, at: FieldPath) -> Iterator[PodFault]:
     if skew is None or (isinstance(skew, int) and skew <= 0):
         mark = (*at, "maxSkew") if "maxSkew" in constraint else at
         why = f"Invalid value: {skew or 0}: must be greater than zero"
-        yield _fault((*at, "maxSkew"), why, "maxSkew must be 1 or more", "set it to 1", mark)
-    yield from _topology_key(constraint, at)
+        yield placement_fault((*at, "maxSkew"), why, "maxSkew must be 1 or more", "set it to 1", mark)
+    yield from _topology_key(constraint, at, named=False)
     if action not in _ACTIONS:
         path: FieldPath = (*at, "whenUnsatisfiable")
         mark = path if "whenUnsatisfiable" in constraint else at
         told = f"whenUnsatisfiable cannot be {action[:60]!r}"
-        yield _fault(path, unsupported(action, _ACTIONS), told, nearest(action, [*_ACTIONS]), mark)
+        yield placement_fault(path, unsupported(action, _ACTIONS), told, nearest(action, [*_ACTIONS]), mark)
     domains = constraint.get("minDomains")
     if isinstance(domains, int):
         path = (*at, "minDomains")
         if domains <= 0:
             why, told = "must be greater than zero", "minDomains must be 1 or more"
-            yield _fault(path, f"Invalid value: {domains}: {why}", told, "set it to 1, or leave it out")
+            yield placement_fault(
+                path, f"Invalid value: {domains}: {why}", told, "set it to 1, or leave it out"
+            )
         if action != "DoNotSchedule":
             why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             told = "minDomains goes with whenUnsatisfiable: DoNotSchedule alone"
-            yield _fault(path, f"Invalid value: {domains}: {why}", told, "leave it out")
+            yield placement_fault(path, f"Invalid value: {domains}: {why}", told, "leave it out")
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = text_of(constraint, name)
         if constraint.get(name) is not None and policy not in _POLICIES:
             told = f"{name} cannot be {policy[:60]!r}"
             wrong = unsupported(policy, _POLICIES)
-            yield _fault((*at, name), wrong, told, nearest(policy, [*_POLICIES]))
+            yield placement_fault((*at, name), wrong, told, nearest(policy, [*_POLICIES]))
     yield from _selector(mapping(constraint.get("labelSelector")), (*at, "labelSelector"))
 
 
 def _selector(selector: JsonObject, at: FieldPath) -> Iterator[PodFault]:
-    labels: FieldPath = (*at, "matchLabels")
-    for key, value in sorted(mapping(selector.get("matchLabels")).items()):
-        if not is_label_key(key):
-            yield _fault(
-                labels, "", f"{key[:100]!r} is no key of a label", "write domain/name", (*labels, key)
-            )
-        if isinstance(value, str) and not _VALUE.fullmatch(value):
-            yield _no_value(labels, value, (*labels, key))
+    yield from label_faults(mapping(selector.get("matchLabels")), (*at, "matchLabels"))
     for index, requirement in mappings(selector.get("matchExpressions")):
         yield from _requirement(requirement, (*at, "matchExpressions", index))
 
 
+def label_faults(labels: JsonObject, at: FieldPath) -> Iterator[PodFault]:
+    """Labels, which the server does not tell apart."""
+    for key, value in sorted(labels.items()):
+        yield from key_faults(key, at, (*at, key))
+        if isinstance(value, str):
+            yield from value_faults(value, at, (*at, key))
+
+
+def key_faults(key: str, path: FieldPath, mark: FieldPath = ()) -> Iterator[PodFault]:
+    """What is no key of a label."""
+    for why in wrong_in_key(key):
+        told = f"{key[:100]!r} is no key of a label"
+        yield placement_fault(
+            path, f"Invalid value: {json.dumps(key)}: {why}", told, "write domain/name", mark
+        )
+
+
+def value_faults(value: str, path: FieldPath, mark: FieldPath = ()) -> Iterator[PodFault]:
+    """What is no value of a label."""
+    for why in wrong_in_value(value):
+        told = f"no label has the value {value[:80]!r}"
+        yield placement_fault(path, f"Invalid value: {json.dumps(value)}: {why}", told, _LETTERS, mark)
+
+
 def _requirement(requirement: JsonObject, at: FieldPath) -> Iterator[PodFault]:
-    operator, key, given = (
-        text_of(requirement, "operator"),
-        text_of(requirement, "key"),
-        requirement.get("values"),
-    )
+    yield from operator_faults(requirement, at, _OPERATORS)
+    mark = (*at, "key") if "key" in requirement else at
+    yield from key_faults(text_of(requirement, "key"), (*at, "key"), mark)
+    for index, value in texts(requirement.get("values")):
+        yield from value_faults(value, (*at, "values", index))
+
+
+def operator_faults(requirement: JsonObject, at: FieldPath, known: tuple[str, ...]) -> Iterator[PodFault]:
+    """An operator that is none of those, or values that do not go with it."""
+    operator, given = text_of(requirement, "operator"), requirement.get("values")
     values = given if isinstance(given, list) else []
-    if operator in ("In", "NotIn") and not values:
-        why = "Required value: must be specified when `operator` is 'In' or 'NotIn'"
-        yield _fault((*at, "values"), why, f"{operator} takes values", "give some, or use Exists", at)
-    elif operator in ("Exists", "DoesNotExist") and values:
-        why = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-        yield _fault((*at, "values"), why, f"{operator} takes no values", "use In, or remove them")
-    elif operator not in _OPERATORS:
+    if operator not in known:
         mark = (*at, "operator") if "operator" in requirement else at
         why = f"Invalid value: {json.dumps(operator)}: not a valid selector operator"
-        told, remedy = f"no operator {operator[:60]!r}", nearest(operator, [*_OPERATORS])
-        yield _fault((*at, "operator"), why, told, remedy, mark)
-    if not is_label_key(key):
-        mark = (*at, "key") if "key" in requirement else at
-        told = f"{key[:100]!r} is no key of a label"
-        yield _fault((*at, "key"), "", told, "write domain/name", mark)
-    for index, value in enumerate(values):
-        if isinstance(value, str) and not _VALUE.fullmatch(value):
-            yield _no_value((*at, "values", index), value, ())
+        told = f"no operator {operator[:60]}" if operator else "there is no operator"
+        yield placement_fault((*at, "operator"), why, told, nearest(operator, [*known]), mark)
+    elif operator in ("In", "NotIn") and not values:
+        why = "Required value: must be specified when `operator` is 'In' or 'NotIn'"
+        yield placement_fault(
+            (*at, "values"), why, f"{operator} takes values", "give some, or use Exists", at
+        )
+    elif operator in ("Exists", "DoesNotExist") and values:
+        why = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        told, remedy = f"{operator} takes no values", "use In, or remove them"
+        yield placement_fault((*at, "values"), why, told, remedy)
+    elif operator in ("Gt", "Lt") and len(values) != 1:
+        why = "Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"
+        told = f"{operator} takes one value, not {len(values)}"
+        yield placement_fault((*at, "values"), why, told, "give one", (*at, "values") if values else at)
 
 
-def _fault(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
+def placement_fault(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
+    """A field that says where a pod may run, and that is refused."""
     return PodFault(Code.PLACEMENT_INVALID, path, text, told, remedy, mark)
-
-
-def _no_value(path: FieldPath, value: str, mark: FieldPath) -> PodFault:
-    return _fault(path, "", f"no label has the value {value[:80]!r}", _LETTERS, mark)
 
 
 def unsupported(value: str, known: tuple[str, ...]) -> str:
@@ -168,6 +205,13 @@ def mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
     """The mappings of a list, each with its index."""
     for index, one in enumerate(value if isinstance(value, list) else []):
         if isinstance(one, dict):
+            yield index, one
+
+
+def texts(value: JsonValue) -> Iterator[tuple[int, str]]:
+    """The texts of a list, each with its index."""
+    for index, one in enumerate(value if isinstance(value, list) else []):
+        if isinstance(one, str):
             yield index, one
 
 

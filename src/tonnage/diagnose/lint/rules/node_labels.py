@@ -10,7 +10,7 @@ from tonnage.decide.node.label_syntax import LONGEST, sanitised
 from tonnage.diagnose.lint.finding import Draft, LintCode, SetText
 from tonnage.diagnose.lint.items import PodSite, at_path, is_variable, mapping, mappings, sequence
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.nearest import nearest
+from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.source import Path
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.json import JsonObject, JsonValue
@@ -22,8 +22,7 @@ _MEMORY: Final = re.compile(r"([0-9]{2,3})(GB|G)?")
 _SOCKETS: Final = {"ampere": "SXM4", "hopper": "SXM5", "blackwell": "SXM6"}
 _EMPTY_WORDS: Final = frozenset({"NVIDIA", "TESLA", "GPU", "SXM"})
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
-_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-_NO_VALUES: Final = ("Exists", "DoesNotExist")
+_TERMS: Final = ("requiredDuringSchedulingIgnoredDuringExecution",)
 
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
@@ -31,19 +30,13 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     selector = mapping(site.spec.get("nodeSelector"))
     if PRODUCT in selector:
         yield from _product(selector[PRODUCT], (*site.path, "nodeSelector", PRODUCT), world)
-    for key, value in selector.items():
-        yield from _label_value(value, (*site.path, "nodeSelector", key))
-    yield from _no_terms(site)
+    for fault in (*node_selector_faults(site.spec), *node_affinity_faults(site.spec)):
+        if not is_variable(at_path(site.spec, fault.place)):
+            on_key = fault.place[-1:] == _TERMS
+            place = (*site.path, *fault.place)
+            yield Draft(LintCode.NODE_AFFINITY, place, fault.told, fault.remedy, on_key=on_key)
     for path, requirement in requirements(site):
         yield from _requirement(requirement, path, world)
-
-
-def _no_terms(site: PodSite) -> Iterator[Draft]:
-    at: Path = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    required = at_path(site.spec, at)
-    if isinstance(required, dict) and not required.get("nodeSelectorTerms"):
-        told = "must have at least one node selector term"
-        yield Draft(LintCode.NODE_AFFINITY, (*site.path, *at), told, "add one, or leave it out", on_key=True)
 
 
 def terms(site: PodSite) -> Iterator[tuple[Path, JsonObject, bool]]:
@@ -68,33 +61,15 @@ def requirements(site: PodSite) -> Iterator[tuple[Path, JsonObject]]:
 def _requirement(expression: JsonObject, path: Path, world: World) -> Iterator[Draft]:
     operator, values = expression.get("operator"), sequence(expression.get("values"))
     at: Path = (*path, "values")
-    if operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            told = f"{operator} takes one value, not {len(values)}"
-            yield Draft(LintCode.NODE_AFFINITY, at if values else path, told, "give one")
-        elif isinstance(values[0], str) and not _INTEGER.fullmatch(values[0]) and _VALUE.fullmatch(values[0]):
-            told = f"{operator} compares whole numbers, and {values[0][:60]!r} is none"
+    if operator in ("Gt", "Lt") and len(values) == 1:
+        text = values[0]
+        if isinstance(text, str) and not _INTEGER.fullmatch(text) and _VALUE.fullmatch(text):
+            told = f"{operator} compares whole numbers, and {text[:60]!r} is none"
             why = "the API server takes it, and no node ever matches"
-            yield Draft(LintCode.COMPARISON, (*at, 0), told, _as_number(values[0]), why)
-    elif operator in ("In", "NotIn") and not values:
-        yield Draft(LintCode.NODE_AFFINITY, path, f"{operator} takes values", "give some, or use Exists")
-    elif operator in _NO_VALUES and values:
-        yield Draft(LintCode.NODE_AFFINITY, at, f"{operator} takes no values", "use In, or remove them")
-    elif isinstance(operator, str) and operator not in _OPERATORS:
-        told = f"no operator {operator[:60]}"
-        yield Draft(LintCode.NODE_AFFINITY, (*path, "operator"), told, nearest(operator, [*_OPERATORS]))
-    for index, value in enumerate(values):
-        yield from _label_value(value, (*at, index))
+            yield Draft(LintCode.COMPARISON, (*at, 0), told, _as_number(text), why)
     if expression.get("key") == PRODUCT:
         for index, value in enumerate(values):
             yield from _product(value, (*at, index), world)
-
-
-def _label_value(value: JsonValue, path: Path) -> Iterator[Draft]:
-    if isinstance(value, str) and not _VALUE.fullmatch(value) and not is_variable(value):
-        told = f"no label has the value {value[:80]!r}"
-        remedy = "letters, digits, - _ and . alone, 63 at most, the first and last a letter or digit"
-        yield Draft(LintCode.NODE_AFFINITY, path, told, remedy)
 
 
 def _as_number(text: str) -> str:

@@ -21,6 +21,7 @@ from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.rules.renamed_resource import misspelt, related_names
 from tonnage.diagnose.wording import listed
 from tonnage.documents.nearest import nearest
+from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.source import Path
 from tonnage.model.cluster import Manifest, Node, Pod
 from tonnage.model.json import JsonObject, JsonValue
@@ -37,6 +38,8 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Findings on a pod against the nodes of a cluster, those that come first in the scheduler's order."""
     cluster = world.cluster
     if cluster is None or not cluster.ground.view.nodes:
+        return
+    if any((*node_selector_faults(site.spec), *node_affinity_faults(site.spec))):
         return
     manifest = world.read_pod(_as_pod(site))
     if manifest is None or manifest.pod.problems:

@@ -1,0 +1,89 @@
+"""What is wrong with names, label keys and label values, in the API server's words.
+
+Source: k8s.io/apimachinery pkg/api/validate/content, pkg/util/validation, 1.35 (1.34 counts "characters").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_ENDS: Final = "and must start and end with an alphanumeric character"
+_PARTS: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+_KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_VALUE: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', " + _ENDS
+)
+_OF_LABEL: Final = (
+    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ENDS}"
+)
+_OF_SUBDOMAIN: Final = (
+    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {_ENDS}"
+)
+_PREFIXED: Final = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+_LONGEST: Final = 63
+_LONGEST_SUBDOMAIN: Final = 253
+
+
+def wrong_in_key(text: str) -> Iterator[str]:
+    """The key of a label, the name of a gate or of a resource.
+
+    >>> list(wrong_in_key("nvidia.com/gpu.product")), list(wrong_in_key("/gpu"))
+    ([], ['prefix part must be non-empty'])
+    """
+    parts = text.split("/")
+    if len(parts) > 2:
+        told = _matching(_PARTS, _KEY, "MyName", "my.name", "123-abc")
+        yield f"a valid label key {told} {_PREFIXED}"
+        return
+    if len(parts) == 2:
+        wrong = wrong_in_subdomain(parts[0]) if parts[0] else ("must be non-empty",)
+        yield from (f"prefix part {why}" for why in wrong)
+    name = parts[-1]
+    if not name:
+        yield "name part must be non-empty"
+    elif len(name) > _LONGEST:
+        yield f"name part {_at_most(_LONGEST)}"
+    if not re.fullmatch(_KEY, name):
+        yield f"name part {_matching(_PARTS, _KEY, 'MyName', 'my.name', '123-abc')}"
+
+
+def wrong_in_value(text: str) -> Iterator[str]:
+    """The value of a label.
+
+    >>> list(wrong_in_value("NVIDIA-L4")), len(list(wrong_in_value("NVIDIA L4")))
+    ([], 1)
+    """
+    if len(text.encode()) > _LONGEST:
+        yield _at_most(_LONGEST)
+    if not re.fullmatch(f"({_KEY})?", text):
+        yield _matching(_VALUE, f"({_KEY})?", "MyValue", "my_value", "12345")
+
+
+def wrong_in_label(text: str) -> Iterator[str]:
+    """A name that is one part of a domain, such as a container's."""
+    if len(text.encode()) > _LONGEST:
+        yield _at_most(_LONGEST)
+    if not re.fullmatch(_LABEL, text):
+        yield _matching(_OF_LABEL, _LABEL, "my-name", "123-abc")
+
+
+def wrong_in_subdomain(text: str) -> Iterator[str]:
+    """A name of several such parts, such as a node's."""
+    if len(text.encode()) > _LONGEST_SUBDOMAIN:
+        yield _at_most(_LONGEST_SUBDOMAIN)
+    if not re.fullmatch(_SUBDOMAIN, text):
+        yield _matching(_OF_SUBDOMAIN, _SUBDOMAIN, "example.com")
+
+
+def _at_most(count: int) -> str:
+    return f"must be no more than {count} bytes"
+
+
+def _matching(told: str, pattern: str, *examples: str) -> str:
+    """As the server says it, which leaves two blanks before `or`."""
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{told} (e.g. {shown}regex used for validation is '{pattern}')"
