@@ -24,6 +24,7 @@ from tonnage.diagnose.admitted import (
     with_claim_limits,
 )
 from tonnage.diagnose.alignment import aligned_remedies
+from tonnage.diagnose.bound import explain_bound
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.diagnose.claims import devices_for
 from tonnage.diagnose.forbidden import claim_over_quota
@@ -162,9 +163,18 @@ def _explain_new(
     if refusals:
         return explain_forbidden(attempt, subject, refusals, later)
     ground = grounds.of(snapshot)
-    let_in = _explain_waiting(admission.manifest.pod, subject, ground, new=True, trying=trying)
+    let_in = _explain_let_in(admission.manifest.pod, subject, ground, trying=trying)
     let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_asides(manifest, snapshot)))
     return with_claim_limits(let_in, tuple(claim_over_quota(*one) for one in admission.claims))
+
+
+def _explain_let_in(pod: Pod, subject: Subject, ground: Ground, *, trying: bool) -> Explanation:
+    """What becomes of a pod that the API server takes: the scheduler's matter, if it names no node itself."""
+
+    def by_scheduler(free: Pod) -> Explanation:
+        return _explain_waiting(free, subject, ground, new=True, trying=trying)
+
+    return explain_bound(pod, subject, ground.view, by_scheduler) if pod.node_name else by_scheduler(pod)
 
 
 def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.diagnose.bound import ADMISSION, rejection_to_come
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.families import Boards
 from tonnage.diagnose.held_ill import held_ills
@@ -77,7 +78,7 @@ def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
         return Verdict.FITS
     if reason.code is Code.NOT_READ:
         return Verdict.UNKNOWN
-    if reason.code is Code.NODE_MISSING:
+    if reason.code is Code.NODE_MISSING or (reason.source == ADMISSION and reason.lasting):
         return Verdict.NEVER
     return Verdict.NEVER if pod.status.phase == "Failed" else Verdict.NOT_NOW
 
@@ -108,7 +109,8 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if stuck is not None:
         return _known(pod, snapshot) or _stuck(pod, stuck)
     waits = pod.status.phase == "Pending" and not pod.status.ended
-    return (known_event(pod, snapshot.happenings) if waits else None) or gone
+    event = known_event(pod, snapshot.happenings) if waits else None
+    return event or gone or (rejection_to_come(pod, snapshot) if waits else None)
 
 
 def _known(pod: Pod, snapshot: Snapshot) -> Reason | None:

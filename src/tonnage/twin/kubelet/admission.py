@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.reading import node_from, pod_from
-from tonnage.decide.cluster.matching import node_is_selected, untolerated
-from tonnage.model.cluster import HostPort
+from tonnage.decide.cluster.node_admission import broken_rules
+from tonnage.decide.cluster.view import NodeView
 from tonnage.model.quantity import integer_value, milli_value
 from tonnage.wire.objects import Container, Node, Pod
 
 CPU: Final = "cpu"
 PODS: Final = "pods"
-_ANY_ADDRESS: Final = HostPort(0).address
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _OWN: Final = ("cpu", "memory")
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -110,30 +109,14 @@ def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int])
 
 def predicate_failure(pod: Pod, others: Iterable[Pod], node: Node) -> AdmissionFailure | None:
     """The first of the scheduler's other rules that the kubelet checks again and that does not hold."""
-    mine, here = pod_from(pod), node_from(node)
-    taken = [port for other in others for port in pod_from(other).host_ports]
-    if not node_is_selected(mine, here):
-        return _broken("NodeAffinity")
-    if any(_clash(port, other) for port in mine.host_ports for other in taken):
-        return _broken("NodePorts")
-    if untolerated(here.taints, mine.tolerations, ("NoExecute",)) and not is_static(pod):
-        return _broken("TaintToleration")
-    return None
+    here = NodeView(node_from(node)).plus([pod_from(other) for other in others])
+    broken = next(broken_rules(pod_from(pod), here, static=is_static(pod)), None)
+    return AdmissionFailure(broken.reason, broken.message) if broken is not None else None
 
 
 def is_static(pod: Pod) -> bool:
     """Whether the pod mirrors one from a file of the node, which no taint keeps away."""
     return _MIRROR in pod.metadata.annotations
-
-
-def _broken(predicate: str) -> AdmissionFailure:
-    return AdmissionFailure(predicate, f"Predicate {predicate} failed")
-
-
-def _clash(one: HostPort, other: HostPort) -> bool:
-    addresses = {one.address, other.address}
-    same = (one.port, one.protocol) == (other.port, other.protocol)
-    return same and (len(addresses) == 1 or _ANY_ADDRESS in addresses)
 
 
 def _lacks(name: str, wanted: int, used: int, there: int) -> AdmissionFailure:

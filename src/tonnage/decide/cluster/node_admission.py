@@ -1,0 +1,82 @@
+"""What a kubelet asks of a pod that is bound to its node, be it by the scheduler or by `spec.nodeName`.
+
+Devices are its device manager's matter (`kubelet`), and so are resources that the node does not know.
+
+Source: Kubernetes 1.35, pkg/kubelet/lifecycle/predicate.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from tonnage.decide.cluster.filters.ports import clash
+from tonnage.decide.cluster.matching import node_is_selected, untolerated
+from tonnage.decide.cluster.requests import CPU, EPHEMERAL, MEMORY, PODS, pod_requests
+from tonnage.decide.cluster.view import NodeView
+from tonnage.model.cluster import Pod
+
+_NATIVE: Final = (PODS, CPU, MEMORY, EPHEMERAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A pod that the kubelet would fail: the status' reason, and its message without `Pod was rejected: `.
+
+    `lasting`: also on a node that is empty.
+    """
+
+    reason: str
+    message: str
+    lasting: bool
+    resource: str = ""
+    wanted: int = 0
+    used: int = 0
+    there: int = 0
+
+
+def turned_away(pod: Pod, node: NodeView) -> Turned | None:
+    """The first thing for which the kubelet would fail the pod, beside those of `node`; None: it takes it."""
+    return next(chain(_short(pod, node), broken_rules(pod, node)), None)
+
+
+def unknown_devices(pod: Pod, node: NodeView) -> tuple[str, ...]:
+    """Extended resources that the node does not know: a kubelet starts the pod without them."""
+    asked = pod_requests(pod)
+    return tuple(sorted(name for name in asked if asked[name] > 0 and not _is_known(name, node)))
+
+
+def broken_rules(pod: Pod, node: NodeView, *, static: bool = False) -> Iterator[Turned]:
+    """The scheduler's rules, but for amounts, that the kubelet checks again and that do not hold.
+
+    `static`: the pod mirrors one from a file of the node, which no taint keeps away.
+    """
+    if not node_is_selected(pod, node.node):
+        yield _broken("NodeAffinity", lasting=True)
+    taken = [port for other in node.pods for port in other.host_ports]
+    if any(clash(port, other) for port in pod.host_ports for other in taken):
+        yield _broken("NodePorts", lasting=False)
+    if not static and untolerated(node.node.taints, pod.tolerations, ("NoExecute",)):
+        yield _broken("TaintToleration", lasting=True)
+
+
+def _short(pod: Pod, node: NodeView) -> Iterator[Turned]:
+    asked: Mapping[str, int] = {**pod_requests(pod), PODS: 1}
+    extended = sorted(name for name in asked if name not in _NATIVE and _is_known(name, node))
+    for name in (*_NATIVE, *extended):
+        wanted, there = asked.get(name, 0), node.node.allocatable.get(name, 0)
+        used = len(node.pods) if name == PODS else node.requested.get(name, 0)
+        if wanted and wanted + used > there:
+            told = f"requested: {wanted}, used: {used}, capacity: {there}"
+            message = f"Node didn't have enough resource: {name}, {told}"
+            yield Turned(f"OutOf{name}", message, wanted > there, name, wanted, used, there)
+
+
+def _is_known(name: str, node: NodeView) -> bool:
+    return "/" not in name or name in node.node.allocatable
+
+
+def _broken(predicate: str, *, lasting: bool) -> Turned:
+    return Turned(predicate, f"Predicate {predicate} failed", lasting)
