@@ -315,3 +315,60 @@ async def test_while_the_label_is_away_nothing_is_tried_again(tmp_path: Path, cl
     await agent.live(gone_for_long)
     assert len({steps for steps, _ in turns}) == 1
     assert turns[-1][1] - turns[0][1] < 5
+
+
+async def test_mig_4_who_is_asked_to_leave_is_offered_nothing_on_the_gpu_meanwhile(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu("[1g.10gb, 2g.20gb, 3g.40gb]"))
+    first, second, third = (one.computes[0].uuid for one in (await machine.divided())[0].instances)
+    agent = Agent(machine, clock, made({"1g.10gb": 4, "3g.40gb": 1}), evicts=True)
+    agent.holders.holds = (Hold("r", (second,), "ml", "train"), Hold("r", (third,), "ml", "stays"))
+    agent.answers = [
+        "not evicted: it would violate the pod's disruption budget",
+        "evicted",
+    ]
+    shown: list[dict[str, bool]] = []
+
+    def leaves() -> bool:
+        if agent.said and agent.said[-1][1].endswith("(evicted)"):
+            shown.append(agent.offered[-1])
+            agent.holders.holds = agent.holders.holds[1:]
+            agent.mig.look()
+        return agent.over
+
+    await agent.live(leaves)
+    assert agent.state == MigState.SUCCESS, agent.said
+    assert agent.asked == [("ml", "train")] * 2
+    assert "disruption budget" in agent.said[0][1]
+    assert {uuid: shown[0][uuid] for uuid in (first, second, third)} == {
+        first: True,
+        second: False,
+        third: True,
+    }
+    assert [part[:2] for part in await machine.layout()] == [
+        *(("1g.10gb", 0), ("1g.10gb", 1), ("1g.10gb", 2), ("1g.10gb", 3), ("3g.40gb", 4)),
+    ]
+    assert agent.mig.withheld == {}
+    assert all(agent.offered[-1].values())
+
+
+async def test_with_the_label_gone_nobody_is_asked_to_leave_and_all_is_offered(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    held = (await machine.divided())[0].instances[2].computes[0].uuid
+    agent = Agent(machine, clock, made(SMALL), evicts=True)
+    agent.holders.holds = (Hold("r", (held,), "ml", "train"),)
+    agent.answers = ["not evicted: no"] * 100
+
+    def gives_up() -> bool:
+        if agent.state == MigState.PENDING and agent.wish is not None:
+            assert agent.mig.withheld
+            agent.wish = None
+            agent.mig.look()
+        return agent.wish is None and not agent.mig.withheld
+
+    await agent.live(gives_up)
+    assert all(agent.offered[-1].values())
+    assert machine.steps == []

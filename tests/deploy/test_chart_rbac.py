@@ -183,6 +183,15 @@ async def test_to_divide_gpus_what_is_granted_is_what_is_asked(helm4: Helm, witn
     assert {"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"} in rendered.container["env"]
 
 
+def test_evicting_pods_is_granted_where_it_is_asked_for_alone(helm4: Helm) -> None:
+    without = helm4.rendered("migManager: {enabled: true}")
+    rendered = helm4.rendered("migManager: {enabled: true, evictPods: true}")
+    assert granted(rendered) - granted(without) == {Right("create", "", "pods/eviction")}
+    assert ("--mig-evict" in rendered.container["args"], "--mig-evict" in without.container["args"]) == (
+        *(True, False),
+    )
+
+
 async def test_the_agent_asks_for_its_own_node_alone(witness: Witness) -> None:
     selectors = {right.resource: selector for right, selector in witness.asked if selector}
     assert selectors == {

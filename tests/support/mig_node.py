@@ -77,7 +77,9 @@ class Machine:
 class Agent:
     """One life of the loop, with the devices' own loop beside it."""
 
-    def __init__(self, machine: Machine, clock: VirtualClock, wish: MigWish | None) -> None:
+    def __init__(
+        self, machine: Machine, clock: VirtualClock, wish: MigWish | None, *, evicts: bool = False
+    ) -> None:
         world = World(
             *("n", None, clock, cast(Any, machine)), NodeEvents("n", None, clock), AgentMetrics(clock)
         )
@@ -95,6 +97,15 @@ class Agent:
             self._wished,
             on_change=self._said,
         )
+        if evicts:
+            self.mig.evict = self._evict
+        self.asked: list[tuple[str, str]] = []
+        """Pods that were asked to leave, and what they answer in turn."""
+        self.answers: list[str] = []
+
+    async def _evict(self, namespace: str, name: str) -> str:
+        self.asked.append((namespace, name))
+        return self.answers.pop(0)
 
     def _wished(self) -> MigWish | None:
         self.looks += 1

@@ -17,6 +17,7 @@ from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
 from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
 from tonnage.model.errors import ConfigError, Problem, TonnageError
+from tonnage.model.mig import MigOptions
 from tonnage.model.names import CONFIG_LABEL, ResourceName, is_label_key, is_subdomain
 from tonnage.model.plugin_settings import FALLBACKS, FeatureSettings, LabelPlace, Override
 
@@ -54,6 +55,7 @@ class AgentOptions:
     ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
     are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
     layouts, which the agent then makes as the node's label wants them; empty: it leaves MIG alone.
+    `mig_evict`: it evicts the pods that are in the way.
     """
 
     node_name: str
@@ -73,6 +75,7 @@ class AgentOptions:
     default_config: str = ""
     fallback_strategies: tuple[str, ...] = FALLBACKS
     mig_config_map: str = ""
+    mig_evict: bool = False
 
     @property
     def reading(self) -> Reading:
@@ -82,6 +85,11 @@ class AgentOptions:
 
         wishes = Wishes(self.config_map, self.node_label, self.default_config, self.fallback_strategies)
         return Reading(wishes, self.config, self.overrides, self.lenient, self.labels)
+
+    @property
+    def mig(self) -> MigOptions:
+        """What it may do about the GPUs' MIG layouts."""
+        return MigOptions(self.mig_config_map, self.mig_evict)
 
 
 async def run_agent(
@@ -173,7 +181,7 @@ async def _run(
     mps = plugin.mps = NodeMps(
         world, ControlDaemons(options.root), devices, config, holders, on_change=refresh
     )
-    layouts = await layouts_of(options.mig_config_map, world, backend, devices, config, holders)
+    layouts = await layouts_of(options.mig, world, backend, devices, config, holders)
     conditions = _conditions(world, devices, config, mps, layouts)
     sink_for = _label_sink(options, world.api)
     features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink_for)

@@ -73,6 +73,10 @@ class NodeMig:
         self._wish = wish
         self._on_change = on_change
         self._journal = MigJournal(world.checkpoints)
+        self.evict: Callable[[str, str], Awaitable[str]] | None = None
+        """Asks a pod (namespace, name) to leave, and says what came of it; None: they are waited for."""
+        self._draining: Mapping[str, tuple[int, ...]] = {}
+        """What is withheld while pods that were asked to leave have not left."""
         self._wake = asyncio.Event()
         self._seen: tuple[MigWish, Inventory, tuple[Hold, ...]] | None = None
         self._failures = 0
@@ -83,7 +87,7 @@ class NodeMig:
     @property
     def withheld(self) -> Mapping[str, tuple[int, ...]]:
         """What a change under way works on."""
-        return {} if self._journal.change is None else self._journal.change.kept
+        return self._draining if self._journal.change is None else self._journal.change.kept
 
     async def restore(self) -> None:
         """Learn what an earlier agent began; to be done before any device is offered.
@@ -126,6 +130,7 @@ class NodeMig:
         wish, inventory = self._wish(), self._devices.inventory
         if wish is None or inventory is None or self._devices.error or not self._holders.known:
             self._seen, self._failures, self._due = None, 0, None  # whoever ends this wakes us
+            self._drain({})
             return
         now = (wish, inventory, self._holders.holds)
         due = self._due is not None and self._clock.monotonic() >= self._due
@@ -144,22 +149,37 @@ class NodeMig:
         goals = goals_of(wish, inventory, gpus, self._holders.holds)
         if isinstance(goals, str):
             self._due = self._clock.monotonic() + _LOOK_AGAIN_S
+            self._drain({})
             self._say(MigStanding(wish.config, MigState.FAILED, goals))
             return
         change = change_to(wish.config, goals, gpus)
         if change is None:
+            self._drain({})
             self._failures = 0
             self._say(MigStanding(wish.config, MigState.SUCCESS))
-        elif not self._waits(change, gpus):
+        elif not await self._waits(change, gpus):
             await self._begin(change)
 
-    def _waits(self, change: MigChange, gpus: tuple[DividedGpu, ...]) -> bool:
-        """Whether somebody is in the way; then it is said who."""
+    async def _waits(self, change: MigChange, gpus: tuple[DividedGpu, ...]) -> bool:
+        """Whether somebody is in the way; then it is said who, and pods are asked to leave if they may be."""
         users = in_the_way(change, gpus, self._holders.holds)
-        if users:
-            self._due = self._clock.monotonic() + _LOOK_AGAIN_S
-            self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(users)}"))
-        return bool(users)
+        if not users:
+            return False
+        self._due = self._clock.monotonic() + _LOOK_AGAIN_S
+        said = [str(user) for user in users]
+        if self.evict is not None:
+            self._drain(change.kept)
+            pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
+            answers = {pod: await self.evict(*pod) for pod in pods}
+            said = [f"{user} ({answers[user.pod]})" if user.pod else str(user) for user in users]
+        self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(said)}"))
+        return True
+
+    def _drain(self, kept: Mapping[str, tuple[int, ...]]) -> None:
+        """Offer nothing of these GPUs but what stays: who is evicted would be back at once."""
+        if kept != self._draining:
+            self._draining = kept
+            self._devices.refresh_withheld()
 
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
@@ -167,9 +187,10 @@ class NodeMig:
         self._say(MigStanding(change.config, MigState.PENDING, f"{uuids}: {change.config} is being made"))
         await self._journal.write(change)
         try:
+            self._draining = {}
             self._devices.refresh_withheld()
             await self._clock.sleep(_WITHDRAW_S)
-            begins = not self._waits(change, await self._hardware.divided())
+            begins = not await self._waits(change, await self._hardware.divided())
             if begins:
                 change = replace(change, begun=True)
                 await self._journal.write(change)
@@ -246,7 +267,7 @@ class NodeMig:
                 if isinstance(step, str):
                     raise HardwareError(_problem(step))
                 if not change.why and (users := in_the_way(change, gpus, self._holders.holds)):
-                    raise HardwareError(Problem("; ".join(users)))
+                    raise HardwareError(Problem("; ".join(map(str, users))))
                 await self._hardware.apply(step)
             except (HardwareError, ConfigError) as error:
                 tries += 1
@@ -288,6 +309,7 @@ class NodeMig:
         pause = _BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)]
         self._failures += 1
         self._due = self._clock.monotonic() + pause
+        self._drain({})
         self._say(MigStanding(config, MigState.FAILED, f"{reason}; tried again in {pause:.0f} s"))
 
     def _say(self, standing: MigStanding) -> None:

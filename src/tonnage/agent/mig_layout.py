@@ -12,10 +12,11 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
 from tonnage.agent.mig import NodeMig
 from tonnage.agent.mig_config import NodeMigConfig
+from tonnage.agent.mig_evict import PodEvictions
 from tonnage.agent.mig_label import MigLabel
 from tonnage.agent.node_condition import Finding
 from tonnage.agent.world import World
-from tonnage.model.mig import MigState
+from tonnage.model.mig import MigOptions, MigState
 
 _SAYS: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),
@@ -36,12 +37,16 @@ class NodeMigLayout:
         devices: NodeDevices,
         config: NodeConfig,
         holders: Holders,
-        config_map: str,
+        asks: MigOptions,
     ) -> None:
-        self._asked = NodeMigConfig(world, config, config_map, on_change=self.look)
+        self._asked = NodeMigConfig(world, config, asks.config_map, on_change=self.look)
         self._mig = NodeMig(
-            *(world, hardware, devices, holders), lambda: self._asked.wish, on_change=self._changed
+            *(world, hardware, devices, holders),
+            lambda: self._asked.wish,
+            on_change=self._changed,
         )
+        if asks.evict:
+            self._mig.evict = PodEvictions(world).evict
         self._label = MigLabel(world, config, lambda: self._mig.standing)
         self.on_change: Callable[[], None] | None = None
         """Called when `finding` says something else."""

@@ -9,6 +9,7 @@ from tonnage.adapters.ports import Clock, DeviceBackend
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.mig import MigOptions
 
 if TYPE_CHECKING:
     from tonnage.agent.holders import Holders
@@ -36,7 +37,7 @@ async def end_without_devices(clock: Clock, devices: NodeDevices, config: NodeCo
 
 
 async def layouts_of(
-    config_map: str,
+    asks: MigOptions,
     world: World,
     hardware: DeviceBackend,
     devices: NodeDevices,
@@ -44,11 +45,11 @@ async def layouts_of(
     holders: Holders,
 ) -> list[NodeMigLayout]:
     """What divides the GPUs, if the agent is told to; it knows what an earlier agent began."""
-    if not config_map or world.api is None:
+    if not asks.config_map or world.api is None:
         return []
     from tonnage.agent.mig_layout import NodeMigLayout  # nobody else needs its modules
 
-    layout = NodeMigLayout(world, hardware, devices, config, holders, config_map)
+    layout = NodeMigLayout(world, hardware, devices, config, holders, asks)
     await layout.restore()
     devices.withheld = lambda: layout.withheld
     return [layout]

@@ -61,6 +61,7 @@ class Told(TypedDict):
     default_config: str
     fallback_strategies: tuple[str, ...]
     mig_config_map: str
+    mig_evict: bool
 
 
 @click.command(
@@ -172,6 +173,11 @@ class Told(TypedDict):
     " if any [env: TONNAGE_MIG_CONFIG_MAP; default: MIG is left alone].",
 )
 @click.option(
+    "--mig-evict",
+    is_flag=True,
+    help="Evict pods that use what a MIG layout must destroy, as their disruption budgets allow.",
+)
+@click.option(
     "--namespace",
     cls=EnvironmentOption,
     envvar="NAMESPACE",
@@ -277,6 +283,7 @@ def told_by(context: click.Context) -> Told:
         default_config=given["default_config"],
         fallback_strategies=tuple(filter(None, map(str.strip, given["fallback_strategies"].split(",")))),
         mig_config_map=given["mig_config_map"],
+        mig_evict=given["mig_evict"],
     )
 
 

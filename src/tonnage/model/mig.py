@@ -28,6 +28,14 @@ MigConfigs = Mapping[str, tuple[MigEntry, ...]]
 """Layouts by name, as `nvidia.com/mig.config` chooses one."""
 
 
+@dataclass(frozen=True, slots=True)
+class MigOptions:
+    """The ConfigMap of layouts (`NAMESPACE/NAME`), and whether pods that are in the way are evicted."""
+
+    config_map: str
+    evict: bool = False
+
+
 class MigState(StrEnum):
     """How a node stands to its layout, as the label `nvidia.com/mig.config.state` says it."""
 

@@ -184,42 +184,62 @@ def _touched(shape: GpuShape, gpu: DividedGpu) -> Iterator[GpuInstance]:
             yield one
 
 
-def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], holds: Iterable[Hold]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class MigUser:
+    """Who is in the way of a change: a pod (namespace and name, as far as they are known), or a process."""
+
+    device: str
+    pod: tuple[str, str] | None = None
+    pid: int = 0
+
+    def __str__(self) -> str:
+        if self.pod is None:
+            return f"{self.device} is used by process {self.pid}"
+        return f"{self.device} is used by {'/'.join(filter(None, self.pod)) or 'a container'}"
+
+
+def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], holds: Iterable[Hold]) -> tuple[MigUser, ...]:
     """Who uses what the change would destroy, or a GPU that it would turn: pods, and processes of nobody."""
     there, holds = {gpu.uuid: gpu for gpu in gpus}, tuple(holds)
-    found: dict[str, None] = {}
+    found: dict[MigUser, None] = {}
     for shape in change.goal:
         if (gpu := there.get(shape.uuid)) is not None:
             found |= dict.fromkeys(_in_the_way(shape, gpu, holds))
     return tuple(found)
 
 
-def _in_the_way(shape: GpuShape, gpu: DividedGpu, holds: tuple[Hold, ...]) -> Iterator[str]:
+def _in_the_way(shape: GpuShape, gpu: DividedGpu, holds: tuple[Hold, ...]) -> Iterator[MigUser]:
     turned = gpu.enabled != shape.enabled
     touched = gpu.instances if turned else tuple(_touched(shape, gpu))
-    holders, whole = _holders(gpu, holds), _of(holds, {gpu.uuid})
     for one in touched:
-        pods = holders.get(one.id, ())
         name = one.computes[0].uuid if one.computes else f"{one.profile} of {gpu.uuid}"
-        yield from (f"{name} is used by {pod}" for pod in pods)
-        if not pods:
-            yield from (f"{name} is used by process {pid}" for gi, pid in gpu.users if gi == one.id)
+        uuids = {each.uuid for each in one.computes}
+        yield from _users(name, _of(holds, uuids), [pid for gi, pid in gpu.users if gi == one.id])
     if turned or touched:
-        yield from (f"{gpu.uuid} is used by {pod}" for pod in whole)
-        if not whole:
-            yield from (f"{gpu.uuid} is used by process {pid}" for gi, pid in gpu.users if gi is None)
+        pids = [pid for gi, pid in gpu.users if gi is None]
+        yield from _users(gpu.uuid, _of(holds, {gpu.uuid}), pids)
+
+
+def _users(device: str, pods: tuple[tuple[str, str], ...], pids: Iterable[int]) -> Iterator[MigUser]:
+    """Processes count only where no pod is known that they may be of."""
+    yield from (MigUser(device, pod) for pod in pods)
+    if not pods:
+        yield from (MigUser(device, pid=pid) for pid in pids)
 
 
 def _holders(gpu: DividedGpu, holds: Iterable[Hold]) -> dict[int, tuple[str, ...]]:
-    """Pods by the id of the GPU instance that they use."""
+    """Pods, as `namespace/name`, by the id of the GPU instance that they use."""
     holds = tuple(holds)
-    return {one.id: _of(holds, {each.uuid for each in one.computes}) for one in gpu.instances}
+    return {
+        one.id: tuple("/".join(filter(None, pod)) for pod in _of(holds, {each.uuid for each in one.computes}))
+        for one in gpu.instances
+    }
 
 
-def _of(holds: Iterable[Hold], uuids: set[str]) -> tuple[str, ...]:
+def _of(holds: Iterable[Hold], uuids: set[str]) -> tuple[tuple[str, str], ...]:
     """Who holds one of these devices."""
     found = (
-        "/".join(part for part in (hold.namespace, hold.pod) if part) or "a container"
+        (hold.namespace, hold.pod)
         for hold in holds
         if any(parse_device_id(text).uuid in uuids for text in hold.ids)
     )
