@@ -148,22 +148,35 @@ def test_no_condition_of_others_is_taken_away(server: Server) -> None:
     assert "may write its own conditions of a node and nothing else" in refusal
 
 
-LABELLING = f"system:serviceaccount:{NAMESPACE}:labelling"
 OWNED = "tonnage.dev/labels"
 
 
 @pytest.fixture(scope="module")
 def labelling(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """What the patch of a node's labels is refused with, for an agent that may write some."""
-    values = "fullnameOverride: labelling\nserviceAccount: {name: labelling}\nfeatures: {publish: direct}"
     helm = Helm(4, tmp_path_factory.mktemp("helm"))
-    rendered = helm.rendered(values)
+    yield from _writing(server, helm, "labelling", "features: {publish: direct}")
+
+
+@pytest.fixture(scope="module", params=["none", "direct"])
+def dividing(
+    request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., str]]:
+    """The same for one that divides its GPUs, whether or not it publishes labels."""
+    helm, publish = Helm(4, tmp_path_factory.mktemp("helm")), request.param
+    values = f"features: {{publish: {publish}}}\nmigManager: {{enabled: true}}"
+    yield from _writing(server, helm, f"dividing-{publish}", values)
+
+
+def _writing(server: Server, helm: Helm, name: str, values: str) -> Iterator[Callable[..., str]]:
+    """What the patch of a Node's metadata is refused with, for an agent of that name and chart."""
+    rendered = helm.rendered(f"fullnameOverride: {name}\nserviceAccount: {{name: {name}}}\n{values}")
     made = [(_path(found), found) for found in rendered if found["kind"] in CLUSTER_KINDS]
     for path, found in made:
         assert server.send("POST", path, found) == ""
 
     def patch(*, of: str = "mine", kind: str = MERGE, **metadata: Manifest) -> str:
-        who = {"Impersonate-User": LABELLING, NODE_OF_THE_TOKEN: "mine"}
+        who = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:{name}", NODE_OF_THE_TOKEN: "mine"}
         return server.send("PATCH", f"/api/v1/nodes/{of}", {"metadata": metadata}, kind, **who)
 
     until = time.monotonic() + PATIENCE_S
@@ -216,6 +229,28 @@ def test_the_labels_that_it_publishes(labelling: Callable[..., str]) -> None:
 )
 def test_no_other_label_and_annotation(labelling: Callable[..., str], metadata: dict[str, Any]) -> None:
     assert "its own conditions and labels of a node and nothing else" in labelling(**metadata)
+
+
+STATE, REASON = "nvidia.com/mig.config.state", "nvidia.com/mig.config.state.reason"
+
+
+def test_the_state_of_its_mig_layout(dividing: Callable[..., str]) -> None:
+    assert dividing(labels={STATE: "failed"}, annotations={REASON: "a reset is needed"}) == ""
+    assert dividing(labels={STATE: "success"}, annotations={REASON: None}) == ""
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"nvidia.com/mig.config": "all-1g.5gb"}},
+        {"labels": {"nvidia.com/mig.config.stated": "x"}},
+        {"labels": {"node-role.kubernetes.io/control-plane": ""}},
+        {"annotations": {"nvidia.com/mig.config": "x"}},
+    ],
+    ids=lambda metadata: str(metadata)[:60],
+)
+def test_nothing_that_asks_for_a_layout(dividing: Callable[..., str], metadata: dict[str, Any]) -> None:
+    assert "its own conditions and labels of a node and nothing else" in dividing(**metadata)
 
 
 def test_no_label_of_another_node(labelling: Callable[..., str]) -> None:
