@@ -40,8 +40,7 @@ class Podman:
         node.run("ldconfig")
         node.root.at(f"{PLACE}/containers.conf").write_text(_CONFIG)
         root = node.root.at(_CONTAINER_ROOT)
-        for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "usr/lib", "var"):
-            (root / name).mkdir(parents=True)
+        (root / "bin").mkdir(parents=True)
         program = root / "bin/busybox"
         shutil.copy2(kept_file("busybox-static", "busybox"), program)
         names = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=True).stdout
@@ -50,7 +49,11 @@ class Podman:
                 (root / "bin" / name).symlink_to("busybox")
 
     def run(self, script: str, devices: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-        """A shell script in a container that has these CDI devices."""
+        """A shell script in a container that has these CDI devices, and nothing of one before."""
+        root = self._node.root.at(_CONTAINER_ROOT)
+        for name in ("dev", "etc", "opt", "proc", "run", "sys", "tmp", "usr", "var"):
+            shutil.rmtree(root / name, ignore_errors=True)  # mounts leave the files on which they stood
+            (root / name).mkdir()
         return self._node.run(
             "env",
             f"CONTAINERS_CONF={PLACE}/containers.conf",
