@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from tonnage.wire import objects as w
 
 GPU = "nvidia.com/gpu"
 Body = dict[str, Any]
+NAMED: Body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
 
 
 def read(**spec: Any) -> Pod:
@@ -234,3 +236,28 @@ def test_what_selects_pods_by_labels_alone_and_by_expressions() -> None:
         (kind, LabelSelector((Requirement("app", "In", ("x",)),)))
         for kind in ("StatefulSet", "ReplicationController")
     ]
+
+
+@pytest.mark.parametrize(
+    ("items", "told"),
+    [
+        ([None, 5], "[0].items[0]: no Kubernetes object: it has no kind"),
+        ([{"metadata": {"name": "n"}}], "[0].items[0]: no Kubernetes object: it has no kind"),
+        (
+            [{"apiVersion": "v1", "kind": "Pod", "metadata": None}],
+            "[0].items[0].metadata.name: it is missing",
+        ),
+        (
+            [NAMED | {"spec": {"unschedulable": value}} for value in (True, False)],
+            "[0].items[1]: another Node n than [0].items[0]",
+        ),
+    ],
+    ids=["no objects", "no kind", "no name", "one name twice"],
+)
+def test_a_list_says_what_it_cannot_mean(items: list[Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        snapshot_from_documents([{"apiVersion": "v1", "kind": "List", "items": items}])
+
+
+def test_the_same_object_may_be_given_twice() -> None:
+    assert len(snapshot_from_documents([{"apiVersion": "v1", "kind": "List", "items": [NAMED, NAMED]}]).nodes)

@@ -47,7 +47,8 @@ def manifest(found: Body) -> Manifest:
 
 
 def explained(found: Body, *objects: Body) -> Explanation:
-    items: list[Any] = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}, *objects]
+    node: Body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
+    items: list[Any] = [*([] if any(obj["kind"] == "Node" for obj in objects) else [node]), *objects]
     return explain_manifest(manifest(found), snapshot_from_documents([{"kind": "List", "items": items}]))
 
 

@@ -94,14 +94,18 @@ def snapshot_from_documents(
     """
     objects: list[Readable] = []
     problems: list[Problem] = []
+    known: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]] = {}
     found = False
     for where, item in _items(documents, "", 0):
         found = True
         kind = READ.get((str(item.get("apiVersion", "")), str(item.get("kind", ""))))
         if kind is None:
+            if not item.get("kind"):
+                problems.append(Problem("no Kubernetes object: it has no kind", where))
             continue
         try:
             obj = converted(item, kind.type)
+            problems += _misnamed(obj, item, where, known)
             cordoned = isinstance(obj, w.Node) and obj.spec.unschedulable
             objects.append(with_manager(node_from(obj), item) if cordoned else obj)
         except msgspec.ValidationError as error:
@@ -113,6 +117,22 @@ def snapshot_from_documents(
     if problems:
         raise ConfigError(*problems)
     return snapshot_from(objects, server_version=server_version, now=now)
+
+
+def _misnamed(
+    obj: w.Object,
+    item: dict[str, JsonValue],
+    where: str,
+    known: dict[tuple[str, str, str], tuple[str, dict[str, JsonValue]]],
+) -> Iterator[Problem]:
+    """An object without a name, or with that of another; `known` has those before, and gets this one."""
+    kind, meta = str(item.get("kind", "")), obj.metadata
+    if not meta.name:
+        yield Problem("it is missing", f"{where}.metadata.name")
+        return
+    first, same = known.setdefault((kind, meta.namespace, meta.name), (where, item))
+    if same != item:
+        yield Problem(f"another {kind} {meta.name} than {first}", where, remedy="give each object once")
 
 
 def manifests_from_documents(
@@ -275,10 +295,12 @@ def _in_namespace(pod: w.Pod, namespace: str) -> w.Pod:
 def _items(
     documents: Iterable[JsonValue], where: str, depth: int
 ) -> Iterator[tuple[str, dict[str, JsonValue]]]:
-    """Single objects with their place; lists (`List`, `PodList`) are opened."""
+    """Single objects with their place; lists (`List`, `PodList`) are opened, what is none there is empty."""
     for index, document in enumerate(documents):
         place = f"{where}[{index}]"
         if not isinstance(document, dict):
+            if depth:
+                yield place, {}
             continue
         items = document.get("items")
         if (
@@ -287,7 +309,7 @@ def _items(
             and depth < _DEEPEST_LIST
         ):
             yield from _items(_with_kind(document, items), f"{place}.items", depth + 1)
-        elif document.get("kind"):
+        elif document.get("kind") or depth:
             yield place, document
 
 

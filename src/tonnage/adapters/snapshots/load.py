@@ -101,8 +101,9 @@ class _Loading:
     def _header(self) -> Header:
         line = self._line()
         header: Header = self._told(decoded_leniently, line, msgspec.json.Decoder(Header))
-        if header.format != FORMAT:
-            why = f"its format is {header.format}, and this program reads {FORMAT}"
+        if (header.api_version, header.format) != (API_VERSION, FORMAT):
+            made = f"{header.api_version}, format {header.format}"
+            why = f"it is {made}, and this program reads {API_VERSION}, format {FORMAT}"
             by = f" (made by {header.program})" if header.program else ""
             raise self._error(
                 f"a snapshot of another version{by}", why, "read it with the version that made it"
