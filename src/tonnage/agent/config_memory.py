@@ -25,6 +25,7 @@ READERS: Final = (
     "agent/config.py",
     "documents/device_plugin_*.py",
     "documents/durations.py",
+    "documents/nearest.py",
     "documents/source.py",
     "model/*.py",
     "model/catalog/xids.py",
