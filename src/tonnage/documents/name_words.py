@@ -24,6 +24,16 @@ _OF_SUBDOMAIN: Final = (
     f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {_ENDS}"
 )
 _PREFIXED: Final = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+_HUGE_PAGES: Final = "hugepages-"
+_OF_CONTAINERS: Final = ("cpu", "memory", "ephemeral-storage")
+_COUNTS: Final = (
+    "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
+    "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
+)  # fmt: skip
+_RESOURCES: Final = frozenset({
+    *_OF_CONTAINERS, *_COUNTS, "storage", "requests.storage",
+    *(f"{part}.{name}" for part in ("requests", "limits") for name in _OF_CONTAINERS),
+})  # fmt: skip
 _LONGEST: Final = 63
 _LONGEST_SUBDOMAIN: Final = 253
 
@@ -69,6 +79,30 @@ def wrong_in_label(text: str) -> Iterator[str]:
         yield _at_most(_LONGEST)
     if not re.fullmatch(_LABEL, text):
         yield _matching(_OF_LABEL, _LABEL, "my-name", "123-abc")
+
+
+def wrong_in_resource(name: str) -> Iterator[str]:
+    """The name of a resource, wherever it stands."""
+    wrong = [*wrong_in_key(name)]
+    if not wrong and "/" not in name and name not in _RESOURCES and not name.startswith(_HUGE_PAGES):
+        wrong = ["must be a standard resource type or fully qualified"]
+    yield from wrong
+
+
+def wrong_in_container_resource(name: str) -> Iterator[str]:
+    """The name of a resource that a container asks for.
+
+    >>> list(wrong_in_container_resource("nvidia.com/gpu")), list(wrong_in_container_resource("storage"))
+    ([], ['must be a standard resource for containers'])
+    """
+    yield from wrong_in_resource(name)
+    if "/" not in name:
+        if name not in _OF_CONTAINERS and not name.startswith(_HUGE_PAGES):
+            yield "must be a standard resource for containers"
+    elif "kubernetes.io/" not in name and (
+        name.startswith("requests.") or next(wrong_in_key(f"requests.{name}"), None)
+    ):
+        yield "doesn't follow extended resource name standard"
 
 
 def wrong_in_subdomain(text: str) -> Iterator[str]:

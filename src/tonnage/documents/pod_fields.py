@@ -6,9 +6,16 @@ Source: k8s.io/kubernetes pkg/apis/core/validation, 1.35.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
+from tonnage.documents.container_fields import (
+    choice_faults,
+    container_faults,
+    field_fault,
+    host_network_faults,
+)
+from tonnage.documents.name_words import wrong_in_key, wrong_in_label, wrong_in_resource, wrong_in_subdomain
 from tonnage.documents.nearest import nearest
 from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.pod_placement import (
@@ -20,23 +27,127 @@ from tonnage.documents.pod_placement import (
     text_of,
     unsupported,
 )
-from tonnage.model.json import JsonObject
-from tonnage.model.names import is_label_key
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.verdict import Code
 
+_T = TypeVar("_T")
+_RESTARTS: Final = ("Always", "OnFailure", "Never")
+_DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_LONGEST_S: Final = 2**31 - 1
 _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 _TOLERATES: Final = ("Equal", "Exists")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def faults(spec: JsonObject) -> Iterator[PodFault]:
-    """All of them, in the server's order."""
+def faults(
+    spec: JsonObject, amounts: Callable[[FieldPath], Iterable[_T]], *, is_pod: bool
+) -> Iterator[PodFault | _T]:
+    """All of them, in the server's order. `amounts`: what stands against the `resources` at a path."""
+    yield from claim_entry_faults(spec)
+    yield from container_faults(spec, amounts)
     yield from pod_level_faults(spec)
+    yield from amounts(("resources",))
+    yield from policy_faults(spec)
     yield from node_selector_faults(spec)
     yield from node_affinity_faults(spec)
+    yield from dns_faults(spec)
+    yield from gate_faults(spec)
     yield from placement_faults(spec)
+    yield from name_faults(spec)
     yield from toleration_faults(spec)
+    if is_pod and text_of(spec, "nodeName") and spec.get("schedulingGates"):
+        why = "Forbidden: cannot be set until all schedulingGates have been cleared"
+        told = "a pod that names its node cannot have scheduling gates"
+        yield field_fault(("nodeName",), why, told, "leave out one of them")
+
+
+def field_faults(spec: JsonObject) -> Iterator[PodFault]:
+    """Those that stand in fields of which nothing more special can be said."""
+    nothing: tuple[PodFault, ...] = ()
+    for fault in faults(spec, lambda _: nothing, is_pod=True):
+        if fault.code is Code.FIELD_INVALID:
+            yield fault
+
+
+def policy_faults(spec: JsonObject) -> Iterator[PodFault]:
+    """What the pod as a whole may be one of a few of."""
+    yield from host_network_faults(spec)
+    yield from choice_faults(text_of(spec, "restartPolicy"), _RESTARTS, ("restartPolicy",))
+    yield from choice_faults(text_of(spec, "dnsPolicy"), _DNS, ("dnsPolicy",))
+
+
+def dns_faults(spec: JsonObject) -> Iterator[PodFault]:
+    """Without a policy the pod has to bring its own configuration."""
+    if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig"):
+        why, told = (
+            "must provide `dnsConfig` when `dnsPolicy` is None",
+            "dnsPolicy None goes with a dnsConfig",
+        )
+        yield field_fault(("dnsConfig",), f"Required value: {why}", told, "give one", ("dnsPolicy",))
+
+
+def gate_faults(spec: JsonObject) -> Iterator[PodFault]:
+    """Scheduling gates: each once, by a qualified name."""
+    said: set[str] = set()
+    for index, gate in mappings(spec.get("schedulingGates")):
+        name, path = text_of(gate, "name"), ("schedulingGates", index)
+        for why in wrong_in_key(name):
+            yield field_fault(path, _invalid(name, why), f"{name[:100]!r} is no gate", "write domain/name")
+        if name in said:
+            told = f"the gate {name[:100]} is there twice"
+            yield field_fault(path, f"Duplicate value: {json.dumps(name)}", told, "name it once")
+        said.add(name)
+
+
+def name_faults(spec: JsonObject) -> Iterator[PodFault]:
+    """The node's name, and how long the pod may run."""
+    node, seconds = text_of(spec, "nodeName"), spec.get("activeDeadlineSeconds")
+    for why in wrong_in_subdomain(node) if node else ():
+        yield field_fault(("nodeName",), _invalid(node, why), f"no node is named {node[:100]!r}", "name one")
+    if isinstance(seconds, int) and not 0 < seconds <= _LONGEST_S:
+        path, why = ("activeDeadlineSeconds",), f"must be between 1 and {_LONGEST_S}, inclusive"
+        yield field_fault(path, f"Invalid value: {seconds}: {why}", "a deadline is 1 or more", "leave it out")
+
+
+def claim_entry_faults(spec: JsonObject) -> Iterator[PodFault]:
+    """`resourceClaims`: each with a name of its own, and naming a claim or a template."""
+    names: set[str] = set()
+    for index, entry in mappings(spec.get("resourceClaims")):
+        at: FieldPath = ("resourceClaims", index)
+        name = text_of(entry, "name")
+        given = {key: entry.get(key) for key in ("resourceClaimName", "resourceClaimTemplateName")}
+        if not name:
+            yield _claim((*at, "name"), "Required value", "an entry without name", "give it one", at)
+        elif name in names:
+            told = f"two entries are named {name[:63]}"
+            yield _claim((*at, "name"), f"Duplicate value: {json.dumps(name)}", told, "rename one")
+        for why in wrong_in_label(name) if name else ():
+            told, remedy = f"no entry can be named {name[:63]!r}", "small letters, digits and - alone"
+            yield _claim((*at, "name"), _invalid(name, why), told, remedy)
+        names.add(name)
+        if sum(value is not None for value in given.values()) != 1 and "source" not in entry:
+            yield _claim_of_pod(name, given, at)
+        for key, value in given.items():
+            for why in wrong_in_subdomain(value) if isinstance(value, str) else ():
+                yield _claim((*at, key), _invalid(str(value), why), f"nothing is named {value!r}", "name one")
+
+
+def _claim_of_pod(name: str, given: dict[str, JsonValue], at: FieldPath) -> PodFault:
+    names = [*given]
+    shown = {"Name": name, **{f"{key[0].upper()}{key[1:]}": value for key, value in given.items()}}
+    why = (
+        f"must specify one of: `{names[0]}`, `{names[1]}`"
+        if given[names[0]] is None
+        else f"at most one of `{names[0]}` or `{names[1]}` may be specified"
+    )
+    told = "a claim of a pod names a ResourceClaim or a ResourceClaimTemplate, and not both"
+    text = f"Invalid value: {json.dumps(shown, separators=(',', ':'))}: {why}"
+    return _claim(at, text, told, f"write one of {', '.join(names)}")
+
+
+def _claim(path: FieldPath, text: str, told: str, remedy: str, mark: FieldPath = ()) -> PodFault:
+    return PodFault(Code.CLAIM_INVALID, path, text, told, remedy, mark)
 
 
 def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -45,9 +156,13 @@ def pod_level_faults(spec: JsonObject) -> Iterator[PodFault]:
         for name, amount in sorted(mapping(mapping(spec.get("resources")).get(section)).items()):
             if name in _POD_LEVEL or name.startswith(_HUGE_PAGES):
                 continue
+            listed = ", ".join(f'"{one}"' for one in (_POD_LEVEL[0], _HUGE_PAGES, _POD_LEVEL[1]))
+            why = f"Unsupported value: {json.dumps(name)}: supported values: {listed}"
             told = f"{name[:100]} stands under the pod's {section}, where only cpu, memory and huge pages may"
             remedy = f"put {name[:100]}: {str(amount)[:60]} under the container's limits"
-            yield PodFault(Code.POD_LEVEL, ("resources", section, name), "", told, remedy)
+            wrong = [*wrong_in_resource(name)]
+            for text in [_invalid(name, one) for one in wrong] or [why]:
+                yield PodFault(Code.POD_LEVEL, ("resources", section, name), text, told, remedy)
 
 
 def toleration_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -62,10 +177,9 @@ def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
     def fault(field: str, text: str, told: str, remedy: str, mark: FieldPath) -> PodFault:
         return PodFault(Code.TOLERATION_INVALID, (*at, field), text, told, remedy, mark)
 
-    if key and not is_label_key(key):
-        told = f"{key[:100]!r} is no key of a taint"
-        yield fault("key", "", told, "write domain/name", ())
-    elif not key and operator != "Exists":
+    for why in wrong_in_key(key) if key else ():
+        yield fault("key", _invalid(key, why), f"{key[:100]!r} is no key of a taint", "write domain/name", ())
+    if not key and operator != "Exists":
         why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         told = "a toleration without key needs operator: Exists"
         yield fault("operator", _invalid(operator, why), told, "name the taint's key", at)

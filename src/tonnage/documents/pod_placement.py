@@ -58,8 +58,12 @@ def placement_faults(spec: JsonObject) -> Iterator[PodFault]:
             at: FieldPath = (*base, PREFERRED, index)
             yield from weight_faults(weighted, at)
             yield from _term(mapping(weighted.get("podAffinityTerm")), (*at, "podAffinityTerm"))
-    for index, constraint in mappings(spec.get("topologySpreadConstraints")):
-        yield from _constraint(constraint, ("topologySpreadConstraints", index))
+    constraints = [*mappings(spec.get("topologySpreadConstraints"))]
+    keys = [
+        {key: text_of(one, key) for key in ("topologyKey", "whenUnsatisfiable")} for _, one in constraints
+    ]
+    for place, (index, constraint) in enumerate(constraints):
+        yield from _constraint(constraint, ("topologySpreadConstraints", index), keys[place + 1 :])
 
 
 def _term(term: JsonObject, at: FieldPath) -> Iterator[PodFault]:
@@ -90,7 +94,7 @@ def _topology_key(holder: JsonObject, at: FieldPath, *, named: bool) -> Iterator
         yield fault if key else replace(fault, told="there is no topologyKey", remedy=_A_TOPOLOGY)
 
 
-def _constraint(constraint: JsonObject, at: FieldPath) -> Iterator[PodFault]:
+def _constraint(constraint: JsonObject, at: FieldPath, later: list[dict[str, str]]) -> Iterator[PodFault]:
     skew, action = constraint.get("maxSkew"), text_of(constraint, "whenUnsatisfiable")
     if skew is None or (isinstance(skew, int) and skew <= 0):
         mark = (*at, "maxSkew") if "maxSkew" in constraint else at
@@ -102,6 +106,11 @@ def _constraint(constraint: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         mark = path if "whenUnsatisfiable" in constraint else at
         told = f"whenUnsatisfiable cannot be {action[:60]!r}"
         yield placement_fault(path, unsupported(action, _ACTIONS), told, nearest(action, [*_ACTIONS]), mark)
+    if {"topologyKey": text_of(constraint, "topologyKey"), "whenUnsatisfiable": action} in later:
+        pair = "{topologyKey, whenUnsatisfiable}"
+        why = f'Duplicate value: "{{{text_of(constraint, "topologyKey")}, {action}}}"'
+        told = "there is another constraint on the same topologyKey"
+        yield placement_fault((*at, pair), why, told, "keep one of them", (*at, "topologyKey"))
     domains = constraint.get("minDomains")
     if isinstance(domains, int):
         path = (*at, "minDomains")

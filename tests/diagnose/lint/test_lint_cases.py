@@ -85,7 +85,9 @@ def test_what_the_api_server_refuses_is_an_error_and_nothing_else(case: dict[str
 
 
 def test_a_later_kubernetes_may_have_fields_that_are_not_known_here() -> None:
-    text = "apiVersion: v1\nkind: Pod\nspec: {containers: [], brandNew: 1, hostNetwork: 5}\n"
+    text = (
+        "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, image: x}], brandNew: 1, hostNetwork: 5}\n"
+    )
     for version, severities in (("1.35", ["error", "error"]), ("1.37", ["warning", "error"])):
         known = asyncio.run(given_for(Common(server_version=version), []))
         report = lint([("f.yaml", text)], known)

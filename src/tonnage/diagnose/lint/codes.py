@@ -61,6 +61,7 @@ FACTS: Final[Mapping[LintCode, CodeFacts]] = MappingProxyType({
     LintCode.CONFIG_MAP: _warning(_RUN, "A ConfigMap that does not exist.", "kubelet"),
     LintCode.DEVICE_ANNOTATION: _warning(_ADM, "An annotation that gets devices nobody counts.", _TOOLKIT),
     LintCode.FIELD_UNKNOWN: _error(_ADM, "A field that the kind does not have.", _DECODING),
+    LintCode.FIELD_INVALID: _error(_ADM, "A field of a pod that the API server refuses.", _API),
     LintCode.FITS_NOWHERE: _error(_SCH, "No node would ever take the pod.", _SCHEDULER),
     LintCode.GPU_CONFIG: _error(_PLG, "A device-plugin configuration that is refused.", _PLUGIN),
     LintCode.LIMIT_MISSING: _error(_ADM, "A device under requests alone.", _API),

@@ -21,6 +21,7 @@ class LintCode(StrEnum):
     CONFIG_MAP = "config-map-unknown"
     DEVICE_ANNOTATION = "device-annotation"
     FIELD_UNKNOWN = "field-unknown"
+    FIELD_INVALID = "pod-field-invalid"
     FITS_NOWHERE = "fits-nowhere"
     GPU_CONFIG = "gpu-config-invalid"
     LIMIT_MISSING = "limit-missing"

@@ -35,6 +35,11 @@ class Shapes:
     types: Mapping[str, Mapping[str, FieldShape]] = field(default_factory=dict)
     minor: int = 35
 
+    def knows(self, api_version: str, kind: str) -> bool:
+        """Whether the kind is a built-in one."""
+        group, _, version = api_version.rpartition("/")
+        return (group, version, kind) in self.kinds
+
 
 Known = Mapping[tuple[str, str, str], bool]
 """(kind, namespace or empty, name) -> whether there is such an object; what is absent is not known."""

@@ -23,7 +23,6 @@ from tonnage.diagnose.rules import (
     pod_fields,
     preemption,
     product_undecided,
-    quantities,
     quota_without_effect,
     renamed_resource,
     schedulers,
@@ -32,7 +31,7 @@ from tonnage.diagnose.rules import (
     volumes,
 )
 
-MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (quantities, pod_fields)
+MANIFEST_RULES: Final[tuple[ManifestRule, ...]] = (pod_fields,)
 RULES: Final[tuple[Rule, ...]] = (
     hami,
     schedulers,

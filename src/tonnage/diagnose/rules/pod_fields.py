@@ -2,25 +2,68 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.case import FieldError
+from tonnage.diagnose.rules import quantities
+from tonnage.documents.container_fields import field_fault
+from tonnage.documents.name_words import wrong_in_subdomain
 from tonnage.documents.pod_fields import faults, written_path
-from tonnage.documents.pod_placement import PodFault
+from tonnage.documents.pod_placement import FieldPath, PodFault, label_faults, mapping, text_of
 from tonnage.model.cluster import Manifest
-from tonnage.model.verdict import Layer, Reason
+from tonnage.model.verdict import Code, Layer, Reason
 
 _SOURCE: Final = "API server, pod validation"
+_STARTED_AGAIN: Final = {
+    "Job": ("OnFailure", "Never"),
+    "CronJob": ("OnFailure", "Never"),
+    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"), ("Always",)),
+    "ReplicationController": ("Always",),
+}
 
 
 def errors(manifest: Manifest) -> Iterator[FieldError]:
     """Every refused field of the pod, or of the workload's template."""
-    spec = manifest.written.get("spec")
-    kind = manifest.kind.split(".")[0]
-    where = {"Pod": "spec", "CronJob": "spec.jobTemplate.spec.template.spec"}.get(kind, "spec.template.spec")
-    for fault in faults(spec if isinstance(spec, dict) else {}):
-        yield _error(fault, f"{where}{written_path(fault.path)}")
+    if not manifest.written:  # made, not read: it has its amounts alone
+        yield from quantities.errors(manifest)
+        return
+    spec, kind = mapping(manifest.written.get("spec")), manifest.kind.split(".")[0]
+    above = {"Pod": "", "CronJob": "spec.jobTemplate.spec.template."}.get(kind, "spec.template.")
+    where = f"{above}spec"
+    amounts = {one.where: one for one in manifest.amounts}
+
+    def at(path: FieldPath) -> Iterator[FieldError]:
+        written = amounts.get(f"{where}{written_path(path)}")
+        return quantities.of(written) if written is not None else iter(())
+
+    metadata = mapping(manifest.written.get("metadata"))
+    name, labels = text_of(metadata, "name"), mapping(metadata.get("labels"))
+    for why in wrong_in_subdomain(name) if name and kind == "Pod" else ():
+        text, told = f"Invalid value: {json.dumps(name)}: {why}", f"no pod can be named {name[:100]!r}"
+        yield _error(field_fault((), text, told, "small letters, digits, - and . alone"), "metadata.name")
+    for fault in label_faults(labels, ("labels",)):
+        yield _error(replace(fault, code=Code.FIELD_INVALID), f"{above or 'metadata.'}labels")
+    for one in faults(spec, at, is_pod=kind == "Pod"):
+        yield one if isinstance(one, FieldError) else _error(one, f"{where}{written_path(one.path)}")
+    yield from _of_kind(kind, text_of(spec, "restartPolicy"), f"{where}.restartPolicy")
+
+
+def _of_kind(kind: str, policy: str, where: str) -> Iterator[FieldError]:
+    """Some workloads bind how their pods are started again."""
+    known = _STARTED_AGAIN.get(kind, (policy,))
+    if not policy or policy in known:
+        return
+    listed = ", ".join(f'"{one}"' for one in known)
+    text = (
+        f"Required value: valid values: {listed}"
+        if len(known) > 1
+        else f"Unsupported value: {json.dumps(policy)}: supported values: {listed}"
+    )
+    told = f"restartPolicy of a {kind}'s pods cannot be {policy[:60]}"
+    yield _error(field_fault((), text, told, f"write {' or '.join(known)}"), where)
 
 
 def _error(fault: PodFault, where: str) -> FieldError:

@@ -5,15 +5,18 @@ Source: k8s.io/kubernetes pkg/apis/core/validation (validateContainerResourceReq
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.diagnose.case import FieldError
+from tonnage.documents.name_words import wrong_in_container_resource
 from tonnage.model.cluster import Manifest, WrittenAmounts
 from tonnage.model.quantity import parse_quantity
 from tonnage.model.verdict import Code, Layer, Reason
 
+_HUGE_PAGES: Final = "hugepages-"
 _SOURCE: Final = "API server, pod validation"
 _INSTEAD: Final = (
     "ask for a whole one; for a part of a GPU use a shared resource (time-slicing or MPS), "
@@ -24,21 +27,40 @@ _INSTEAD: Final = (
 def errors(manifest: Manifest) -> Iterator[FieldError]:
     """Everything wrong with the amounts that containers ask for, container by container."""
     for written in manifest.amounts:
-        yield from _of(written)
+        yield from of(written)
 
 
-def _of(written: WrittenAmounts) -> Iterator[FieldError]:
-    """A limit that stands alone is copied to the requests first, so it is complained about twice."""
+def of(written: WrittenAmounts) -> Iterator[FieldError]:
+    """What is wrong with one container's. A limit that stands alone counts as a request, too, and is said
+    of twice.
+    """
     requests = {**written.limits, **written.requests}
     for name, text in sorted(written.limits.items()):
+        yield from _name(written, f"limits[{name}]", name)
         yield from _amount(written, f"limits[{name}]", name, text)
     for name, text in sorted(requests.items()):
+        yield from _name(written, f"requests[{name}]", name)
         yield from _amount(written, f"requests[{name}]", name, text)
         limit = written.limits.get(name)
         if limit is not None:
             yield from _against_limit(written, name, text, limit)
-        elif is_extended(name):
+        elif not _may_exceed(name):
             yield _without_limit(written, name, text)
+
+
+def _may_exceed(name: str) -> bool:
+    """Whether a limit may be above the request: of devices and huge pages it may not."""
+    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith(_HUGE_PAGES)
+
+
+def _name(written: WrittenAmounts, field: str, name: str) -> Iterator[FieldError]:
+    where = f"{written.where}.{field}"
+    for why in wrong_in_container_resource(name):
+        told = f"{name[:100]} is no resource that a container can ask for"
+        near = name.removeprefix("requests.").removeprefix("limits.")
+        remedy = f"write {near}" if near != name else "write domain/name, such as nvidia.com/gpu"
+        reason = _reason(Code.RESOURCE_NAME, written, told, {"resource": name, "field": where}, remedy)
+        yield FieldError(where, f"Invalid value: {json.dumps(name)}: {why}", reason)
 
 
 def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterator[FieldError]:
@@ -58,7 +80,7 @@ def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) ->
     asked, allowed = parse_quantity(text), parse_quantity(limit)
     where = f"{written.where}.requests"
     facts = {"resource": name, "request": text, "limit": limit, "field": where}
-    if is_extended(name) and asked != allowed:
+    if not _may_exceed(name) and asked != allowed:
         told = f"{name} is {text} under requests and {limit} under limits; for a device they must be equal"
         error, remedy = f"must be equal to {name} limit of {limit}", f"write {name} once, under limits"
     elif asked > allowed:

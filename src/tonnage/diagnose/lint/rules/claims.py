@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, LintCode, WrapEntries
-from tonnage.diagnose.lint.items import Item, PodSite, mapping, mappings, sequence
+from tonnage.diagnose.lint.items import Item, PodSite, at_path, is_variable, mapping, mappings, sequence
 from tonnage.diagnose.lint.rules import selectors_cel
 from tonnage.diagnose.lint.world import Cluster, World
 from tonnage.documents.nearest import nearest
+from tonnage.documents.pod_fields import claim_entry_faults
 from tonnage.documents.source import Path
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
@@ -30,7 +31,6 @@ _FLAT: Final = (
 )
 _MOST_REQUESTS: Final = 32
 _COMPARED: Final = ("matchAttribute", "distinctAttribute")
-_NAMED: Final = ("resourceClaimName", "resourceClaimTemplateName")
 _ALTERNATIVES: Final = ("exactly", "firstAvailable")
 
 
@@ -53,12 +53,9 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
 
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Claims and templates that a pod names; those of the files are there as soon as they are applied."""
-    for index, claim in mappings(site.spec.get("resourceClaims")):
-        given = [field for field in _NAMED if claim.get(field) is not None]
-        if len(given) != 1 and "source" not in claim:
-            told = "a claim of a pod names a ResourceClaim or a ResourceClaimTemplate, and not both"
-            place: Path = (*site.path, "resourceClaims", index)
-            yield Draft(LintCode.CLAIM_INVALID, place, told, f"write one of {', '.join(_NAMED)}")
+    for fault in claim_entry_faults(site.spec):
+        if not is_variable(at_path(site.spec, fault.place)):
+            yield Draft(LintCode.CLAIM_INVALID, (*site.path, *fault.place), fault.told, fault.remedy)
     if world.cluster is not None:
         yield from _absent(site, world, world.cluster)
 

@@ -12,12 +12,14 @@ from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.diagnose.lint.finding import Draft, LintCode, MoveToLimits
-from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, mappings, resources_of
+from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, resources_of
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.rules import quantities
+from tonnage.documents.container_fields import claim_name_faults
+from tonnage.documents.name_words import wrong_in_container_resource
 from tonnage.documents.source import Path
 from tonnage.model.catalog.mig import mig_profiles
-from tonnage.model.cluster import Manifest, Pod, WrittenAmounts
+from tonnage.model.cluster import WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
 from tonnage.model.quantity import parse_quantity
@@ -50,8 +52,7 @@ _CUTOFF: Final = 0.82
 
 def of_item(item: Item, world: World) -> Iterator[Draft]:
     """Findings on what a custom kind asks for outside of a pod's spec, such as a model server's."""
-    group, _, version = item.api_version.rpartition("/")
-    if not item.kind or (group, version, item.kind) in world.shapes.kinds:
+    if not item.kind or world.shapes.knows(item.api_version, item.kind):
         return
     for at, resources in resources_of(item):
         amounts = {name: mapping(resources.get(name)) for name in ("limits", "requests")}
@@ -66,7 +67,6 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
 def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
     """Findings on the amounts, names and claims of every container."""
     asked: dict[str, Path] = {}
-    claims = {str(claim.get("name")) for _, claim in mappings(site.spec.get("resourceClaims"))}
     for path, container in site.containers():
         resources = mapping(container.get("resources"))
         at = (*path, "resources")
@@ -76,12 +76,8 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
         for section, values in amounts.items():
             for name in values:
                 asked.setdefault(name, (*at, section, name))
-        for index, claim in mappings(resources.get("claims")):
-            name = str(claim.get("name"))
-            if name not in claims:
-                told = f"the pod has no resource claim {name[:100]}"
-                remedy = f"one of {', '.join(sorted(claims))}" if claims else "add it to spec.resourceClaims"
-                yield Draft(LintCode.CLAIM_UNKNOWN, (*at, "claims", index, "name"), told, remedy)
+        for fault in claim_name_faults(container, path, site.spec):
+            yield Draft(LintCode.CLAIM_UNKNOWN, fault.place, fault.told, fault.remedy)
     for name, place in asked.items():
         yield from name_drafts(name, place)
     yield from _both(asked)
@@ -90,7 +86,7 @@ def of_pod(site: PodSite, world: World) -> Iterator[Draft]:
 def name_drafts(name: str, place: Path) -> Iterator[Draft]:
     """A resource name that cannot exist, or is close to one that does."""
     if "/" not in name:
-        if name not in _STANDARD and not name.startswith("hugepages-"):
+        if next(wrong_in_container_resource(name), ""):
             near = get_close_matches(f"nvidia.com/{name}", _DEVICES, n=1, cutoff=_CUTOFF)
             remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(_STANDARD)}, or domain/name"
             yield Draft(
@@ -107,6 +103,12 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
         told = f"{name[:100]} is a quota's key, not a resource"
         remedy = f"write {name.partition('.')[2][:100]}"
         why = "the API server refuses it: doesn't follow extended resource name standard"
+        yield Draft(LintCode.RESOURCE_NAME, place, told, remedy, why, severity=Severity.ERROR, on_key=True)
+        return
+    wrong = next(wrong_in_container_resource(name), "")
+    if wrong:
+        told, why = f"{name[:100]} is no name of a resource", f"the API server refuses it: {wrong}"
+        remedy = "write domain/name"
         yield Draft(LintCode.RESOURCE_NAME, place, told, remedy, why, severity=Severity.ERROR, on_key=True)
         return
     bare = name.removesuffix(SHARED_SUFFIX)
@@ -169,10 +171,10 @@ def _refused(container: str, amounts: dict[str, JsonObject], at: Path) -> Iterat
     }
     written = WrittenAmounts(container, "", read["limits"], read["requests"])
     said: set[tuple[str, str]] = set()
-    for error in quantities.errors(Manifest("Pod", "", Pod(""), (written,))):
+    for error in quantities.of(written):
         reason = error.reason
         name = str(reason.facts["resource"])
-        if (reason.code, name) in said:
+        if reason.code not in _CODES or (reason.code, name) in said:
             continue
         said.add((reason.code, name))
         found = _FIELD.match(error.path.lstrip("."))
