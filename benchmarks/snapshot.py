@@ -178,8 +178,10 @@ def _pod(number: int, workload: int, node: int) -> dict[str, Any]:
         "tolerations": tolerations, "priority": 0, "preemptionPolicy": "PreemptLowerPriority",
         "restartPolicy": "Always", "terminationGracePeriodSeconds": 30,
     }  # fmt: skip
+    hour, minute, second = number // 3600 % 24, number // 60 % 60, number % 60
+    began = f"2026-01-{2 + number // 86400:02}T{hour:02}:{minute:02}:{second:02}Z"
     conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": AT}
+        {"type": kind, "status": "True", "lastTransitionTime": began}
         for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     ]
     running = {
@@ -187,10 +189,10 @@ def _pod(number: int, workload: int, node: int) -> dict[str, Any]:
         "ready": True,
         "started": True,
         "restartCount": 0,
-        "state": {"running": {"startedAt": AT}},
+        "state": {"running": {"startedAt": began}},
     }
     status = {
-        "phase": "Running", "conditions": conditions, "containerStatuses": [running], "startTime": AT,
+        "phase": "Running", "conditions": conditions, "containerStatuses": [running], "startTime": began,
         "qosClass": "Guaranteed",
     }  # fmt: skip
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
