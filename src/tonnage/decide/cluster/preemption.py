@@ -178,9 +178,9 @@ def nobody_goes(node: str) -> Refusal:
     return Refusal("DefaultPreemption", (text,), unresolvable=True, reasons=(), fatal=True)
 
 
-def importance(pod: Pod) -> tuple[int, datetime, tuple[str, str]]:
+def importance(pod: Pod) -> tuple[int, datetime, str, str]:
     """Most important first: higher priority, then longer running; without a start time, just begun."""
-    return -pod.priority, pod.status.start or _LATEST, pod.key
+    return -pod.priority, pod.status.start or _LATEST, pod.namespace, pod.name
 
 
 def _by_budget(pods: Iterable[Pod], budgets: tuple[DisruptionBudget, ...]) -> tuple[list[Pod], list[Pod]]:

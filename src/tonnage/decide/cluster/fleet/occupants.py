@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,7 +15,6 @@ from tonnage.decide.cluster.fleet.holdings import Matches, OwnedTerm
 from tonnage.decide.cluster.fleet.refusing import Rows
 from tonnage.decide.cluster.preemption import importance
 from tonnage.decide.cluster.view import NodeView
-from tonnage.model.cluster import Pod, Requests
 
 
 @dataclass(slots=True)
@@ -76,7 +76,11 @@ class Occupants:
 def occupants_of(columns: Columns, views: Mapping[str, NodeView]) -> Occupants:
     """The pods of a view."""
     nodes = [views[name] for name in columns.names]
-    there = [pair for node in nodes for pair in sorted(zip(node.pods, node.amounts, strict=True), key=_rank)]
+    there = [
+        pair
+        for node in nodes
+        for pair in sorted(zip(node.pods, node.amounts, strict=True), key=lambda pair: importance(pair[0]))
+    ]
     lowest = np.iinfo(np.int64).max
     shapes: dict[int, int] = {}
     shape = [shapes.setdefault(id(amounts), place) for place, (_, amounts) in enumerate(there)]
@@ -86,25 +90,17 @@ def occupants_of(columns: Columns, views: Mapping[str, NodeView]) -> Occupants:
         np.repeat(np.arange(len(nodes)), [len(node.pods) for node in nodes]),
         np.fromiter((pod.priority for pod, _ in there), np.int64, len(there)),
         np.array([lowest if n.least_priority is None else n.least_priority for n in nodes], np.int64),
-        _ranks([pod.status.start for pod, _ in there]),
+        _ranks(pod.status.start for pod, _ in there),
         by_resource([there[place][1] for place in kinds.tolist()]),
         which,
     )
 
 
-def _ranks(starts: Sequence[datetime | None]) -> NDArray[np.int64]:
-    known: dict[datetime | None, int] = {None: 0}
-    codes = np.array([known.setdefault(start, len(known)) for start in starts], np.intp)
-    ordered = sorted(start for start in known if start is not None)
-    ranks = np.full(len(known), len(ordered))
-    ranks[[known[start] for start in ordered]] = np.arange(len(ordered))
-    found: NDArray[np.int64] = ranks[codes]
-    return found
+def _ranks(starts: Iterable[datetime | None]) -> NDArray[np.int64]:
+    """By pod, the place of its start among all starts."""
+    moments = np.fromiter((start.timestamp() if start else math.inf for start in starts), float)
+    return np.unique(moments, return_inverse=True)[1]
 
 
 def _places(flags: Iterable[bool]) -> NDArray[np.int64]:
     return np.flatnonzero(np.fromiter(flags, bool))
-
-
-def _rank(pair: tuple[Pod, Requests]) -> tuple[int, datetime, tuple[str, str]]:
-    return importance(pair[0])
