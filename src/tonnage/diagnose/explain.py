@@ -32,9 +32,10 @@ from tonnage.diagnose.ground import Ground, ground_of
 from tonnage.diagnose.made_claims import with_made_claims
 from tonnage.diagnose.nodes import unread_amounts
 from tonnage.diagnose.placed import explain_placed
-from tonnage.diagnose.remedies import easings, remedies_for
+from tonnage.diagnose.remedies import one_of_each, remedies_for
 from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
+from tonnage.diagnose.served import served
 from tonnage.diagnose.undecided import Unpromised, unpromised
 from tonnage.diagnose.unread import unread_kinds
 from tonnage.diagnose.wording import own, summary
@@ -210,8 +211,9 @@ def _explain_waiting(
         remedies = (
             remedies_for(case, ground)
             if decision.chosen is None
-            else (*easings(case, ground, reasons), *_aligned(case, reasons))
+            else (*one_of_each(case, ground, reasons), *_aligned(case, reasons))
         )
+        remedies = served(remedies, case, ground, reasons)
     placement = _placement(case)
     return Explanation(
         subject=subject,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +16,6 @@ from tonnage.diagnose.nodes import NodeVerdicts
 from tonnage.diagnose.patch import patch_of
 from tonnage.diagnose.plan import Plan, applied
 from tonnage.diagnose.rules.devices_ill import repairs
-from tonnage.diagnose.rules.schedulers import DEFAULT
 from tonnage.diagnose.waiting import waiting
 from tonnage.diagnose.wording import listed, own
 from tonnage.model.cluster import Pod
@@ -50,19 +48,6 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     ranked = [*_cleared(case), *found.values(), *alone, *merged.together, *_by_priority(case, ground)]
     ranked.sort(key=lambda pair: pair[0])
     return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
-
-
-def easings(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
-    """Remedies for a pod that a node would take, were it not for something else."""
-    return (*_by_the_default_scheduler(case, reasons), *one_of_each(case, ground, reasons))
-
-
-def _by_the_default_scheduler(case: Case, reasons: tuple[Reason, ...]) -> Iterator[Remedy]:
-    """To leave out the name of a scheduler that is not there."""
-    silent = any(reason.code is Code.SCHEDULER_SILENT and reason.lasting for reason in reasons)
-    if silent and case.decision.chosen is not None:
-        patch: JsonObject = {"spec": {"schedulerName": DEFAULT}}
-        yield Remedy("leave it to the default scheduler", f"fits {case.decision.chosen}", patch)
 
 
 def one_of_each(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
