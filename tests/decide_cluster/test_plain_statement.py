@@ -56,6 +56,11 @@ spreads = st.fixed_dictionaries(
 nodes = st.lists(st.tuples(st.sampled_from(["z1", "z2", ""]), st.booleans()), min_size=1, max_size=4)
 
 
+def kind_of_spread(constraint: Body) -> tuple[str, str]:
+    """Of one kind the API server takes one."""
+    return constraint["topologyKey"], constraint["whenUnsatisfiable"]
+
+
 @st.composite
 def pods(draw: st.DrawFn, name: str, size: int, *, spread: bool) -> Body:
     """A pod, bound to one of `size` nodes, or waiting where there is none; with affinity, or spread."""
@@ -71,7 +76,9 @@ def pods(draw: st.DrawFn, name: str, size: int, *, spread: bool) -> Body:
     if size:
         spec["nodeName"] = f"n{draw(st.integers(0, size - 1))}"
     else:
-        spec["topologySpreadConstraints"] = draw(st.lists(spreads, min_size=1, max_size=2)) if spread else []
+        spec["topologySpreadConstraints"] = (
+            draw(st.lists(spreads, min_size=1, max_size=2, unique_by=kind_of_spread)) if spread else []
+        )
         spec["nodeSelector"] = draw(st.sampled_from([{}, {ZONE: "z1"}]))
     return {
         "apiVersion": "v1",

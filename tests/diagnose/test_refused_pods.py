@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.adapters.reading_documents import manifests_from_documents
+from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
 from tonnage.diagnose.explain import explain_manifest
-from tonnage.model.cluster import Snapshot
-from tonnage.model.verdict import Explanation, Layer, Verdict
+from tonnage.model.cluster import Node, PriorityClass, Snapshot
+from tonnage.model.verdict import Code, Explanation, Layer, Verdict
 
 RECORDED = yaml.safe_load((Path(__file__).parent / "refused_pods.yaml").read_text())
 
@@ -40,3 +40,74 @@ def test_sch_6_every_impossible_label_is_told_at_once_and_none_is_kept_in_a_reme
         "no label has the value 'NVIDIA H100 80GB HBM3'",
     ]
     assert not any("80GB HBM3" in json.dumps(remedy.patch) for remedy in found.remedies)
+
+
+CLASSES = (PriorityClass("hi", 1000), PriorityClass("mild", 10, may_preempt=False))
+
+
+def of_priority(**spec: object) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "x"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"priority": 7}, "integer value of priority (7) 0"),
+        ({"priority": 0}, ""),
+        ({"priority": 7, "priorityClassName": "hi"}, "integer value of priority (7) 1000"),
+        ({"priority": 1000, "priorityClassName": "hi"}, ""),
+        ({"priorityClassName": "hi"}, ""),
+        (
+            {"preemptionPolicy": "Never", "priorityClassName": "hi"},
+            "string value of PreemptionPolicy (Never) PreemptLowerPriority",
+        ),
+        ({"preemptionPolicy": "Never", "priorityClassName": "mild"}, ""),
+    ],
+)
+def test_a_priority_comes_from_its_class_alone(spec: dict[str, Any], said: str) -> None:
+    snapshot = Snapshot((Node("n1"),), priority_classes=CLASSES)
+    found = told(of_priority(**spec), snapshot)
+    words = found.upstream_message if found.layer is Layer.ADMISSION else ""
+    what, _, rest = words.removeprefix('pods "p" is forbidden: the ').partition(" must not be provided in")
+    computed = rest.partition("computed ")[2].partition(" ")[0]
+    assert f"{what} {computed}".strip() == said
+    if said:
+        assert found.reasons[0].code is Code.PRIORITY_NOT_OF_CLASS
+        [remedy] = found.remedies
+        assert remedy.action == f"leave {next(iter(spec))} out"
+        assert "lets the pod exist" in remedy.effect
+
+
+def test_nothing_comes_into_a_namespace_that_ends() -> None:
+    ending: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    snapshot = snapshot_from_documents([{**ending, "status": {"phase": "Terminating"}}])
+    found = told(of_priority(), snapshot)
+    assert found.reasons[0].code is Code.NAMESPACE_ENDING
+    said = "unable to create new content in namespace default because it is being terminated"
+    assert found.upstream_message == f'pods "p" is forbidden: {said}'
+
+
+def test_a_quota_that_its_controller_has_yet_to_take_over_is_not_raised() -> None:
+    key = "requests.nvidia.com/gpu"
+    quota: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q"},
+        "spec": {"hard": {key: "8"}},
+        "status": {"hard": {key: "4"}, "used": {key: "4"}},
+    }
+    pod = of_priority()
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
+    found = told(pod, snapshot_from_documents([quota]))
+    assert (found.verdict, found.reasons[0].code) == (Verdict.NOT_NOW, Code.QUOTA_BEHIND)
+    assert "raise" not in " ".join(remedy.action for remedy in found.remedies)
+    lower = {**quota, "spec": {"hard": {key: "5"}}}
+    found = told(pod, snapshot_from_documents([lower]))
+    assert found.reasons[0].code is Code.QUOTA_EXCEEDED
+    assert any("raise" in remedy.action for remedy in found.remedies)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ from tonnage.adapters.reading_documents import manifests_from_documents, snapsho
 from tonnage.decide.cluster.scheduling import schedule
 from tonnage.diagnose.explain import explain, explain_manifest
 from tonnage.diagnose.render import explanation_lines
-from tonnage.model.cluster import Snapshot
+from tonnage.model.cluster import PriorityClass, Snapshot
 from tonnage.model.verdict import Verdict
 from tonnage.twin.apiserver.objects.strategic import strategic_merge
 from tonnage.wire import objects as w
@@ -52,11 +53,22 @@ def patched(manifest: Body, patch: Body) -> Body:
     return {**manifest, **strategic_merge(load_schema(), "core/v1.Pod", kept, patch)}
 
 
+def of_a_class(manifest: Body, snapshot: Snapshot) -> tuple[Body, Snapshot]:
+    """Pods recorded of a scheduler alone have priorities that the API server does not take."""
+    own = ("priority", "preemptionPolicy", "priorityClassName")
+    spec = {key: value for key, value in manifest["spec"].items() if key not in own}
+    may_preempt = manifest["spec"].get("preemptionPolicy") != "Never"
+    made = PriorityClass("made", manifest["spec"].get("priority", 0), may_preempt=may_preempt)
+    there = replace(snapshot, priority_classes=(*snapshot.priority_classes, made))
+    return {**manifest, "spec": {**spec, "priorityClassName": made.name}}, there
+
+
 @pytest.mark.parametrize("part", range(8))
 def test_every_patch_offered_for_a_recorded_refusal_places_the_pod(part: int) -> None:
     offered = 0
-    for manifest, snapshot in list(refused().values())[part::8]:
-        [read] = manifests_from_documents([manifest])
+    for one in list(refused().values())[part::8]:
+        manifest, snapshot = of_a_class(*one)
+        [read] = manifests_from_documents([manifest], classes=snapshot.priority_classes)
         explanation = explain_manifest(read, snapshot)
         assert explanation.verdict is not Verdict.FITS
         assert len(explanation.remedies) == len({r.action for r in explanation.remedies})
@@ -156,8 +168,8 @@ def test_sch_10_a_disruption_budget_that_preemption_breaks_is_named(allowed: int
     [read] = manifests_from_documents([manifest])
     effects = [r.effect for r in explain_manifest(read, snapshot).remedies if "priority class" in r.action]
     assert effects == [f"fits a after evicting low{told}"]
-    manifest["spec"]["priority"] = 100
-    [read] = manifests_from_documents([manifest])
+    manifest["spec"]["priorityClassName"] = "high"
+    [read] = manifests_from_documents([manifest], classes=snapshot.priority_classes)
     found = explain_manifest(read, snapshot)
     assert found.message == f"a will be cleared for it: low of lower priority must go{told}"
     assert found.reasons[0].facts["budgets"] == (["ml/keep"] if told else [])

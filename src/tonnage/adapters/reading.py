@@ -6,7 +6,7 @@ What cannot be read becomes a problem of the object it stands in, and a pod with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -39,6 +39,7 @@ from tonnage.adapters.reading_policies import (
     quota_from,
     runtime_class_from,
     webhooks_from,
+    with_priority,
     workload_from,
 )
 from tonnage.adapters.reading_resizes import held_by
@@ -182,6 +183,7 @@ class _Parts:
     """Places of pods that have yet to be given their priority."""
     classes: list[PriorityClass] = field(default_factory=list)
     namespaces: dict[str, Labels] = field(default_factory=dict)
+    ending: set[str] = field(default_factory=set)
     budgets: list[DisruptionBudget] = field(default_factory=list)
     selectors: list[WorkloadSelector] = field(default_factory=list)
     quotas: list[Quota] = field(default_factory=list)
@@ -233,6 +235,8 @@ class _Parts:
                 self.classes.append(priority_class_from(obj))
             case w.Namespace():
                 self.namespaces[obj.metadata.name] = obj.metadata.labels
+                if obj.metadata.deletion_timestamp or obj.status.get("phase") == "Terminating":
+                    self.ending.add(obj.metadata.name)
             case w.PodDisruptionBudget():
                 self.budgets.append(budget_from(obj))
             case w.ReplicaSet():
@@ -317,6 +321,7 @@ def snapshot_from(
         pods=with_job_ends(parts.pods, parts.workloads),
         priority_classes=tuple(parts.classes),
         namespaces=parts.namespaces,
+        ending_namespaces=frozenset(parts.ending),
         budgets=tuple(parts.budgets),
         selectors=tuple(parts.selectors),
         quotas=tuple(parts.quotas),
@@ -342,16 +347,6 @@ def snapshot_from(
         server_version=server_version,
         now=now,
     )
-
-
-def with_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
-    """The pod with the priority of its class, or of the default class, where admission has set none."""
-    if pod.priority:
-        return pod
-    for cls in classes:
-        if cls.name == pod.priority_class or (cls.default and not pod.priority_class):
-            return replace(pod, priority=cls.value, may_preempt=pod.may_preempt and cls.may_preempt)
-    return pod
 
 
 def _owner(meta: w.ObjectMeta) -> Owner | None:

@@ -10,8 +10,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from tonnage.adapters.reading import Readable, node_from, pod_from, snapshot_from, with_priority
+from tonnage.adapters.reading import Readable, node_from, pod_from, snapshot_from
 from tonnage.adapters.reading_nodes import with_manager
+from tonnage.adapters.reading_policies import with_priority
 from tonnage.model.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tonnage.adapters.reading_parts import Notes, amounts, label_selector, selector_of
-from tonnage.model.cluster import DisruptionBudget, PriorityClass, Quota, WorkloadSelector
+from tonnage.model.cluster import DisruptionBudget, Pod, PriorityClass, Quota, WorkloadSelector
 from tonnage.model.policies import LimitItem, LimitRange, QuotaScope, RuntimeClass, Webhook, WebhookRule
 from tonnage.model.quantity import canonical_quantity
 from tonnage.model.selectors import LabelSelector, Requirement, Toleration
@@ -19,6 +20,16 @@ _CONTAINER = "Container"
 def priority_class_from(cls: w.PriorityClass) -> PriorityClass:
     """A priority class."""
     return PriorityClass(cls.metadata.name, cls.value, cls.global_default, cls.preemption_policy != "Never")
+
+
+def with_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
+    """The pod with the priority of its class, or of the default class, where admission has set none."""
+    if pod.priority:
+        return pod
+    for cls in classes:
+        if cls.name == pod.priority_class or (cls.default and not pod.priority_class):
+            return replace(pod, priority=cls.value, may_preempt=pod.may_preempt and cls.may_preempt)
+    return pod
 
 
 def budget_from(budget: w.PodDisruptionBudget) -> DisruptionBudget:
@@ -63,6 +74,7 @@ def quota_from(quota: w.ResourceQuota) -> Quota:
         _texts(quota.status.get("used")),
         tuple(_scopes(quota.spec)),
         bool(counted),
+        _texts(quota.spec.get("hard")),
     )
 
 

@@ -9,8 +9,9 @@ from typing import Final
 from tonnage.decide.cluster.admission.chain import Admission, Refusal, admission_of
 from tonnage.decide.cluster.admission.limit_ranges import OutOfRange
 from tonnage.decide.cluster.admission.pod_security import Insecure
+from tonnage.decide.cluster.admission.priority import OtherPriority
 from tonnage.decide.cluster.admission.quota import OverQuota, Uncounted, Undeclared
-from tonnage.decide.cluster.admission.references import ClassConflict, NotThere
+from tonnage.decide.cluster.admission.references import ClassConflict, Lookup, NamespaceEnding, NotThere
 from tonnage.decide.cluster.admission.webhooks import Unreachable, asked
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.fixes import Fix, fixes_for
@@ -69,7 +70,7 @@ def _words(refusal: Refusal, manifest: Manifest) -> str:
     """The server's answer. A webhook that cannot be asked is an error of its own, not the pod's fault."""
     if isinstance(refusal, Unreachable):
         return f"Internal error occurred: {refusal.text}"
-    name = shown_name(manifest, early=isinstance(refusal, NotThere | ClassConflict))
+    name = shown_name(manifest, early=isinstance(refusal, Lookup))
     return f'pods "{name}" is forbidden: {refusal.text}'
 
 
@@ -224,6 +225,8 @@ def _key(refusal: Refusal) -> tuple[str, str]:
             return type(refusal).__name__, name
         case Insecure():
             return "PodSecurity", ""
+        case NamespaceEnding(namespace=name) | OtherPriority(field=name):
+            return type(refusal).__name__, name
         case Unreachable(webhook=webhook):
             return "Webhook", f"{webhook.configuration}/{webhook.name}"
         case OverQuota(quota=quota) | Undeclared(quota=quota) | Uncounted(quota=quota):

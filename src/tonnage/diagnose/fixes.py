@@ -13,7 +13,8 @@ from tonnage.decide.cluster.admission.chain import Refusal
 from tonnage.decide.cluster.admission.charges import pod_charges
 from tonnage.decide.cluster.admission.limit_ranges import OutOfRange, with_amounts
 from tonnage.decide.cluster.admission.pod_security import ENFORCE, Insecure
-from tonnage.decide.cluster.admission.quota import OverQuota, Undeclared
+from tonnage.decide.cluster.admission.priority import OtherPriority, without
+from tonnage.decide.cluster.admission.quota import OverQuota, Undeclared, fits
 from tonnage.decide.cluster.admission.references import NotThere
 from tonnage.decide.cluster.admission.written_pod import mapping, mappings
 from tonnage.diagnose.siblings import kept_pods
@@ -51,6 +52,9 @@ def fixes_for(refusal: Refusal, manifest: Manifest, snapshot: Snapshot) -> Itera
             yield from _secure(refusal, manifest, snapshot)
         case OverQuota():
             yield from _free_or_raise(refusal, manifest, snapshot)
+        case OtherPriority(field=field):
+            left = without(field, manifest, snapshot)
+            yield Fix(f"leave {field} out", left, snapshot, {"spec": {field: None}})
         case Undeclared():
             yield from _declare(refusal, manifest, snapshot)
         case _:
@@ -174,6 +178,12 @@ def _secured(template: JsonObject, refusal: Insecure) -> tuple[JsonObject, JsonO
 
 def _free_or_raise(refusal: OverQuota, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     quota = refusal.quota
+    if refusal.wanted_is_enough:
+        caught_up = replace(quota, hard={**quota.wanted})
+        as_wanted = tuple(caught_up if one == quota else one for one in snapshot.quotas)
+        told = f"wait until the quota controller has taken over what the spec of {quota.name} says"
+        yield Fix(told, manifest, replace(snapshot, quotas=as_wanted), {})
+        return
     row = refusal.rows[0]
     asked, used, hard = (parse_quantity(text) for text in (row.asked, row.used, row.hard))
     yield from _smaller(row.key, hard - used, manifest, snapshot)
@@ -193,8 +203,9 @@ def _free_or_raise(refusal: OverQuota, manifest: Manifest, snapshot: Snapshot) -
             parse_quantity(one.asked) + parse_quantity(one.used), quantity_format(one.hard)
         )
         for one in refusal.rows
+        if not fits(one, quota.wanted)
     }
-    raised = replace(quota, hard={**quota.hard, **more})
+    raised = replace(quota, hard={**quota.hard, **quota.wanted, **more})
     quotas = tuple(raised if one == quota else one for one in snapshot.quotas)
     patch = json.dumps({"spec": {"hard": more}})
     told = f"raise it: kubectl patch resourcequota {quota.name} -n {quota.namespace} -p '{patch}'"

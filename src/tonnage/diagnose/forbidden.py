@@ -7,8 +7,9 @@ from typing import Final
 from tonnage.decide.cluster.admission.chain import Refusal
 from tonnage.decide.cluster.admission.limit_ranges import OutOfRange
 from tonnage.decide.cluster.admission.pod_security import ENFORCE, Insecure
+from tonnage.decide.cluster.admission.priority import OtherPriority
 from tonnage.decide.cluster.admission.quota import OverQuota, Uncounted, Undeclared
-from tonnage.decide.cluster.admission.references import ClassConflict, NotThere
+from tonnage.decide.cluster.admission.references import ClassConflict, NamespaceEnding, NotThere
 from tonnage.decide.cluster.admission.webhooks import Unreachable
 from tonnage.diagnose.wording import listed
 from tonnage.model.json import JsonValue
@@ -44,6 +45,19 @@ def reason_of(refusal: Refusal, subject: str, namespace: str) -> Reason:
                 "leave out what the class sets by itself (overhead, node labels)",
                 "API server, RuntimeClass admission",
             )
+        case NamespaceEnding():
+            return Reason(
+                Code.NAMESPACE_ENDING,
+                Layer.ADMISSION,
+                subject,
+                f"the namespace {refusal.namespace} is being deleted, and takes nothing new",
+                {"namespace": refusal.namespace},
+                f"wait until it is gone and make it again, or use another; what holds it is told by "
+                f"kubectl get namespace {refusal.namespace} -o yaml",
+                "API server, NamespaceLifecycle admission",
+            )
+        case OtherPriority():
+            return _other_priority(refusal, subject)
         case OutOfRange():
             return _out_of_range(refusal)
         case Insecure():
@@ -97,20 +111,31 @@ def over_quota(refusal: OverQuota) -> Reason:
     table: list[JsonValue] = [
         {"key": row.key, "asked": row.asked, "used": row.used, "hard": row.hard} for row in rows
     ]
+    behind = refusal.wanted_is_enough
+    after = (
+        f"; its spec allows {', '.join(f'{row.key}={quota.wanted[row.key]}' for row in rows)} already, which "
+        "the quota controller has yet to take over"
+        if behind
+        else ""
+        if quota.counted
+        else "; the quota controller has not counted yet: so it is once it has"
+    )
     return Reason(
-        Code.QUOTA_EXCEEDED,
+        Code.QUOTA_BEHIND if behind else Code.QUOTA_EXCEEDED,
         Layer.QUOTA,
         f"ResourceQuota {quota.namespace}/{quota.name}",
-        f"the quota {quota.name}{scopes} allows {hard}, used is {used}, asked {asked}{by}",
+        f"the quota {quota.name}{scopes} allows {hard}, used is {used}, asked {asked}{by}{after}",
         {
             "quota": quota.name,
             "keys": [row.key for row in rows],
             "users": [name for name, _ in refusal.users[:_MOST_USERS]],
             "rows": table,
         },
-        "free some of it, or raise the quota",
+        "wait; if it stays so, look at kube-controller-manager"
+        if behind
+        else "free some of it, or raise the quota",
         _QUOTA,
-        lasting=any(row.lasting for row in rows),
+        lasting=not behind and any(row.lasting for row in rows),
     )
 
 
@@ -126,6 +151,19 @@ def claim_over_quota(entry: str, refusal: OverQuota) -> Reason:
         found.remedy,
         _QUOTA,
         lasting=found.lasting,
+    )
+
+
+def _other_priority(refusal: OtherPriority, subject: str) -> Reason:
+    own = f"its class {refusal.priority_class} gives" if refusal.priority_class else "without a class it is"
+    return Reason(
+        Code.PRIORITY_NOT_OF_CLASS,
+        Layer.ADMISSION,
+        subject,
+        f"spec.{refusal.field} says {refusal.given}, and {own} {refusal.computed}",
+        {"field": refusal.field, "given": refusal.given, "computed": refusal.computed},
+        f"leave {refusal.field} out, and name a PriorityClass that gives what is wanted",
+        "API server, Priority admission",
     )
 
 

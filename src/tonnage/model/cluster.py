@@ -336,7 +336,8 @@ class WorkloadSelector:
 class Quota:
     """A ResourceQuota: hard limits and what is used, as written; with scopes it counts only some pods.
 
-    `counted`: the quota controller has been there, so `hard` and `used` are its own.
+    `counted`: the quota controller has been there, so `hard` and `used` are its own. `wanted`: what the spec
+    asks for, which the controller may have yet to take over.
     """
 
     namespace: str
@@ -345,6 +346,7 @@ class Quota:
     used: Labels = field(default_factory=dict)
     scopes: tuple[QuotaScope, ...] = ()
     counted: bool = False
+    wanted: Labels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +361,7 @@ class Snapshot:
     pods: tuple[Pod, ...] = ()
     priority_classes: tuple[PriorityClass, ...] = ()
     namespaces: Mapping[str, Labels] = field(default_factory=dict)
+    ending_namespaces: frozenset[str] = frozenset()
     budgets: tuple[DisruptionBudget, ...] = ()
     selectors: tuple[WorkloadSelector, ...] = ()
     quotas: tuple[Quota, ...] = ()

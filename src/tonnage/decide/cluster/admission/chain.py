@@ -36,7 +36,7 @@ class Admission:
 
 def admission_of(manifest: Manifest, snapshot: Snapshot, *, minor: int) -> Admission:
     """What a server of that minor release would do with a pod of the manifest."""
-    early = tuple(lookups(manifest.pod, snapshot))
+    early = tuple(lookups(manifest, snapshot))
     admitted = with_runtime_class(with_defaults(manifest, snapshot.limit_ranges), snapshot)
     labels = snapshot.namespaces.get(manifest.pod.namespace, {})
     insecure = violation(manifest.written, labels, minor=minor)

@@ -54,6 +54,11 @@ class OverQuota:
     """Who has what of the first key, the largest first: name and amount."""
 
     @property
+    def wanted_is_enough(self) -> bool:
+        """Whether the quota's spec has room for it, and its status only lags behind."""
+        return self.quota.counted and all(fits(row, self.quota.wanted) for row in self.rows)
+
+    @property
     def text(self) -> str:
         """The server's words."""
         asked, used, hard = (
@@ -198,6 +203,12 @@ def _claim_users(quota: Quota, snapshot: Snapshot, minor: int) -> Users:
 
 def _resource(key: str) -> str:
     return key.removeprefix("requests.").removeprefix("limits.")
+
+
+def fits(row: Row, wanted: Mapping[str, str]) -> bool:
+    """Whether what is asked beside what is used is within the spec; a key that is gone limits nothing."""
+    most = _amount(wanted[row.key]) if row.key in wanted else None
+    return bool(wanted) and (most is None or parse_quantity(row.asked) + parse_quantity(row.used) <= most)
 
 
 def _amount(text: str) -> Fraction | None:

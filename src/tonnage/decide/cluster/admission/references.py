@@ -1,6 +1,6 @@
 """What a pod names and the API server looks up before it lets the pod exist, and what it adds from there.
 
-Source: k8s.io/kubernetes plugin/pkg/admission (serviceaccount, priority, runtimeclass), 1.35.
+Source: k8s.io/kubernetes plugin/pkg/admission (namespace, serviceaccount, priority, runtimeclass), 1.35.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tonnage.decide.cluster.admission.priority import OtherPriority, other_priority
 from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.policies import RuntimeClass
 from tonnage.model.selectors import Toleration
@@ -43,13 +44,29 @@ class ClassConflict:
     text: str
 
 
-Lookup = NotThere | ClassConflict
+@dataclass(frozen=True, slots=True)
+class NamespaceEnding:
+    """A namespace that is being deleted: nothing new comes into it."""
+
+    namespace: str
+
+    @property
+    def text(self) -> str:
+        """The server's words."""
+        return f"unable to create new content in namespace {self.namespace} because it is being terminated"
 
 
-def lookups(pod: Pod, snapshot: Snapshot) -> Iterator[Lookup]:
+Lookup = NotThere | ClassConflict | NamespaceEnding | OtherPriority
+
+
+def lookups(manifest: Manifest, snapshot: Snapshot) -> Iterator[Lookup]:
     """What stands against the pod, in the order in which the server asks."""
+    pod = manifest.pod
+    if pod.namespace in snapshot.ending_namespaces:
+        yield NamespaceEnding(pod.namespace)
     yield from _account(pod, snapshot)
     yield from _priority(pod, snapshot)
+    yield from other_priority(manifest, snapshot)
     yield from _runtime(pod, snapshot)
 
 
