@@ -235,3 +235,17 @@ def test_a_remedy_of_the_scheduler_counts_only_if_the_kubelet_takes_the_pod() ->
     [both] = explained("wide", tainted, status("a"), pod("wide", 4)).remedies
     assert both.action == "tolerate the taint t:NoSchedule; and ask for 2 nvidia.com/gpu"
     assert both.effect.startswith("fits a (all of it is needed")
+
+
+@pytest.mark.parametrize("held", [1, 2])
+def test_what_an_idle_node_refuses_is_refused_whoever_holds_its_devices(held: int) -> None:
+    """KUB-3: also where the node's report names other pods than the cluster has; no remedy passes over it."""
+    one = status("a", held=dict.fromkeys(range(held), "some-uid"))
+    explanation = explained("wide", node("a"), one, pod("other", held, on="a"), pod("wide", 3))
+    assert explanation.verdict is Verdict.NEVER
+    assert "TopologyAffinityError" in told(explanation)
+    assert explanation.remedies
+    assert all(
+        "ask for" in remedy.action or "set topology" in remedy.action for remedy in explanation.remedies
+    )
+    assert ("so were the node idle" in told(explanation)) is (held == 1)

@@ -37,9 +37,14 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
     """Why the node's kubelet would not take a pod that the scheduler puts there; nothing if not known."""
     if sum(sum(need.resources.values()) for need in needs_of(pod)) < 2:
         return ()  # a free device is aligned with itself
-    answer = ask_kubelet(pod, node, view.snapshot.gpu.get(node.name))
+    status = view.snapshot.gpu.get(node.name)
+    answer = ask_kubelet(pod, node, status)
+    idle = isinstance(answer, Untold) and len(needs_of(pod)) == 1
+    if idle:  # which devices are free is not known, and fewer never help one container
+        answer = ask_kubelet(pod, NodeView(node.node), status)
     if not isinstance(answer, NotAligned):
         return ()
+    layout = ("so were the node idle", *answer.layout) if idle else answer.layout
     told = f"its kubelet would fail the pod with {REASON}: {asked(pod)} {_in_vain(answer)}"
     facts: dict[str, JsonValue] = {
         "policy": answer.policy.value,
@@ -53,13 +58,21 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:
             Code.TOPOLOGY_AFFINITY,
             Layer.KUBELET,
             f"Node {node.name}",
-            f"{told}; {'; '.join(answer.layout)}",
+            f"{told}; {'; '.join(layout)}",
             facts,
             remedy,
             "NodeGPUStatus, kubelet's topology manager",
             lasting=answer.lasting,
         ),
     )
+
+
+def refuses(pod: Pod, node: NodeView, view: View) -> bool:
+    """Whether the node's kubelet would not take the pod, or would not when idle and nobody knows of now."""
+    if kubelet_reasons(pod, node, view):
+        return True
+    answer = ask_kubelet(pod, node, view.snapshot.gpu.get(node.name))
+    return isinstance(answer, Untold) and bool(behind(pod, node, view))
 
 
 def behind(pod: Pod, node: NodeView, view: View) -> tuple[Reason, ...]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.decide.cluster.filtering import first_refusal
 from tonnage.decide.cluster.scheduling import schedule_on
-from tonnage.diagnose.alignment import kubelet_reasons
+from tonnage.diagnose.alignment import refuses
 from tonnage.diagnose.budgets import breaking, broken
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.edits import could_ask_less, edits_for, single
@@ -84,7 +84,7 @@ def _chosen(plan: Plan, case: Case, ground: Ground) -> str | None:
     asked = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
     if chosen is None or any(amount > 1 for amount in asked):
         return None
-    return None if kubelet_reasons(pod, view.nodes[chosen], view) else chosen
+    return None if refuses(pod, view.nodes[chosen], view) else chosen
 
 
 def _cleared(case: Case) -> list[tuple[int, Remedy]]:
