@@ -320,3 +320,32 @@ def test_adm_10_what_helps_the_pods_that_are_there_comes_before_what_is_not_enou
     assert weak[0].effect.startswith(
         "not enough by itself: the API server lets the pod exist; NEVER: no node"
     )
+
+
+def test_a_daemon_set_without_nodes_names_what_keeps_it_from_each() -> None:
+    """By name, labels and taints as its controller does; what every daemon tolerates keeps none out."""
+    taints: list[Body] = [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        {"key": "team", "value": "ml", "effect": "NoSchedule"},
+    ]
+    tainted: Body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "b"}}
+    tainted |= {"spec": {"unschedulable": True, "taints": taints}}
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"g": "x"}}}
+    tainted["metadata"]["labels"] = {"g": "x"}
+    told = explained(
+        "DaemonSet", tainted, made("DaemonSet", status={"desiredNumberScheduled": 0}, template=template)
+    )
+    assert told.message == (
+        "none of the nodes is one for its pods: b: taint team=ml:NoSchedule is not tolerated; "
+        "gpu-1: wants g=x, the node lacks that label"
+    )
+    assert (told.remedies[0].action, told.remedies[0].effect) == (
+        "tolerate the taint team=ml:NoSchedule",
+        "a pod is made for b",
+    )
+
+
+def test_a_job_that_failed_is_applied_again_after_it_is_deleted() -> None:
+    """To delete it alone makes nothing again."""
+    told = explained("Job", made("Job", status={"conditions": [FAILED]}))
+    assert "and apply its manifest again" in told.remedies[0].action

@@ -91,7 +91,10 @@ def state_reasons(family: Family) -> Iterator[Reason]:
     ended = head.condition("Failed") if kind == "Job" else None
     if ended is not None:
         told = f"it has failed ({ended.reason}): {ended.message}"
-        remedy = f"see why its pods failed, then make it anew: kubectl delete job {name} -n {namespace}"
+        remedy = (
+            "see why its pods failed and mend that; then delete it "
+            f"(kubectl delete job {name} -n {namespace}) and apply its manifest again"
+        )
         yield _reason(head, Code.WORKLOAD_ENDED, told, remedy, layer=Layer.APPLICATION)
         return
     if head.condition("Complete") and kind == "Job":

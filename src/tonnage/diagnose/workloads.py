@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tonnage.diagnose.admitted import NOT_ENOUGH
+from tonnage.diagnose.daemon_nodes import ways_to_some, why_none
 from tonnage.diagnose.explain import explain_new, for_template
 from tonnage.diagnose.ground import Ground, ground_of
 from tonnage.diagnose.made_claims import with_made_claims
@@ -63,7 +64,7 @@ class _Case:
         """What is told of the whole."""
         head = self.family.head
         missing = self._missing()
-        states = tuple(state_reasons(self.family))
+        states = tuple(self._for_no_node(state) for state in state_reasons(self.family))
         cause = self._why_missing(missing) if missing and not states else None
         bad = tuple(group for group in groups if group.told.verdict is not Verdict.FITS)
         asides = tuple(aside_reasons(self.family))
@@ -89,6 +90,16 @@ class _Case:
             pods=groups,
         )
 
+    def _for_no_node(self, state: Reason) -> Reason:
+        """Of a DaemonSet that no node is for: which nodes, and why."""
+        if state.code is not Code.WORKLOAD_ZERO or self.subject.kind != "DaemonSet":
+            return state
+        why = why_none(self.manifest.pod, self.ground.view)
+        if not why:
+            return state
+        message = f"none of the nodes is one for its pods: {why}"
+        return replace(state, message=message)
+
     def _missing(self) -> int:
         wanted = self.family.head.wanted
         return 0 if wanted is None else max(0, wanted - len(self.family.living))
@@ -106,7 +117,10 @@ class _Case:
         self, states: tuple[Reason, ...], first: Explanation | None, bad: tuple[PodGroup, ...]
     ) -> tuple[Remedy, ...]:
         """Changes of the template that help the pods that are there stand before what is not enough."""
-        own = tuple(Remedy(state.remedy, "pods are made again") for state in states if state.remedy)
+        daemons = any(s.code is Code.WORKLOAD_ZERO for s in states) and self.subject.kind == "DaemonSet"
+        own = tuple(ways_to_some(self.manifest.pod, self.ground.view)) if daemons else ()
+        effect = "" if daemons else "pods are made again"
+        own = own or tuple(Remedy(state.remedy, effect) for state in states if state.remedy)
         found = first.remedies if first else ()
         weak = tuple(remedy for remedy in found if remedy.effect.startswith(NOT_ENOUGH))
         strong = tuple(remedy for remedy in found if remedy not in weak)
