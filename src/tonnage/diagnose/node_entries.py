@@ -6,7 +6,7 @@ against two more of each class, asked as if alone; where it fails, all of the cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,13 +23,27 @@ Held = Callable[[str, str], tuple[list[JsonValue], str]]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A reason of one node; `named` are the texts with its name; `resource` when it tells holders."""
+    """A reason of one node; `resource` when it tells holders. The texts are cut where the node's name stands.
+
+    `named` are those that have it; `message` is without holders.
+    """
 
     body: JsonObject
     facts: JsonObject
-    named: tuple[tuple[str, str], ...]
+    named: tuple[tuple[str, list[str]], ...]
     resource: str
-    message: str
+    message: list[str]
+
+    def of(self, name: str, held: Held) -> JsonObject:
+        """The same of another node."""
+        body = self.body.copy()
+        for key, pieces in self.named:
+            body[key] = name.join(pieces)
+        if self.resource:
+            holders, told = held(name, self.resource)
+            body["facts"] = {**self.facts, "holders": holders}
+            body["message"] = name.join(self.message) + told
+        return body
 
 
 def entries_of(
@@ -55,7 +69,7 @@ def _copied(
     parts = [_part(reason.to_json(), first, held) for reason in told.reasons]
     verdict = told.verdict.value
     made: dict[str, JsonObject] = {
-        name: {"node": name, "verdict": verdict, "reasons": [*_reasons(parts, first, name, held)]}
+        name: {"node": name, "verdict": verdict, "reasons": [part.of(name, held) for part in parts]}
         for name in members
     }
     same = all(made[name] == ask(name).to_json() for name in (members[len(members) // 2], members[-1]))
@@ -69,17 +83,5 @@ def _part(body: JsonObject, node: str, held: Held) -> _Part:
     message = str(body["message"])
     if resource:
         message = message.removesuffix(held(node, resource)[1])
-    named = tuple((key, text) for key in _TEXTS if node in (text := str(body[key])))
-    return _Part(body, facts, named, resource, message)
-
-
-def _reasons(parts: Iterable[_Part], first: str, name: str, held: Held) -> Iterator[JsonObject]:
-    for part in parts:
-        body = dict(part.body)
-        for key, text in part.named:
-            body[key] = text.replace(first, name)
-        if part.resource:
-            holders, told = held(name, part.resource)
-            body["facts"] = {**part.facts, "holders": holders}
-            body["message"] = part.message.replace(first, name) + told
-        yield body
+    named = tuple((key, text.split(node)) for key in _TEXTS if node in (text := str(body[key])))
+    return _Part(body, facts, named, resource, message.split(node))

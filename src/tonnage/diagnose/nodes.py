@@ -194,7 +194,7 @@ def _held(node: NodeView, resource: str, pod: Pod, view: View) -> tuple[list[Jso
     found = holders(node, resource)
     shown: list[JsonValue] = [{"pod": name, "amount": amount} for name, amount in found[:_MOST_HOLDERS]]
     told = f"; held by {listed_own([name for name, _ in found], pod.namespace)}" if found else ""
-    guests = view.guests(node.name, pod)
+    guests = view.guests(node.name, pod) if view.nominated else ()
     kept = [one for one in holders(node.plus(guests), resource) if one not in found] if guests else []
     if kept:
         shown += [{"pod": name, "amount": n, "nominated": True} for name, n in kept[:_MOST_HOLDERS]]

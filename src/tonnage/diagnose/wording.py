@@ -123,8 +123,7 @@ def listed(names: Iterable[str], most: int = _MOST_NAMED) -> str:
     ('a, b and 1 more', 'a, b')
     """
     found = list(names)
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + more
+    return _named(found[:most], len(found))
 
 
 def listed_own(names: Sequence[str], namespace: str) -> str:
@@ -133,8 +132,13 @@ def listed_own(names: Sequence[str], namespace: str) -> str:
     >>> listed_own(["ml/a", "ml/b", "web/c"], "ml")
     'a, b, web/c'
     """
-    shown = [own(name, namespace) for name in names[:_MOST_NAMED]]
-    return listed([*shown, *names[_MOST_NAMED:]])
+    prefix = f"{namespace}/"
+    return _named([name.removeprefix(prefix) for name in names[:_MOST_NAMED]], len(names))
+
+
+def _named(shown: Sequence[str], count: int) -> str:
+    """Some of so many names."""
+    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
 def own(name: str, namespace: str) -> str:
