@@ -656,7 +656,7 @@ def test_gates_claims_and_other_schedulers_are_named_not_guessed() -> None:
     served = pod("served", on="a", schedulerName="kai-scheduler")
     foreign = explained("p", room, served, pod("p", schedulerName="kai-scheduler"))
     assert (foreign.verdict, foreign.reasons[0].code) == (Verdict.UNKNOWN, Code.OTHER_SCHEDULER)
-    assert explained("p", pod("p")).reasons[0].code is Code.NO_NODES
+    assert explained("p", pod("p")).reasons[0].code is Code.NOT_READ
 
 
 def test_what_cannot_be_read_is_unknown_and_named() -> None:

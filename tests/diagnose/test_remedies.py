@@ -178,9 +178,11 @@ def test_sch_10_a_disruption_budget_that_preemption_breaks_is_named(allowed: int
 def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go_by_name() -> None:
     """SCH-10: before the victims are evicted, and while they end."""
     low, manifest = pod("low", 4, on="a"), pod("p", 4)
-    manifest["spec"]["priority"] = 100
-    snapshot = snapshot_from_documents([node("a", 4), low])
-    [read] = manifests_from_documents([manifest])
+    manifest["spec"]["priorityClassName"] = "high"
+    high: Body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+    high["value"] = 100
+    snapshot = snapshot_from_documents([node("a", 4), low, high])
+    [read] = manifests_from_documents([manifest], classes=snapshot.priority_classes)
     before = explain_manifest(read, snapshot)
     assert before.message == "a will be cleared for it: low of lower priority must go"
     waits = [(r.action, r.effect) for r in before.remedies if r.action.startswith("wait")]
@@ -190,7 +192,7 @@ def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go
     target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     low["status"] = {"phase": "Running", "conditions": [target]}
     manifest["status"] = {"phase": "Pending", "nominatedNodeName": "a"}
-    after = snapshot_from_documents([node("a", 4), low, manifest])
+    after = snapshot_from_documents([node("a", 4), low, manifest, high])
     during = explain(after.pods[1], after)
     assert (during.verdict, during.placement.nominated) == (Verdict.NOT_NOW, "a")
     ends = "it ends by 2026-01-01 00:00 UTC, being deleted"

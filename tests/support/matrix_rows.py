@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +37,7 @@ _KEYS: Final = {
     "row",
     "about",
     "version",
+    "complete",
     "now",
     "ask",
     "objects",
@@ -215,6 +216,7 @@ def _explained(body: Body, objects: list[Body]) -> Answer:
         return _heard(ask["text"])
     now = datetime.fromisoformat(body["now"]) if "now" in body else None
     snapshot = snapshot_from_documents(objects, server_version=str(body.get("version", "1.35")), now=now)
+    snapshot = replace(snapshot, complete=frozenset(body.get("complete", ())))
     if "spec" in ask or "items" in ask:
         space = str(ask.get("metadata", {}).get("namespace", "default"))
         snapshot = with_claims_in([ask], snapshot, namespace=space)

@@ -37,7 +37,7 @@ from tonnage.diagnose.rules.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.served import served
 from tonnage.diagnose.undecided import Unpromised, unpromised
-from tonnage.diagnose.unread import unread_kinds
+from tonnage.diagnose.unread import nodes_not_given, unread_kinds
 from tonnage.diagnose.wording import own, summary
 from tonnage.model.cluster import Manifest, Pod, Snapshot
 from tonnage.model.json import JsonObject
@@ -233,7 +233,7 @@ def _explain_waiting(
 
 def _counts_unread(case: Case) -> bool:
     """Whether the scheduler's words would count a node by an amount that nobody can read."""
-    return any(
+    return nodes_not_given(case) or any(
         one.told.verdict is Verdict.UNKNOWN and unread_amounts(case.view.nodes[one.told.node].node)
         for one in case.classes
     )

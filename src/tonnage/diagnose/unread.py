@@ -49,10 +49,24 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
     yield from _not_given(case, new=new)
 
 
+def nodes_not_given(case: Case) -> bool:
+    """Whether some list of objects has no node, so that nobody can say that there are none."""
+    snapshot = case.view.snapshot
+    return not snapshot.nodes and "Node" not in snapshot.missing | snapshot.complete
+
+
 def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
     """Kinds that a pod names one of, and of which some list of objects has none at all."""
     pod, snapshot = case.pod, case.view.snapshot
     known = snapshot.missing | snapshot.complete
+    if nodes_not_given(case) and not (case.decision.held or case.decision.gates):
+        yield _reason(case, "Node", "where it could run is not known"), True
+    if new and pod.runtime_class and not snapshot.runtime_classes and "RuntimeClass" not in known:
+        told = f"whether its runtime class {pod.runtime_class} exists, and what it adds, is not known"
+        yield _reason(case, "RuntimeClass", told, Layer.ADMISSION), True
+    if new and pod.priority and not snapshot.priority_classes and "PriorityClass" not in known:
+        told = "it brings a priority, and only its class may give it one"
+        yield _reason(case, "PriorityClass", told, Layer.ADMISSION), True
     if (
         case.decision.halted_by == VOLUMES
         and not snapshot.volume_claims

@@ -13,7 +13,13 @@ def findings(case: Case) -> Iterator[Reason]:
     """Reasons that lie in the pod and the cluster as a whole."""
     pod, decision = case.pod, case.decision
     subject = f"Pod {pod.namespace}/{pod.name}"
-    if not case.view.nodes and not decision.held and not decision.gates:
+    there = case.view.snapshot
+    if (
+        not case.view.nodes
+        and "Node" in there.complete - there.missing
+        and not decision.held
+        and not decision.gates
+    ):
         yield Reason(
             Code.NO_NODES, Layer.SCHEDULER, "Cluster", "there are no nodes", {}, "add a node", "Nodes"
         )
