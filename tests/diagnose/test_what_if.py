@@ -298,6 +298,19 @@ def test_a_drain_says_whose_budget_makes_it_wait() -> None:
     assert note.startswith("the budget ml/keep lets 1 of 3 pods go at once")
 
 
+@pytest.mark.parametrize("change", [Drain(Chosen("a100-0")), Cordon(Chosen("a100-0"))])
+def test_no_remedy_takes_back_what_is_tried(change: Drain | Cordon) -> None:
+    """Whether the node was closed before or not; another node that is closed may be opened."""
+    for shut in (False, True):
+        closed = replace(FLEET[0], unschedulable=shut)
+        pods = (pod("a-0", 2), pod("w-0", 4, on="a100-1"))
+        (waits,) = tried(Snapshot((closed, FLEET[1]), pods), change).waiting
+        assert waits.remedy == "wait for w-0 on a100-1 to end, or end it"
+    other = replace(FLEET[1], unschedulable=True)
+    (waits,) = tried(Snapshot((FLEET[0], other), (pod("a-0", 2),)), change).waiting
+    assert waits.remedy == "uncordon a100-1: kubectl uncordon a100-1"
+
+
 def test_a_cordon_keeps_what_runs_and_strands_what_is_free() -> None:
     snapshot = Snapshot(FLEET[:1], (pod("a-0", 1, on="a100-0"), pod("b-0", 1)))
     after = tried(snapshot, Cordon(Chosen("a100-0")))

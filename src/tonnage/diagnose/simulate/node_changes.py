@@ -38,7 +38,7 @@ def change_nodes(fork: Fork, change: NodeChange) -> None:
     if isinstance(change, AddNodes):
         _add(fork, change)
         return
-    names = _chosen(fork, change.nodes)
+    names = chosen_nodes(fork, change.nodes)
     if not names:
         fork.problems.append(_nobody(fork, change.nodes, change.where))
         return
@@ -61,7 +61,7 @@ def change_nodes(fork: Fork, change: NodeChange) -> None:
         fork.problems.append(Problem(what, change.where, problem.why, problem.remedy))
 
 
-def _chosen(fork: Fork, chosen: Chosen) -> list[str]:
+def chosen_nodes(fork: Fork, chosen: Chosen) -> list[str]:
     """Names of the nodes that are meant, in the order of names."""
     names = (name for name in fork.names() if fits(chosen.name, name))
     if not chosen.labels:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from tonnage.diagnose.edits import uncordon
 from tonnage.diagnose.explain import ASIDES, explain_on
 from tonnage.diagnose.ground import Ground
 from tonnage.diagnose.simulate.forks import Candidate
@@ -17,15 +18,21 @@ MOST_ASKED: Final = 32
 """Groups of pods whose reason is worked out, those of most pods first."""
 
 
-def reasons_of(candidates: Iterable[Candidate], ground: Ground) -> tuple[tuple[Waiting, ...], dict[str, str]]:
-    """Pods that wait by their reason, most first; and the code by pod (`namespace/name`)."""
+def reasons_of(
+    candidates: Iterable[Candidate], ground: Ground, closed: Iterable[str]
+) -> tuple[tuple[Waiting, ...], dict[str, str]]:
+    """Pods that wait by their reason, most first; and the code by pod (`namespace/name`).
+
+    `closed`: nodes that the alternative itself closes, which no remedy opens again.
+    """
+    opening = tuple(uncordon(ground.view.nodes[name]).action for name in closed if name in ground.view.nodes)
     groups: dict[Hashable, list[Candidate]] = {}
     for one in candidates:
         groups.setdefault(group_of(one.pod, shunned=ground.view.shy), []).append(one)
     told: dict[tuple[str, str, Verdict, str, str], list[str]] = {}
     ordered = sorted(groups.values(), key=len, reverse=True)
     for members in ordered[:MOST_ASKED]:
-        told.setdefault(_reason(members[0], ground), []).extend(map(_name, members))
+        told.setdefault(_reason(members[0], ground, opening), []).extend(map(_name, members))
     rest = [_name(one) for members in ordered[MOST_ASKED:] for one in members]
     if rest:
         remedy = "ask for one of them: tonnage explain"
@@ -47,11 +54,12 @@ def refusals_of(refused: Iterable[tuple[Candidate, Reason]]) -> tuple[Waiting, .
     return tuple(Waiting(*key, tuple(pods)) for key, pods in told.items())
 
 
-def _reason(one: Candidate, ground: Ground) -> tuple[str, str, Verdict, str, str]:
+def _reason(one: Candidate, ground: Ground, opening: tuple[str, ...]) -> tuple[str, str, Verdict, str, str]:
     """Code, layer, verdict, message and remedy. That nothing could be preempted was found out before."""
     explanation = explain_on(ground, replace(one.pod, may_preempt=False))
     code, layer = _code(explanation)
-    remedy = explanation.remedies[0].action if explanation.remedies else ""
+    actions = (remedy.action for remedy in explanation.remedies)
+    remedy = next((told for told in actions if not any(part in told for part in opening)), "")
     return code, layer, explanation.verdict, explanation.message, remedy
 
 

@@ -11,7 +11,7 @@ from tonnage.diagnose.ground import LARGE, Ground, marks_of
 from tonnage.diagnose.remarkable import remarkable_of
 from tonnage.diagnose.simulate.forks import Candidate, Cause, Fork, Memory, Origin, fork_of, fresh
 from tonnage.diagnose.simulate.measures import figures_of
-from tonnage.diagnose.simulate.node_changes import change_nodes
+from tonnage.diagnose.simulate.node_changes import change_nodes, chosen_nodes
 from tonnage.diagnose.simulate.outcomes import Fate, Outcome, WhatIf
 from tonnage.diagnose.simulate.reasons import reasons_of, refusals_of
 from tonnage.diagnose.simulate.scenes import Placed, Scene, scene_of
@@ -19,7 +19,7 @@ from tonnage.diagnose.simulate.shapes import Reference, references_of
 from tonnage.diagnose.simulate.workload_changes import change_workloads
 from tonnage.diagnose.unread import OF_CLAIMS
 from tonnage.diagnose.wording import listed
-from tonnage.model.changes import AddWorkload, Alternative, Replay, Scale
+from tonnage.model.changes import AddWorkload, Alternative, Cordon, Drain, Replay, Scale
 from tonnage.model.cluster import Snapshot
 from tonnage.model.errors import ConfigError
 
@@ -68,7 +68,7 @@ def _outcome(
     scene = scene_of(fork)
     fates = list(_fates(scene, fork, lambda done, of: tell(alternative.name, done, of) if tell else None))
     waits = [f.candidate for f in fates if f.node is None and not f.unknown]
-    waiting, codes = reasons_of(waits, _ground(scene)) if waits else ((), {})
+    waiting, codes = reasons_of(waits, _ground(scene), _closed(fork, alternative)) if waits else ((), {})
     lost = [Fate(one, lost=True) for one in fork.lost]
     lost += [Fate(one, code=reason.code.value) for one, reason in fork.refused]
     unknown: dict[str, list[str]] = {}
@@ -86,6 +86,14 @@ def _outcome(
         tuple(_notes(fork, scene)),
         {what: tuple(names) for what, names in unknown.items()},
     )
+
+
+def _closed(fork: Fork, alternative: Alternative) -> frozenset[str]:
+    """Nodes that the alternative cordons or drains."""
+    closing = (
+        c for c in alternative.changes if isinstance(c, Drain) or (isinstance(c, Cordon) and not c.undo)
+    )
+    return frozenset(name for change in closing for name in chosen_nodes(fork, change.nodes))
 
 
 def _ground(scene: Scene) -> Ground:
