@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -303,3 +304,32 @@ def test_cpu_and_memory_beyond_every_node_are_offered_as_much_as_the_largest_has
         assert first.patch == {"spec": {"containers": asking}}
         [changed] = manifests_from_documents([patched(wanted, first.patch)])
         assert schedule(changed.pod, snapshot).chosen == "a"
+
+
+@pytest.mark.parametrize(
+    ("hour", "said"),
+    [
+        (1, "it ends by 2026-01-01 02:00 UTC, activeDeadlineSeconds"),
+        (3, "it was to end by 2026-01-01 02:00 UTC, activeDeadlineSeconds, and has not"),
+    ],
+)
+def test_what_should_have_ended_is_told_as_late(hour: int, said: str) -> None:
+    held = pod("x", 4, on="a")
+    held["spec"]["activeDeadlineSeconds"] = 7200
+    held["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+    now = datetime(2026, 1, 1, hour, tzinfo=UTC)
+    [read] = manifests_from_documents([pod("p", 4)])
+    [told] = explain_manifest(read, snapshot_from_documents([node("a", 4), held], now=now)).remedies
+    assert told.action == f"wait for x ({said}) on a to end, or end it"
+
+
+def test_what_is_free_is_never_less_than_none() -> None:
+    """A node that is kept for a nominated pod while its victim ends has more asked of it than it has."""
+    going, nominated, wanted = pod("x", 4, on="a"), pod("n", 4), pod("p", 2)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+    nominated["spec"]["priority"] = 100
+    nominated["status"] = {"phase": "Pending", "nominatedNodeName": "a"}
+    [read] = manifests_from_documents([wanted])
+    found = explain_manifest(read, snapshot_from_documents([node("a", 4), going, nominated]))
+    text = "\n".join(explanation_lines(found))
+    assert "asks 2 nvidia.com/gpu, none free (8 of 4 spoken for)" in text

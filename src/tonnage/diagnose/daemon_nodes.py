@@ -49,7 +49,7 @@ def ways_to_some(pod: Pod, view: View) -> Iterator[Remedy]:
     """Changes with which the controller makes a pod for a node, each tried on its rules; no two alike."""
     found: dict[str, Remedy] = {}
     for name, reasons in _refused(pod, view):
-        edits = edits_for(pod, view.nodes[name], reasons) if reasons else None
+        edits = edits_for(pod, view.nodes[name], reasons, view.snapshot.now) if reasons else None
         if not edits:
             continue
         changed, cluster = pod, view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from tonnage.decide.cluster.matching import failing_requirements
@@ -24,7 +25,7 @@ _COMPARING: Final = ("Gt", "Lt")
 
 
 def edits_for(
-    pod: Pod, node: NodeView, reasons: tuple[Reason, ...], *, less: bool = False
+    pod: Pod, node: NodeView, reasons: tuple[Reason, ...], now: datetime | None, *, less: bool = False
 ) -> tuple[Edit, ...] | None:
     """The edits that together would answer every reason of a node; None when some reason has no answer.
 
@@ -32,7 +33,7 @@ def edits_for(
     """
     edits: list[Edit] = []
     for reason in reasons:
-        edit = (_less(pod, reason) if less else None) or _edit(pod, node, reason)
+        edit = (_less(pod, reason) if less else None) or _edit(pod, node, reason, now)
         if edit is None:
             return None
         if edit.key not in {known.key for known in edits}:
@@ -40,7 +41,7 @@ def edits_for(
     return tuple(edits)
 
 
-def _edit(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
+def _edit(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edit | None:
     match reason.code:
         case Code.TAINT if reason.lasting:
             facts = reason.facts
@@ -54,13 +55,13 @@ def _edit(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
         case Code.TOO_LARGE:
             return shrink(pod, str(reason.facts["resource"]), _fact(reason, "free")) or _less(pod, reason)
         case Code.INSUFFICIENT | Code.TOO_MANY_PODS:
-            return wait_for(pod, node, reason)
+            return wait_for(pod, node, reason, now)
         case Code.TOPOLOGY_AFFINITY:
             return fewer(pod, reason)
         case Code.SPREAD_SKEW:
             return spread_wider(pod, reason)
         case Code.POD_ANTI_AFFINITY | Code.POD_ANTI_AFFINITY_OF_OTHERS | Code.HOST_PORT_TAKEN:
-            return wait_for_one(pod, node, str(reason.facts.get("pod") or reason.facts.get("holder")))
+            return wait_for_one(pod, node, str(reason.facts.get("pod") or reason.facts.get("holder")), now)
         case _:
             return None
 

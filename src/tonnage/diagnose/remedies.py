@@ -104,7 +104,8 @@ def _plans(case: Case, ground: Ground) -> list[Plan]:
         others = (verdicts.of(name) for name in one.members[1 : _MOST_NAMED + 2] if one.held)
         for verdict in (one.told, *others):
             for less in (False, True) if could_ask_less(verdict.reasons) else (False,):
-                edits = edits_for(case.pod, case.view.nodes[verdict.node], verdict.reasons, less=less)
+                node, now = case.view.nodes[verdict.node], case.view.snapshot.now
+                edits = edits_for(case.pod, node, verdict.reasons, now, less=less)
                 if edits:
                     plan = Plan(edits, verdict.node)
                     plans.setdefault(plan.key, plan)

@@ -16,23 +16,23 @@ _SOON_COST = 15
 _COST = 30
 
 
-def wait_for(pod: Pod, node: NodeView, reason: Reason) -> Edit | None:
+def wait_for(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edit | None:
     """Wait until enough pods on the node end: the fewest that free what is short, the largest first."""
     resource = str(reason.facts.get("resource", ""))
     ending = tuple(_enough(node, resource, reason))
     if not ending:
         return None
     alike = () if any(p.status.terminating for p in ending) else _alternatives(node, resource, ending)
-    names = (_named(p, pod.namespace) for p in alike or ending)
+    names = (_named(p, pod.namespace, now) for p in alike or ending)
     told = f"{len(ending)} of {listed(names)}" if alike else listed(names)
     told = f"all of {told}" if len(ending) > 1 and not alike else told
     return _edit(node, ending, told)
 
 
-def wait_for_one(pod: Pod, node: NodeView, name: str) -> Edit | None:
+def wait_for_one(pod: Pod, node: NodeView, name: str, now: datetime | None) -> Edit | None:
     """Wait until one pod of the node, `namespace/name`, ends; None when it is elsewhere."""
     ending = tuple(other for other in node.pods if f"{other.namespace}/{other.name}" == name)
-    return _edit(node, ending, _named(ending[0], pod.namespace)) if ending else None
+    return _edit(node, ending, _named(ending[0], pod.namespace, now)) if ending else None
 
 
 def ends_by(pod: Pod) -> datetime | None:
@@ -53,13 +53,15 @@ def _own_end(pod: Pod) -> datetime | None:
         return None
 
 
-def until(pod: Pod) -> str:
-    """The same in words, with why; empty when nothing says so."""
+def until(pod: Pod, now: datetime | None) -> str:
+    """The same in words, with why; empty when nothing says so. What should be over is told as such."""
     by = ends_by(pod)
     if by is None:
         return ""
     owner = f" of its Job {pod.owner.name}" if pod.owner and by == pod.job_ends else ""
     why = "being deleted" if pod.status.terminating else f"activeDeadlineSeconds{owner}"
+    if now is not None and by < now:
+        return f"it was to end by {utc(by)}, {why}, and has not"
     return f"it ends by {utc(by)}, {why}"
 
 
@@ -77,8 +79,8 @@ def _edit(node: NodeView, ending: tuple[Pod, ...], told: str) -> Edit:
     return Edit(f"wait {waits_for}", action, cost, waits_for, on_view=on_view)
 
 
-def _named(pod: Pod, namespace: str) -> str:
-    told = until(pod)
+def _named(pod: Pod, namespace: str, now: datetime | None) -> str:
+    told = until(pod, now)
     return own(f"{pod.namespace}/{pod.name}", namespace) + (f" ({told})" if told else "")
 
 

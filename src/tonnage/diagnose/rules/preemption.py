@@ -32,7 +32,8 @@ def _cleared(case: Case, node: str) -> Reason:
     pod, decision = case.pod, case.decision
     going = decision.victims or tuple(p for p in case.view.nodes[node].pods if p.status.terminating)
     victims = [f"{v.namespace}/{v.name}" for v in going]
-    told = [f" ({text})" if (text := until(victim)) else "" for victim in going]
+    now = case.view.snapshot.now
+    told = [f" ({text})" if (text := until(victim, now)) else "" for victim in going]
     names = listed(own(name, pod.namespace) + end for name, end in zip(victims, told, strict=True))
     what = "will be" if decision.victims else "is being"
     budgets = broken(decision.victims, case.view.snapshot.budgets)

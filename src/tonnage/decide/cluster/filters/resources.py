@@ -112,7 +112,8 @@ def _insufficient(view: NodeView, name: str, amount: int) -> Reason:
     else:
         code = Code.INSUFFICIENT
         wanted, free = written_apart(name, amount, allocatable - used)
-        message = f"asks {wanted} {name}, {free} free ({written_amount(name, used)} of {whole} used)"
+        free, what = ("none", "spoken for") if used > allocatable else (free, "used")
+        message = f"asks {wanted} {name}, {free} free ({written_amount(name, used)} of {whole} {what})"
         remedy = "wait for a pod there to end, or free one"
     return Reason(
         code,
