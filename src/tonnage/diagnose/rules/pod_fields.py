@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.case import FieldError
-from tonnage.diagnose.rules import quantities
+from tonnage.diagnose.rules import pod_amounts, quantities
 from tonnage.documents.container_fields import field_fault
 from tonnage.documents.name_words import wrong_in_subdomain
 from tonnage.documents.pod_fields import faults, written_path
@@ -36,6 +36,8 @@ def errors(manifest: Manifest) -> Iterator[FieldError]:
     amounts = {one.where: one for one in manifest.amounts}
 
     def at(path: FieldPath) -> Iterator[FieldError]:
+        if path == ("resources",):
+            return pod_amounts.errors(manifest, spec, where)
         written = amounts.get(f"{where}{written_path(path)}")
         return quantities.of(written) if written is not None else iter(())
 
