@@ -75,7 +75,9 @@ def test_every_patch_offered_for_a_recorded_refusal_places_the_pod(part: int) ->
         assert len(explanation.remedies) == len({r.action for r in explanation.remedies})
         assert all(len(line) < 1200 for line in explanation_lines(explanation))
         for remedy in explanation.remedies:
-            if not remedy.patch or "wait for" in remedy.action or "uncordon" in remedy.action:
+            if not remedy.patch or any(
+                told in remedy.action for told in ("wait for", "uncordon", "kubectl label")
+            ):
                 continue
             [changed] = manifests_from_documents(
                 [patched(manifest, remedy.patch)], classes=snapshot.priority_classes
@@ -333,3 +335,32 @@ def test_what_is_free_is_never_less_than_none() -> None:
     found = explain_manifest(read, snapshot_from_documents([node("a", 4), going, nominated]))
     text = "\n".join(explanation_lines(found))
     assert "asks 2 nvidia.com/gpu, none free (8 of 4 spoken for)" in text
+
+
+def test_sch_6_a_label_of_nobody_is_tried_before_it_is_offered() -> None:
+    """With what else is needed; where another thing stays in the way it is not offered at all."""
+    wanted = pod("p", 9)
+    wanted["spec"]["nodeSelector"] = {"team": "ml"}
+    assert actions(wanted, node("a", 4)) == [
+        "label the nodes that are meant: kubectl label node a team=ml; and ask for 4 nvidia.com/gpu"
+    ]
+    assert actions(wanted, node("a", 16)) == ["label the nodes that are meant: kubectl label node a team=ml"]
+    assert not any("label" in told for told in actions(wanted, node("a", 0)))
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "told"),
+    [
+        ("Gt", "7", "label the nodes that are meant: kubectl label node a x=8"),
+        ("Lt", "7", "label the nodes that are meant: kubectl label node a x=6"),
+        ("Gt", "abc", "correct the value"),
+    ],
+)
+def test_sch_6_a_comparison_is_answered_by_a_label_only_where_one_can_match(
+    operator: str, value: str, told: str
+) -> None:
+    wanted = pod("p", 1)
+    required = {"matchExpressions": [{"key": "x", "operator": operator, "values": [value]}]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [required]}}
+    wanted["spec"]["affinity"] = {"nodeAffinity": terms}
+    assert actions(wanted, node("a", 4)) == [told]

@@ -12,6 +12,7 @@ from tonnage.decide.cluster.requests import is_extended, written_apart
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.edit import Edit
+from tonnage.diagnose.labelling import label_node
 from tonnage.diagnose.node_state import CORDONED
 from tonnage.diagnose.rules.renamed_resource import is_same_device, misspelt
 from tonnage.diagnose.waits import wait_for, wait_for_one
@@ -47,7 +48,7 @@ def _edit(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Edi
             facts = reason.facts
             return tolerate(pod, Taint(str(facts["key"]), str(facts["value"]), str(facts["effect"])))
         case Code.NODE_AFFINITY:
-            return widen(pod, node.node)
+            return widen(pod, node.node) or label_node(pod, node.node)
         case Code.CORDONED:
             return uncordon(node)
         case Code.NOT_ADVERTISED:

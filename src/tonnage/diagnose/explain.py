@@ -227,7 +227,7 @@ def _explain_waiting(
         classes=unpromised(case.classes) if open_everywhere else case.classes,
         placement=placement,
         reasons=reasons,
-        remedies=_with_last_words(remedies, reasons, verdict),
+        remedies=_with_last_words(remedies, reasons, case, verdict),
     )
 
 
@@ -344,10 +344,14 @@ def _places(placement: Placement, case: Case) -> str:
 
 
 def _with_last_words(
-    remedies: tuple[Remedy, ...], reasons: tuple[Reason, ...], verdict: Verdict
+    remedies: tuple[Remedy, ...], reasons: tuple[Reason, ...], case: Case, verdict: Verdict
 ) -> tuple[Remedy, ...]:
     """When nothing that can be tried helps, what the reasons themselves advise."""
     if remedies or verdict is Verdict.FITS:
         return remedies
-    told = (r.remedy for r in reasons if r.code is not Code.CONDITION_DIFFERS)
+    labels = any(
+        all(r.code is Code.NODE_AFFINITY for r in one.told.reasons if r.lasting) for one in case.classes
+    )
+    idle = (Code.CONDITION_DIFFERS,) if labels else (Code.CONDITION_DIFFERS, Code.LABEL_OF_NOBODY)
+    told = (r.remedy for r in reasons if r.code not in idle)
     return tuple(Remedy(action, "") for action in dict.fromkeys(told) if action)

@@ -7,20 +7,12 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.labelling import MAKERS, whole
 from tonnage.diagnose.wording import listed
 from tonnage.model.selectors import Requirement
 from tonnage.model.verdict import Code, Layer, Reason
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
-_MAKERS: Final = {
-    "nvidia.com/": "GPU feature discovery sets it: does it, or Tonnage's agent, run on the GPU nodes",
-    "feature.node.kubernetes.io/": "node feature discovery sets it: does it run",
-    "cloud.google.com/": "GKE sets it",
-    "eks.amazonaws.com/": "EKS sets it",
-    "karpenter.sh/": "Karpenter sets it on nodes that it makes",
-    "topology.kubernetes.io/": "the cloud's controller sets it",
-}
-"""Who sets labels of a domain."""
 
 
 def findings(case: Case) -> Iterator[Reason]:
@@ -38,7 +30,12 @@ def findings(case: Case) -> Iterator[Reason]:
             for node in case.view.nodes.values()
             if requirement.key in (labels := node.node.labels)
         }
-        if not there:
+        if requirement.operator in ("Gt", "Lt") and (
+            not requirement.values or whole(requirement.values[0]) is None
+        ):
+            told = f"no label is {requirement}: it compares whole numbers"
+            yield _reason(case, requirement, told, "correct the value")
+        elif not there:
             yield _reason(
                 case, requirement, f"no node has the label {requirement.key}", _who(requirement.key)
             )
@@ -61,7 +58,7 @@ def _required(case: Case) -> Iterator[Requirement]:
 
 
 def _who(key: str) -> str:
-    maker = next((told for domain, told in _MAKERS.items() if key.startswith(domain)), "")
+    maker = next((told for domain, told in MAKERS.items() if key.startswith(domain)), "")
     return f"{maker}?" if maker else f"label the nodes that are meant: kubectl label node NODE {key}=…"
 
 
