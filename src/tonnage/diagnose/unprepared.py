@@ -54,8 +54,8 @@ def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:
         f"on {node.name}, it gets no sandbox: the container runtime is not configured with the handler "
         f"{named.handler} of the RuntimeClass {named.name}; it has {known or 'none with a name'}",
         {"handler": named.handler, "handlers": [*node.handlers]},
-        f"nvidia-ctk runtime configure on {node.name} and restart its runtime; or leave runtimeClassName out "
-        "where CDI is used",
+        f"tonnage runtime apply --nvidia-runtime on {node.name}, then restart its runtime; or leave "
+        "runtimeClassName out where CDI is used",
         "RuntimeClass handler, Node status.runtimeHandlers",
         lasting=False,
     )
