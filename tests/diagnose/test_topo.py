@@ -136,6 +136,23 @@ def test_a_node_whose_agent_is_silent_is_named() -> None:
     assert (fleet.silent, [n.node for n in fleet.nodes]) == (("dark",), ["a"])
 
 
+def test_top_1_what_contradicts_itself_is_said_and_not_drawn() -> None:
+    """A status without a node, an index of two GPUs, links that one end alone has."""
+    ghost, twice, uneven = (objects(name, bridged_pairs(), A100) for name in ("ghost", "twice", "uneven"))
+    twice[1]["status"]["devices"][1]["index"] = 0
+    uneven[1]["status"]["devices"][1]["links"] = []
+    good = objects("good", bridged_pairs(), A100)
+    fleet = fleet_topology(cluster(ghost[1:], twice, uneven, good))
+    assert [node.node for node in fleet.nodes] == ["good", "twice", "uneven"]
+    assert [row.index for row in fleet.nodes[1].rows] == [2, 3]
+    unknown, unsure = "which is meant is not known, so they are left out", "what is drawn of them is not sure"
+    assert [note for note in fleet.notes if "not one pool" not in note] == [
+        f"twice: its NodeGPUStatus has several GPUs of index 0: {unknown}",
+        f"uneven: the two GPUs of 0-1 do not say the same of the links between them: {unsure}",
+        "NodeGPUStatus of ghost: there is no such node, so it is left out",
+    ]
+
+
 def test_a_chosen_set_is_held_against_the_best_and_what_is_free() -> None:
     snapshot = cluster(objects("b", bridged_pairs(), A100, {"other": [0]}))
     (node,) = fleet_topology(snapshot).nodes
@@ -246,7 +263,7 @@ def test_hostile_links_draw_something() -> None:
     odd: JsonObject = {"peers": [0, 0, 99, -1, True, "x"], "nvlinks": -5, "path": "WARP", "switches": 1}
     node, status = objects("a", nvswitch(3), A100)
     for device in status["status"]["devices"]:
-        device |= {"links": [odd, 7, {}], "index": 0}
+        device |= {"links": [odd, 7, {}]}
     (found,) = fleet_topology(cluster([node, status])).nodes
     assert len(list(matrix_lines(found))) >= 4
     assert node_json(found)["node"] == "a"

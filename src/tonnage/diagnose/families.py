@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,8 +67,13 @@ Boards = dict[tuple[GpuDevice, ...], Board]
 
 
 def numbered(status: GpuStatus) -> tuple[GpuDevice, ...]:
-    """The devices of a node that have an index, lowest first; of very many only the first."""
-    found = sorted((d.index, d.uuid, place) for place, d in enumerate(status.devices) if d.index is not None)
+    """The devices of a node that have an index of their own, lowest first; of very many only the first."""
+    owners = Counter(device.index for device in status.devices)
+    found = sorted(
+        (d.index, d.uuid, place)
+        for place, d in enumerate(status.devices)
+        if d.index is not None and owners[d.index] == 1
+    )
     return tuple(status.devices[place] for _, _, place in found[:_MOST_DEVICES])
 
 

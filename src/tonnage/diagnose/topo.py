@@ -15,6 +15,8 @@ from tonnage.diagnose.families import (
     pools_that_differ,
 )
 from tonnage.diagnose.rules.product_undecided import PRODUCT
+from tonnage.diagnose.topo_doubts import topo_doubts
+from tonnage.diagnose.wording import listed
 from tonnage.model.cluster import Snapshot
 from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.json import JsonObject, JsonValue
@@ -90,7 +92,7 @@ class FleetTopology:
 
 
 def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
-    """The topology of a node as its agent describes it. Devices without an index are left out."""
+    """The topology of a node as its agent describes it. Only devices with an index of their own."""
     kept = numbered(status)
     board = board_of_status(kept, boards)
     rows = tuple(
@@ -121,7 +123,9 @@ def topology_of_board(node: str, board: Board) -> NodeTopology:
 def fleet_topology(snapshot: Snapshot) -> FleetTopology:
     """Nodes whose agents describe GPUs, by name."""
     boards: Boards = {}
-    described = (status for _, status in sorted(snapshot.gpu.items()) if status.devices)
+    there = {node.name for node in snapshot.nodes}
+    stray = [name for name in sorted(snapshot.gpu) if there and name not in there]
+    described = [one for name, one in sorted(snapshot.gpu.items()) if one.devices and name not in stray]
     found = tuple(topology_of_status(status, boards) for status in described)
     labels = {node.name: node.labels.get(PRODUCT, "") for node in snapshot.nodes}
     rows = [
@@ -135,7 +139,10 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
         for node in snapshot.nodes
         if node.name not in told and any(_is_gpu(name) and n for name, n in node.capacity.items())
     )
-    return FleetTopology(found, tuple(pools_that_differ(rows)), silent)
+    doubts = [told for status in described for told in topo_doubts(status)]
+    if stray:
+        doubts.append(f"NodeGPUStatus of {listed(stray, 3)}: there is no such node, so it is left out")
+    return FleetTopology(found, (*pools_that_differ(rows), *doubts), silent)
 
 
 def _is_gpu(resource: str) -> bool:
