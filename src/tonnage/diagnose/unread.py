@@ -118,7 +118,7 @@ def _reason(case: Case, kind: str, told: str, layer: Layer = Layer.SCHEDULER) ->
         f"Pod {case.pod.namespace}/{case.pod.name}",
         f"objects of kind {kind} were not read: {told}",
         {"kind": kind},
-        f"ask with the right to list {kind} objects in all namespaces",
+        f"give the objects of kind {kind} too, or ask with the right to list them in all namespaces",
         "the API server's refusal",
         lasting=False,
     )
