@@ -249,3 +249,21 @@ def test_what_an_idle_node_refuses_is_refused_whoever_holds_its_devices(held: in
         "ask for" in remedy.action or "set topology" in remedy.action for remedy in explanation.remedies
     )
     assert ("so were the node idle" in told(explanation)) is (held == 1)
+
+
+def init(body: Body, gpus: int) -> Body:
+    body["spec"]["initContainers"] = [
+        {"name": "i", "image": "cuda", "resources": {"limits": {GPU: str(gpus)}}}
+    ]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("first", "verdict"),
+    [(3, Verdict.NEVER), (2, Verdict.FITS)],
+)
+def test_kub_3_what_every_choice_ends_in_is_certain(first: int, verdict: Verdict) -> None:
+    """Devices of an init container on both NUMA nodes bind the next one to both, whichever they are."""
+    explanation = explained("p", node("a"), status("a", "restricted"), init(pod("p", 1), first))
+    assert explanation.verdict is verdict
+    assert ("TopologyAffinityError" in told(explanation)) is (verdict is Verdict.NEVER)

@@ -260,8 +260,18 @@ def test_what_is_held_already_gives_its_hints_again_and_another_number_none() ->
 
 
 def test_a_choice_on_which_the_next_container_hangs_is_not_decided() -> None:
-    """Of three that may be any, one on either NUMA node is left for the second container, or two on one."""
+    """Of four that may be any, one on either NUMA node is left for the second container, or two on one."""
+    numa = {"a": 1, "b": 1, "c": 1, "d": 2, "e": 2, "f": 2}
+    supply = {"g": Devices("g", numa, frozenset(numa), frozenset())}
+    needs = [ContainerNeed("one", {"g": 4}), ContainerNeed("two", {"g": 2})]
+    assert isinstance(admission(Topology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply)), Undecided)
+
+
+def test_what_every_choice_refuses_is_refused() -> None:
+    """Devices without a NUMA node are in no hint: one with a node is left, whichever three are taken."""
     numa = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 0}
     supply = {"g": Devices("g", numa, frozenset(numa), frozenset())}
     needs = [ContainerNeed("one", {"g": 3}), ContainerNeed("two", {"g": 2})]
-    assert isinstance(admission(Topology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply)), Undecided)
+    found = admission(Topology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply))
+    assert isinstance(found, Refused)
+    assert found.container == "two"

@@ -5,8 +5,10 @@ Source: Kubernetes 1.36, pkg/kubelet/cm/devicemanager and pkg/kubelet/cm/topolog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
 from typing import Final, TypeAlias
 
 from tonnage.decide.cluster.cpus import NO_CPUS, CpuIds, Cpus, NoCpus, cpu_hints, take_cpus
@@ -76,6 +78,8 @@ class Undecided:
     why: str
 
 
+_MOST_WAYS: Final = 64
+_MOST_SUMS: Final = 4096
 Admission: TypeAlias = Let | Refused | Undecided
 
 
@@ -166,16 +170,73 @@ def admission(topology: Topology, needs: Sequence[ContainerNeed], supplies: Supp
         whole, aligned = steps.hint_of_all(mine)
         if not aligned:
             return Refused(REASON, REFUSAL)
+    return _walk(steps, mine, whole, [_MOST_WAYS])
+
+
+def _walk(steps: _Steps, needs: Sequence[ContainerNeed], whole: Hint | None, left: list[int]) -> Admission:
+    """Container after container; `left`: how many more ways to choose may be followed."""
     hints: list[Hint] = []
-    for index, need in enumerate(mine):
+    for index, need in enumerate(needs):
         hint, aligned = (whole, True) if whole is not None else steps.hint(need)
         if not aligned:
             return Refused(REASON, REFUSAL, need.name)
         hints.append(hint)
-        stopped = steps.give(need, hint, mine[index + 1 :])
+        rest = needs[index + 1 :]
+        before = replace(steps, devices=dict(steps.devices), reusable=dict(steps.reusable))
+        stopped = steps.give(need, hint, rest)
+        if isinstance(stopped, Undecided) and not (steps.cpus or steps.memory) and len(need.resources) == 1:
+            return _refused_anyhow(before, need, hint, (rest, whole, left)) or stopped
         if stopped is not None:
             return stopped
     return Let(tuple(hints), steps.given)
+
+
+def _refused_anyhow(
+    steps: _Steps,
+    need: ContainerNeed,
+    hint: Hint,
+    then: tuple[Sequence[ContainerNeed], Hint | None, list[int]],
+) -> Refused | None:
+    """The refusal of a later container that comes whichever devices this one gets; else None."""
+    [(name, count)] = need.resources.items()
+    supply, reusable = steps.devices[name], steps.reusable.get(name, NO_IDS)
+    found = choose(supply, Request(count, reusable, hint), plugin_prefers=True)
+    if isinstance(found, Unavailable):
+        return None
+    certain = found.must if isinstance(found, AskPlugin) else found.certain
+    pool = found.eligible - certain if isinstance(found, AskPlugin) else found.pool
+    rest, whole, left = then
+    told: Refused | None = None
+    for drawn in _ways(supply, pool, count - len(certain)):
+        left[0] -= 1
+        if left[0] < 0:
+            return None
+        ids = certain | drawn
+        after = reusable | ids if need.reusable_after else reusable - ids
+        fork = replace(
+            steps,
+            devices={**steps.devices, name: replace(supply, allocated=supply.allocated | ids)},
+            reusable={**steps.reusable, name: after},
+        )
+        answer = _walk(fork, rest, whole, left)
+        if not isinstance(answer, Refused) or answer.reason != REASON:
+            return None
+        told = told or answer
+    return told
+
+
+def _ways(devices: Devices, pool: Ids, count: int) -> Iterator[Ids]:
+    """So many of a pool, in each way that differs in how many are of which NUMA nodes."""
+    by_numa: dict[int, list[str]] = {}
+    for each in sorted(pool):
+        by_numa.setdefault(devices.numa.get(each, 0), []).append(each)
+    groups = list(by_numa.values())
+    ranges = [range(min(len(group), count) + 1) for group in groups]
+    if prod(map(len, ranges)) > _MOST_SUMS:
+        return
+    for taken in product(*ranges):
+        if sum(taken) == count:
+            yield frozenset(e for group, n in zip(groups, taken, strict=True) for e in group[:n])
 
 
 @dataclass(slots=True)
