@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonnage.decide.node.mig_compute import gpu_instances, splits_for
+from tonnage.decide.node.mig_geometry import is_valid
 from tonnage.decide.node.mig_layouts import NoLayout
 from tonnage.decide.node.mig_plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import mig_board
@@ -72,6 +73,47 @@ def test_what_is_there_is_used_again_unless_that_takes_more() -> None:
     assert splits_for(wanted) == {"3g.40gb": ((2, 1), (1, 1))}
     assert splits_for(wanted, [("3g.40gb", (1, 1, 1))]) == {"3g.40gb": ((1, 1, 1), (2,))}
     assert splits_for({"1c.3g.40gb": 3}, [("3g.40gb", (1,))]) == {"3g.40gb": ((1, 1, 1),)}
+
+
+PARTS = (
+    "1c.2g.20gb",
+    "1c.3g.40gb",
+    "2c.3g.40gb",
+    "1c.4g.40gb",
+    "2c.7g.80gb",
+    "3g.40gb",
+    "1g.10gb",
+    "1c.1g.10gb",
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(PARTS), st.integers(0, 4), max_size=3),
+    st.dictionaries(st.sampled_from(PARTS), st.integers(0, 4), max_size=3),
+)
+def test_a_plan_makes_exactly_what_is_wanted(before: dict[str, int], wanted: dict[str, int]) -> None:
+    """From whatever is there, at places where it fits, and nothing that stays and is wanted is lost."""
+    assert A100 is not None
+    first = plan_gpu(A100, (), before)
+    now = () if isinstance(first, NoLayout) else tuple(as_instances(first))
+    plan = plan_gpu(A100, now, wanted)
+    if isinstance(plan, NoLayout):
+        return
+    after = [*plan.keep, *as_instances(plan)]
+    assert is_valid(A100, [each.spot for each in after])
+    made = Counter(
+        f"{size}c.{each.profile}" if each.split else each.profile
+        for each in after
+        for size in (each.split or (0,))
+    )
+    assert made == Counter({name: count for name, count in wanted.items() if count})
+    assert before != wanted or not plan.destroy
+
+
+def as_instances(plan: MigPlan) -> Iterator[Instance]:
+    for profile, start in plan.create:
+        yield Instance(profile, start, split=plan.splits.get((profile, start), ()))
 
 
 def planned(now: tuple[Instance, ...], wanted: dict[str, int]) -> MigPlan:

@@ -86,6 +86,17 @@ def test_a_layout_by_its_name(text: str, profiles: tuple[str, ...]) -> None:
     assert not found.whole
 
 
+def test_the_nearest_profile_is_offered_first() -> None:
+    for text, near in (
+        ("all-1g.5gb", "all-1g.10gb"),
+        ("3g.20gb:1", "3g.40gb"),
+        ("1g.5gb+me:1", "1g.10gb+me"),
+    ):
+        found = layout_of(A100, text)
+        assert isinstance(found, NoLayout)
+        assert found.instead[0] == near
+
+
 def test_all_disabled_is_a_whole_gpu() -> None:
     assert layout_of(A100, "all-disabled") == Layout(whole=True)
 

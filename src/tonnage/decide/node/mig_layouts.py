@@ -117,11 +117,15 @@ def conflict(board: MigBoard, wanted: Mapping[str, int]) -> NoLayout:
     """Why these do not fit together on one GPU, and the largest parts of them that do."""
     unknown = [name for name in wanted if name not in board.profiles]
     if unknown:
-        near = {nearest_profile(name, board.profiles) for name in unknown}
-        offered = sorted(board.profiles, key=lambda name: name not in near)
-        return NoLayout(f"there is no profile {' and no '.join(unknown)}", tuple(offered))
+        return NoLayout(f"there is no profile {' and no '.join(unknown)}", _offered(board, unknown))
     why = f"{written(wanted)} do not fit together on one GPU: {_reason(board, wanted)}"
     return NoLayout(why, nearest_layouts(board, wanted))
+
+
+def _offered(board: MigBoard, unknown: Iterable[str]) -> tuple[str, ...]:
+    """The board's profiles, those first that are most like what is asked for."""
+    near = {nearest_profile(name, board.profiles) for name in unknown}
+    return tuple(sorted(board.profiles, key=lambda name: name not in near))
 
 
 def nearest_layouts(board: MigBoard, wanted: Mapping[str, int]) -> tuple[str, ...]:
@@ -173,7 +177,8 @@ def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
     if text.startswith(_ALL):
         name = profile_named(board, text.removeprefix(_ALL))
         if name is None:
-            return NoLayout(f"{board.name}: no layout {text[:60]}", layouts)
+            offered = tuple(f"{_ALL}{one}" for one in _offered(board, [text.removeprefix(_ALL)]))
+            return NoLayout(f"{board.name}: no layout {text[:60]}", (*offered, DISABLED, *mixed))
         return {
             name: next(n for n in range(board.profiles[name].most, 0, -1) if placements(board, {name: n}))
         }
@@ -185,7 +190,7 @@ def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
             return NoLayout(why, (f"{known[0]}:2,{known[-2]}:1", *layouts[:3]))
         name = profile_named(board, match["name"])
         if name is None:
-            return NoLayout(f"{board.name}: no profile {match['name']}", known)
+            return NoLayout(f"{board.name}: no profile {match['name']}", _offered(board, [match["name"]]))
         wanted[name] = wanted.get(name, 0) + int(match["count"])
     return wanted if any(wanted.values()) else NoLayout("no device is asked for", layouts[:3])
 

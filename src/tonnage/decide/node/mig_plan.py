@@ -66,8 +66,9 @@ class _Kind:
 def plan_gpu(board: MigBoard, now: tuple[Instance, ...], wanted: Mapping[str, int]) -> MigPlan | NoLayout:
     """The way to `wanted` that evicts the fewest holders, then destroys the fewest instances.
 
-    Every choice of instances to keep is looked at, best first, so nothing better is overlooked. An instance
-    that the board does not know is destroyed: nobody can tell what fits beside it.
+    Every choice of instances to keep is looked at, best first, so nothing better is overlooked; but which
+    smaller compute instances stand together is settled before, by what is held most. An instance that the
+    board does not know is destroyed: nobody can tell what fits beside it.
     """
     held = sorted(now, key=lambda each: -len(each.holders))
     splits = splits_for(wanted, [(each.profile, each.split) for each in held])
