@@ -98,6 +98,8 @@ def judged(scheduler: GenuineScheduler, there: Iterable[Body], pod: Body, pause_
         time.sleep(pause_s)
         raw, verdict = scheduler.judge(pod, within_s=3.0)
         made.append(raw)
+        if verdict is None and (node := scheduler.awaited(raw)):
+            return Verdict(node)
         return verdict
     finally:
         scheduler.delete_all([pod])

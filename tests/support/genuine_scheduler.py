@@ -187,6 +187,17 @@ class GenuineScheduler:
         answer = self._http.get(f"{_path_of(obj)}/{obj['metadata']['name']}")
         return answer.status_code == 200 and not answer.json()["metadata"].get("deletionTimestamp")
 
+    def awaited(self, pod: Body) -> str:
+        """The node for which the scheduler waits that a volume of the pod is made: nobody makes any here."""
+        space = pod["metadata"].get("namespace", "default")
+        for volume in pod["spec"].get("volumes", ()):
+            name = volume.get("persistentVolumeClaim", {}).get("claimName", "")
+            answer = self._http.get(f"{_PATHS['PersistentVolumeClaim'].format(space)}/{name}")
+            metadata = answer.json()["metadata"] if answer.status_code == 200 else {}
+            if node := metadata.get("annotations", {}).get("volume.kubernetes.io/selected-node"):
+                return str(node)
+        return ""
+
     def _ask(self, method: str, path: str, body: Body) -> Body:
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         answer = self._http.request(
