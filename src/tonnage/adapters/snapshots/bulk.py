@@ -113,6 +113,13 @@ _FIELDS: Final = tuple(part.name for part in fields(Pod))
 _OWN: Final = ("name", "namespace", "uid", "created", "node_name", "status")
 _NAME, _NAMESPACE, _UID, _CREATED, _NODE, _STATUS = (_FIELDS.index(name) for name in _OWN)
 _pod: Final = quickly(Pod)
+_STATUS_FIELDS: Final = tuple(part.name for part in fields(PodStatus))
+_SAID: Final = ("phase", "reason", "message", "start", "nominated_node", "terminating", "gone_by", "resized")
+_PHASE, _REASON, _MESSAGE, _START, _NOMINATED, _TERMINATING, _GONE_BY, _RESIZED = map(
+    _STATUS_FIELDS.index, _SAID
+)
+_STATUS_VALUES: Final = tuple(getattr(PodStatus(), name) for name in _STATUS_FIELDS)
+_pod_status: Final = quickly(PodStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,16 +216,13 @@ class Bulk:
         key = *said, deleted, id(held)  # what was found keeps `held` alive
         found = self._statuses.get(key)
         if found is None:
-            found = self._statuses[key] = PodStatus(
-                phase=self._once(read.phase or "Pending"),
-                reason=read.reason,
-                message=read.message,
-                start=self._moment(read.start_time),
-                nominated_node=read.nominated_node_name,
-                terminating=deleted is not None,
-                gone_by=self._moment(deleted),
-                resized=held,
-            )
+            values = [*_STATUS_VALUES]
+            values[_PHASE] = self._once(read.phase or "Pending")
+            values[_REASON], values[_MESSAGE] = read.reason, read.message
+            values[_START], values[_GONE_BY] = self._moment(read.start_time), self._moment(deleted)
+            values[_NOMINATED] = read.nominated_node_name
+            values[_TERMINATING], values[_RESIZED] = deleted is not None, held
+            found = self._statuses[key] = _pod_status(*values)
         return found
 
     def _held_by(self, spec: bytes, status: bytes, read: _Resizes | _Usual) -> tuple[HeldAmounts, ...]:
