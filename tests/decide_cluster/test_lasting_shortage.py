@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.cluster.scheduling import schedule
-from tonnage.model.cluster import Container, Node, Pod, Snapshot
+from tonnage.model.cluster import Container, HeldAmounts, Node, Pod, PodStatus, Snapshot
 
 GIB = 1024**3
 NODE = Node(
@@ -36,3 +36,13 @@ def test_amounts_that_look_alike_are_told_in_full() -> None:
     assert refusal.reasons[0].message == (
         "asks 134217728001 memory, the whole node has 134217728000 allocatable"
     )
+
+
+@pytest.mark.parametrize("release", ["1.35", "1.37"])
+def test_what_a_node_can_never_give_a_container_does_not_count(release: str) -> None:
+    has = HeldAmounts("c", actual={"memory": 2 * GIB})
+    status = PodStatus("Running", resized=(has,), cannot_resize=True)
+    asks = Container("c", requests={"memory": 100 * GIB})
+    there = Pod("there", containers=(asks,), node_name="a", status=status)
+    pod = Pod("p", containers=(Container("c", requests={"memory": 50 * GIB}),))
+    assert schedule(pod, Snapshot((NODE,), (there,)), version=release).chosen == "a"

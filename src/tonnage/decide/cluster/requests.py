@@ -169,8 +169,15 @@ def _effective_of(pod: Pod) -> Callable[[Container], Requests]:
 
 
 def _allocated_of(pod: Pod) -> Callable[[Container], Requests]:
-    held = {one.container: one.allocated for one in pod.status.resized if one.allocated is not None}
-    return lambda container: held.get(container.name, container.requests)
+    """What a container was promised; unsaid, nothing if its node can never do what it asks."""
+    unsaid: Requests | None = {} if pod.status.cannot_resize else None
+    held = {one.container: unsaid if one.allocated is None else one.allocated for one in pod.status.resized}
+
+    def amounts(container: Container) -> Requests:
+        found = held.get(container.name)
+        return container.requests if found is None else found
+
+    return amounts
 
 
 def _actual_of(pod: Pod) -> Callable[[Container], Requests]:
