@@ -12,6 +12,7 @@ import pytest
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ConfigError
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.pki import Authority
@@ -183,6 +184,16 @@ async def test_a_streaming_list_marks_where_the_present_ends(running: Any) -> No
     lines = [msgspec.json.decode(line) for line in answer.out.split("\r\n") if line.startswith("{")]
     assert [line["type"] for line in lines][:2] == ["ADDED", "BOOKMARK"]
     assert lines[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+@pytest.mark.parametrize("size", [10, 200_000], ids=["one piece", "several pieces"])
+async def test_a_list_that_is_sent_in_pieces_is_whole(running: Any, size: int) -> None:
+    for name in "abc":
+        body: JsonObject = {"metadata": {"name": name}, "data": {"key": name * size}}
+        await running.api.create(CONFIG_MAP, body, namespace="default")
+    answer = await running.http("GET", MAPS)
+    assert [one["data"]["key"] for one in answer.json["items"]] == [name * size for name in "abc"]
+    assert int(answer.headers["content-length"]) == len(answer.out)
 
 
 async def test_clients_that_leave_or_stall_in_the_middle_leave_no_traceback(

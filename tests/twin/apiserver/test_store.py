@@ -181,6 +181,28 @@ def test_any_version_that_the_log_covers_can_be_read_again(writes: Any) -> None:
         assert {one.object["metadata"]["name"]: one.object["value"] for one in listed} == state  # type: ignore[index,call-overload]
 
 
+_PLACES = st.tuples(st.sampled_from(["", "a", "a-b", "aa", "b"]), st.sampled_from(["", "-", "a", "z"]))
+
+
+@given(st.lists(_PLACES, max_size=30), _PLACES, st.sampled_from(["", "a", "b"]))
+def test_a_part_of_a_list_is_what_sorting_everything_would_show(
+    writes: list[tuple[str, str]], after: tuple[str, str], namespace: str
+) -> None:
+    store = Store()
+    states: dict[int, set[tuple[str, str]]] = {store.revision: set()}
+    for name in writes:  # what is there goes, what is not comes
+        read = store.get(PODS, name)
+        if read is None:
+            store.create(PODS, name, {"metadata": {"namespace": name[0], "name": name[1]}})
+        else:
+            store.delete(PODS, name, read=read)
+        states[store.revision] = states[store.revision - 1] ^ {name}
+    for at, there in states.items():
+        listed = store.list(PODS, namespace=namespace, at=at, after=after)
+        found = [(one.object["metadata"]["namespace"], one.object["metadata"]["name"]) for one in listed]  # type: ignore[index,call-overload]
+        assert found == sorted(n for n in there if n > after and (not namespace or n[0] == namespace))
+
+
 async def test_a_reader_that_falls_behind_the_log_is_cut_off() -> None:
     history = History(Store(log_length=3))
     stream = events(history.store, VirtualClock(), WatchQuery(PODS, "", _all, 1))

@@ -150,9 +150,7 @@ class Application:
             else msgspec.json.encode(self._verbs.in_version(served, stored.object))
             for stored in found.items
         ]
-        await exchange.answer_bytes(
-            b"".join((msgspec.json.encode(head)[:-1], b',"items":[', b",".join(texts), b"]}\n"))
-        )
+        await exchange.answer_list(msgspec.json.encode(head)[:-1] + b',"items":[', texts, b"]}\n")
 
     async def _create(self, exchange: Exchange, address: Address) -> None:
         request = self._write_request("create", exchange, address)

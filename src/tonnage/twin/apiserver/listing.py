@@ -7,12 +7,13 @@ covers that revision; after that it answers 410, and the client starts again.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.event_versions import RENAMED, stored_path
 from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_fields, parse_labels
 from tonnage.twin.apiserver.resources import Served
@@ -89,12 +90,13 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
         token = _read_token(query.continue_token)
         revision, after = token.revision, token.start
     try:
-        stored = store.list(served.key, namespace=query.namespace, at=revision)
+        found = store.list(served.key, namespace=query.namespace, at=revision, after=after)
     except TooOldError:
         raise expired(
             _TOO_OLD if after else "The resourceVersion for the provided list is too old."
         ) from None
-    found = [one for one in stored if (after is None or _name(one.object) > after) and matches(one.object)]
+    if matches is not _everything:
+        found = [one for one in found if matches(one.object)]
     if not query.limit or len(found) <= query.limit:
         return Page(found, revision)
     shown = found[: query.limit]
@@ -135,12 +137,11 @@ def _name(obj: JsonObject) -> Name:
     return namespace, name
 
 
-def _labels(obj: JsonObject) -> dict[str, str]:
+def _labels(obj: JsonObject) -> Mapping[str, str]:
     metadata = obj.get("metadata")
-    labels: JsonValue = metadata.get("labels") if isinstance(metadata, dict) else None
-    if not isinstance(labels, dict):
-        return {}
-    return {key: value for key, value in labels.items() if isinstance(value, str)}
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    # Not copied: what is stored has been decoded, so values are strings.
+    return cast("dict[str, str]", labels) if isinstance(labels, dict) else {}
 
 
 def _everything(_obj: JsonObject) -> bool:

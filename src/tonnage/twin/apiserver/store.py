@@ -10,7 +10,7 @@ Objects are never changed after they were stored: whoever changes one copies it 
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -30,21 +30,14 @@ LOG_LENGTH: Final = 4096
 
 
 class Stored:
-    """An object as it is stored, with its encoding made once for all its readers."""
+    """An object as it is stored, with its JSON text, made once for all its readers."""
 
-    __slots__ = ("_json", "object", "revision")
+    __slots__ = ("json", "object", "revision")
 
     def __init__(self, obj: JsonObject, revision: int) -> None:
         self.object = obj
         self.revision = revision
-        self._json: bytes | None = None
-
-    @property
-    def json(self) -> bytes:
-        """The object as JSON text."""
-        if self._json is None:
-            self._json = msgspec.json.encode(self.object)
-        return self._json
+        self.json = msgspec.json.encode(obj)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +108,7 @@ class Store:
         self._log_length = log_length
         self._journal = journal
         self._objects: dict[Resource, dict[Name, Stored]] = {}
+        self._names: dict[Resource, list[Name]] = {}
         self._logs: dict[Resource, _Log] = {}
         self._cuts = 0
 
@@ -122,13 +116,19 @@ class Store:
         """The object, or None."""
         return self._objects.get(resource, {}).get(name)
 
-    def list(self, resource: Resource, *, namespace: str = "", at: int | None = None) -> list[Stored]:
-        """The objects in order of their names, now or `at` a revision. Raises TooOldError."""
-        objects = self._objects.get(resource, {})
+    def list(
+        self, resource: Resource, *, namespace: str = "", at: int | None = None, after: Name | None = None
+    ) -> list[Stored]:
+        """Objects in the order of their names, `after` a name, now or `at` a revision. Raises TooOldError."""
+        objects, names = self._objects.get(resource, {}), self._names.get(resource, [])
         if at is not None and at < self.revision:
             objects = self._as_of(resource, at)
-        names = sorted(name for name in objects if not namespace or name[0] == namespace)
-        return [objects[name] for name in names]
+            names = sorted(objects)
+        first = bisect_left(names, (namespace, "")) if namespace else 0
+        last = bisect_left(names, (f"{namespace}\0", "")) if namespace else len(names)
+        if after is not None:
+            first = max(first, bisect_right(names, after))
+        return [objects[name] for name in names[first:last]]
 
     def resources(self) -> Iterator[Resource]:
         """The resources of which there are objects."""
@@ -197,10 +197,14 @@ class Store:
     def _commit(self, commit: Commit) -> None:
         self._journal(commit)
         self.revision = commit.after.revision
+        names = self._names.setdefault(commit.resource, [])
         if commit.type is ChangeType.DELETED:
             del self._objects[commit.resource][commit.name]
+            del names[bisect_left(names, commit.name)]
         else:
             self._objects[commit.resource][commit.name] = commit.after
+            if commit.before is None:
+                insort(names, commit.name)
         self._log(commit.resource).append(commit)
 
     def _as_of(self, resource: Resource, revision: int) -> dict[Name, Stored]:
