@@ -12,7 +12,15 @@ from support.mig_node import Agent, KilledError, Machine
 from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.decide.node.mig_wish import MigWish
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import CreateGpuInstance, DestroyGpuInstance, MigEntry, MigState, MigStep
+from tonnage.model.mig import (
+    CreateGpuInstance,
+    DestroyGpuInstance,
+    DividedGpu,
+    MigEntry,
+    MigState,
+    MigStep,
+    ResetGpu,
+)
 from tonnage.model.sharing import Hold
 from tonnage.twin.clock import VirtualClock
 
@@ -78,6 +86,10 @@ def refuse_2g(step: MigStep) -> str:
     return "no resources" if isinstance(step, CreateGpuInstance) and step.profile == "2g.20gb" else ""
 
 
+def refuse_resets(step: MigStep) -> str:
+    return "busy" if isinstance(step, ResetGpu) else ""
+
+
 def refuse_nothing(_: MigStep) -> str:
     return ""
 
@@ -136,6 +148,72 @@ async def test_mig_4_killed_before_or_after_any_effect_it_ends_done_or_as_it_was
         kills += killed
         fuse += 1
     assert kills > 5
+
+
+BOARD = "[{{uuid: GPU-0, model: A100-80, migReset: true, mig: {}}}, {{uuid: GPU-1, model: A100-80, mig: {}}}]"
+
+
+OFF = MigWish("x", (MigEntry((0,), False, {}),))
+ON = made(MIXED, devices=(0,))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wish", "refuse", "fuses"),
+    [
+        pytest.param("null", "[1g.10gb, 2g.20gb]", ON, refuse_nothing, (), id="on"),
+        pytest.param("[2g.20gb]", "null", OFF, refuse_nothing, (), id="off"),
+        pytest.param("null", "[3g.40gb]", ON, refuse_2g, (3,), id="on, and off again beside parts, twice"),
+        pytest.param("null", "[3g.40gb]", ON, refuse_resets, (), id="the reset is refused"),
+    ],
+)
+async def test_mig_4_killed_anywhere_around_a_reset_the_board_ends_done_or_as_it_was(
+    first: str,
+    second: str,
+    wish: MigWish,
+    refuse: Callable[[MigStep], str],
+    fuses: tuple[int, ...],
+    tmp_path: Path,
+) -> None:
+    killed, fuse, resets = True, 0, 0
+    while killed:
+        folder = tmp_path / str(fuse)
+        folder.mkdir()
+        clock = VirtualClock(settle_passes=16)
+        machine = machine_of(folder, clock, BOARD.format(first, second))
+        machine.refuse = refuse
+        before = await machine.divided()
+        agent, killed = await lives(machine, clock, wish, fuse, *fuses)
+        now = await machine.divided()
+        done = agent.state == MigState.SUCCESS
+        assert done == (refuse is refuse_nothing), agent.said
+        assert [(gpu.enabled, gpu.pending) for gpu in now] == [
+            (mode, mode)
+            for mode in ((wish.entries or ())[0].enabled if done else before[0].enabled, before[1].enabled)
+        ]
+        assert shape(now[1]) == shape(before[1])
+        assert done or shape(now[0]) == shape(before[0])
+        assert machine.disk.get("mig", b"null") == b"null"
+        assert agent.mig.withheld == {}
+        fuse += 1
+        resets = max(resets, sum(isinstance(step, ResetGpu) for step in machine.steps))
+    assert fuse > 5
+    assert (refuse is refuse_resets) == (not resets)
+
+
+def shape(gpu: DividedGpu) -> list[tuple[str, int, tuple[int, ...]]]:
+    return sorted((one.profile, one.start, one.slices) for one in gpu.instances)
+
+
+async def test_mig_4_who_holds_a_gpu_that_is_reset_beside_is_waited_for(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, BOARD.format("null", "[3g.40gb]"))
+    held = (await machine.divided())[1].instances[0].computes[0].uuid
+    agent = Agent(machine, clock, made(MIXED, devices=(0,)))
+    agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (held,), "ml", "train"),)
+    await agent.live(lambda: agent.state == MigState.PENDING and agent.mig.withheld == {})
+    assert agent.said[-1] == (MigState.PENDING, f"waits: {held} is used by ml/train")
+    assert machine.steps == []
 
 
 async def test_mig_4_who_holds_what_must_go_is_named_and_waited_for(

@@ -12,7 +12,8 @@ from support.driver_root import Driver
 from support.mig_node import Agent, Machine
 from support.nvml.bindings import fresh_bindings
 from support.nvml.changes import mig_devices
-from support.nvml.state import DriverState, FakeGpu, FakeMig, FakeProcess, Rule
+from support.nvml.nvidia_smi import install, resets
+from support.nvml.state import DriverState, FakeGpu, FakeMig, FakeProcess, Rule, switched
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.decide.node.mig_wish import MigWish
@@ -116,21 +117,77 @@ async def test_mig_4_a_call_that_fails_wedges_nothing_and_is_done_again_later(
     assert parts(driver, 1) == [("2g", 2)]
 
 
-async def test_mig_is_turned_on_where_no_reset_is_needed_and_refused_where_one_is(
+ON = MigWish("x", (MigEntry((3,), True, {"3g.40gb": 2}),))
+
+
+async def test_mig_is_turned_on_where_no_reset_is_needed_and_where_one_is(
     machine: Machine, driver: Driver
 ) -> None:
     hopper = Agent(machine, VirtualClock(), MigWish("x", (MigEntry((2,), True, {"3g.40gb": 2}),)))
     await hopper.ends()
     assert hopper.state == MigState.SUCCESS, hopper.said
     assert parts(driver, 2) == [("3g", 0), ("3g", 4)]
-    ampere = Agent(machine, VirtualClock(), MigWish("x", (MigEntry((3,), True, {"3g.40gb": 2}),)))
+    install(driver.root)
+    ampere = Agent(machine, VirtualClock(), ON)
+    await ampere.ends()
+    assert ampere.state == MigState.SUCCESS, ampere.said
+    assert resets(driver.file) == [["GPU-3"]]
+    assert parts(driver, 3) == [("3g", 0), ("3g", 4)]
+
+
+async def test_without_the_drivers_program_a_reset_is_refused_and_the_mode_waits_no_more(
+    machine: Machine, driver: Driver
+) -> None:
+    ampere = Agent(machine, VirtualClock(), ON)
     await ampere.ends()
     state, reason = ampere.said[-1]
     assert state == MigState.FAILED
-    assert "GPU-3 needs a reset" in reason
-    assert "nvidia-smi --gpu-reset" in reason
+    assert reason.startswith("GPU-3 needs a reset: there is no nvidia-smi to do it: when nobody uses them: ")
+    assert "nvidia-smi --gpu-reset -i GPU-3" in reason
     assert "the layout of before is back" in reason
     assert [(gpu.enabled, gpu.pending) for gpu in await machine.divided()][3] == (False, False)
+
+
+async def test_what_nvidia_smi_says_of_a_reset_is_said(machine: Machine, driver: Driver) -> None:
+    program = driver.root / "usr/bin/nvidia-smi"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho In use by; echo another client; exit 19\n")
+    program.chmod(0o755)
+    ampere = Agent(machine, VirtualClock(), ON)
+    await ampere.ends()
+    assert "nvidia-smi refuses (19): In use by another client" in ampere.said[-1][1]
+    program.write_text("no program")
+    with pytest.raises(HardwareError, match="nvidia-smi does not run"):
+        await machine.apply(ResetGpu("GPU-3"))
+
+
+async def test_gpus_behind_nvswitches_are_reset_together_and_the_others_are_as_they_were(
+    machine: Machine, driver: Driver
+) -> None:
+    gpus = tuple(FakeGpu(slot, "A100-80", uuid=f"GPU-{slot}") for slot in range(3))
+    divided = FakeGpu(
+        3, "A100-80", uuid="GPU-3", mig_enabled=True, migs=(FakeMig("3g", 4, gi=2), FakeMig("1g", 0, gi=9))
+    )
+    links = switched(range(3))  # one that is divided shows none
+    driver.become(replace(driver.state, gpus=(*gpus, divided), links=links))
+    install(driver.root)
+    wish = MigWish("x", (MigEntry((0, 1), True, {"7g.80gb": 1}),))
+    busy = replace(driver.state, processes=(FakeProcess(2, 4711),))
+    driver.become(busy)
+    agent = Agent(machine, VirtualClock(), wish)
+
+    def ended() -> bool:
+        if agent.state == MigState.PENDING and not agent.mig.withheld and driver.state.processes:
+            assert agent.said[-1][1] == "waits: GPU-2 is used by process 4711"
+            assert resets(driver.file) == []
+            driver.become(replace(driver.state, processes=()))
+        return agent.state == MigState.SUCCESS
+
+    await agent.live(ended)
+    assert resets(driver.file) == [["GPU-0", "GPU-1", "GPU-2", "GPU-3"]]
+    assert [gpu.enabled for gpu in await machine.divided()] == [True, True, False, True]
+    assert parts(driver, 0) == parts(driver, 1) == [("7g", 0)]
+    assert parts(driver, 3) == [("1g", 0), ("3g", 4)]
 
 
 async def test_mig_4_a_process_that_is_no_pods_is_named_and_waited_for(
@@ -157,6 +214,4 @@ async def test_a_step_about_what_is_another_one_now_is_refused(machine: Machine,
             await machine.apply(step)
     with pytest.raises(HardwareError, match=r"no MIG profile 1g\.5gb"):
         await machine.apply(CreateGpuInstance("GPU-0", "1g.5gb", 1))
-    with pytest.raises(HardwareError, match="needs a reset"):
-        await machine.apply(ResetGpu("GPU-3"))
     assert parts(driver, 0) == [("1g", 0), ("3g", 4)]

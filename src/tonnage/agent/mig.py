@@ -17,6 +17,7 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
 from tonnage.agent.mig_journal import MigJournal
 from tonnage.agent.world import World
+from tonnage.decide.node.mig_board import resets_of
 from tonnage.decide.node.mig_change import MigChange, change_to, in_the_way, next_step
 from tonnage.decide.node.mig_wish import MigWish, goals_of
 from tonnage.model.devices import Inventory
@@ -152,7 +153,9 @@ class NodeMig:
             self._drain({})
             self._say(MigStanding(wish.config, MigState.FAILED, goals))
             return
-        change = change_to(wish.config, goals, gpus)
+        change = change_to(wish.config, goals, gpus, resets_of(inventory))
+        if change is not None and isinstance(wrong := next_step(change, gpus), str):
+            raise HardwareError(_problem(wrong))
         if change is None:
             self._drain({})
             self._failures = 0
@@ -328,7 +331,7 @@ class NodeMig:
 
 
 def _problem(what: str) -> Problem:
-    return Problem(what, why="its MIG instances are not shown by the driver")
+    return Problem(what)
 
 
 def _words(error: TonnageError) -> str:

@@ -46,7 +46,7 @@ class HardwareDevice(Document):
 
     `xids` are the errors that it has reported, oldest first: what is added to them happens then. `health`
     hung is a device whose driver calls do not come back. `mig` are the profiles of its MIG devices; whether
-    they fit on it together is not checked. None: MIG is disabled.
+    they fit on it together is not checked. None: MIG is disabled. `mig_reset`: another mode takes a reset.
     """
 
     uuid: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -62,6 +62,7 @@ class HardwareDevice(Document):
     nvlink_errors: Annotated[int, Field(ge=0)] = 0
     numa: Annotated[int, Field(ge=0, lt=1024)] | None = None
     mig: Annotated[tuple[MigProfile, ...], Field(max_length=MAX_PARTS)] | None = None
+    mig_reset: bool = False
     memory_used_mib: Annotated[int, Field(ge=0)] = 0
     utilization_percent: Annotated[int, Field(ge=0, le=100)] = 0
     temperature_c: Annotated[int, Field(ge=0, le=150)] = 35

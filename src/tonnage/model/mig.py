@@ -73,6 +73,7 @@ class DividedGpu:
     """A GPU that MIG can divide, as it is now. `pending` is the mode that its next reset brings.
 
     `users` are processes: the GPU instance that each uses (None: the GPU as a whole), and its number.
+    `device` is its PCI device id, four hexadecimal digits in lower case, where it is told.
     """
 
     uuid: str
@@ -82,6 +83,7 @@ class DividedGpu:
     pending: bool
     instances: tuple[GpuInstance, ...] = ()
     users: tuple[tuple[int | None, int], ...] = ()
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,10 @@ class SetMigMode:
 
 @dataclass(frozen=True, slots=True)
 class ResetGpu:
-    """Have the mode that waits for a reset take effect."""
+    """Have the mode that waits for a reset take effect. The `others` are on its board and reset with it."""
 
     uuid: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from tonnage.model.devices import (
 )
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.links import Link
-from tonnage.model.mig import DividedGpu, MigStep
+from tonnage.model.mig import DividedGpu, MigStep, ResetGpu
 
 if TYPE_CHECKING:
     from tonnage.adapters.vendors.nvml_child import Reply
@@ -106,10 +106,15 @@ class NvmlBackend:
         self._heard: asyncio.Queue[RawEvent] = asyncio.Queue(_UNHEARD)
         self._news = False
         self._scanned = asyncio.Event()
+        self._present = asyncio.Event()
+        """Not while GPUs are reset: nobody may talk to the driver then."""
+        self._present.set()
 
     async def scan(self) -> Inventory:
         if refused := await asyncio.to_thread(refused_platform, self._root):
             raise HardwareError(refused)
+        if not self._present.is_set():
+            return replace(self._inventory(self._last), links=self._links)
         scan = await self._scan()
         if (scan.count, scan.incarnation) != (self._last.count, self._last.incarnation):
             for hung in self._hung.values():  # the device of that index may be another one now
@@ -128,14 +133,18 @@ class NvmlBackend:
         return replace(inventory, links=self._links)
 
     async def sample(self) -> tuple[Sample, ...]:
-        while True:
+        while self._present.is_set():
             try:
                 return await self._read("sample", self._reader.sample, lambda reply: reply.samples)
             except OverdueError as error:
                 if not self._note(error):
                     raise
+        return ()
 
     async def apply(self, step: SetComputeMode | MigStep) -> None:
+        if isinstance(step, ResetGpu):
+            await self._reset(step)
+            return
         if not isinstance(step, SetComputeMode):
             await self._divide(step)
             return
@@ -166,6 +175,29 @@ class NvmlBackend:
         except self._session.errors() as error:
             raise self._refused(error) from None
 
+    async def _reset(self, step: ResetGpu) -> None:
+        """With everybody away from the driver: it resets no GPU that somebody has open."""
+        from tonnage.adapters.vendors.nvml_mig import described
+        from tonnage.adapters.vendors.nvml_reset import RESET_S, reset_gpus
+
+        def reset(steps: Steps) -> None:
+            steps(NODE, times=2 + RESET_S / self._deadline_s)
+            reset_gpus(self._session, self._driver_root, step)
+
+        if not self._free or self._hung:
+            raise HardwareError(Problem(described(step), why="the driver owes an answer"))
+        self._present.clear()
+        try:
+            if self._helpers is not None:
+                await self._helpers.dismiss()
+            for thread in (self._waits, self._asks):
+                await thread.call("let go of the driver", lambda: None)
+            await self._calls.follow(described(step), reset)
+        except self._session.errors() as error:
+            raise self._refused(error) from None
+        finally:
+            self._present.set()
+
     async def events(self) -> AsyncIterator[RawEvent]:
         listening = asyncio.create_task(self._listen())
         try:
@@ -194,6 +226,7 @@ class NvmlBackend:
     async def _listen(self) -> None:
         failures = 0
         while True:
+            await self._present.wait()
             try:
                 event = await self._waits.follow("wait for events", self._wait)
             except self._session.errors(HardwareError):
@@ -214,7 +247,7 @@ class NvmlBackend:
         for _ in range(_WAITS):
             steps(NODE)
             event = self._reader.wait(_WAIT_MS)
-            if event is not None or self._news:
+            if event is not None or self._news or not self._present.is_set():
                 return event
         return None
 
@@ -264,7 +297,7 @@ class NvmlBackend:
                 if not self._note(error):
                     raise
                 if self._last.count:
-                    return _without(self._last, frozenset(self._hung))
+                    return self._last.without(frozenset(self._hung))
 
     async def _read(
         self,
@@ -364,12 +397,3 @@ class NvmlBackend:
                 Problem("GPUs of a Tegra system are not offered", why=f"NVML: {error}", remedy=INSTEAD)
             )
         return HardwareError(Problem(f"NVML: {error}", remedy=remedy))
-
-
-def _without(scan: Scan, hung: frozenset[int]) -> Scan:
-    uuids = {device.uuid for device in scan.devices if device.index in hung}
-    return replace(
-        scan,
-        devices=tuple(device for device in scan.devices if device.uuid not in uuids),
-        vitals=tuple(each for each in scan.vitals if each.uuid not in uuids),
-    )

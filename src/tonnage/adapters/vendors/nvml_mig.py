@@ -54,6 +54,7 @@ def _read(nvml: ModuleType, index: int) -> DividedGpu:
         bool(pending),
         instances,
         tuple(_users(nvml, handle)),
+        f"{nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId >> 16:04x}",
     )
 
 
@@ -142,10 +143,8 @@ def _take(nvml: ModuleType, handle: Any, step: MigStep) -> None:
     match step:
         case SetMigMode(enabled=enabled):
             nvml.nvmlDeviceSetMigMode(handle, int(enabled))
-        case ResetGpu(uuid):
-            why = "the GPU takes another MIG mode only by a reset, which is not done from here"
-            remedy = f"when nobody uses it: nvidia-smi --gpu-reset -i {uuid}, or restart the node"
-            raise HardwareError(Problem(described(step), why=why, remedy=remedy))
+        case ResetGpu():
+            raise AssertionError("a reset is done while nobody talks to the driver: see nvml_reset")
         case CreateGpuInstance(_, profile, start):
             place = nvml.c_nvmlGpuInstancePlacement_t(start, 0)
             number = _number(nvml, handle, profile)
@@ -191,8 +190,9 @@ def described(step: MigStep) -> str:
     match step:
         case SetMigMode(uuid, enabled):
             return f"MIG of {uuid} cannot be turned {'on' if enabled else 'off'}"
-        case ResetGpu(uuid):
-            return f"{uuid} needs a reset"
+        case ResetGpu(uuid, others):
+            board = f", with {', '.join(others)} on its board" if others else ""
+            return f"{uuid} needs a reset{board}"
         case CreateGpuInstance(uuid, profile, start):
             return f"{profile} cannot be made at memory slice {start} of {uuid}"
         case CreateComputeInstance(uuid, instance, slices):

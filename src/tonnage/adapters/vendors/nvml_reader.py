@@ -54,6 +54,15 @@ class Scan:
     cuda_version: str = ""
     incarnation: str = ""
 
+    def without(self, indices: AbstractSet[int]) -> Scan:
+        """The same without these devices."""
+        uuids = {device.uuid for device in self.devices if device.index in indices}
+        return replace(
+            self,
+            devices=tuple(device for device in self.devices if device.uuid not in uuids),
+            vitals=tuple(each for each in self.vitals if each.uuid not in uuids),
+        )
+
 
 class NvmlReader:
     """Reads devices. `wait` may run beside the others, which are for one thread."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -76,16 +76,23 @@ class NvmlSession:
 
     def close(self) -> None:
         """End it once nobody holds it; what it gave out is void, and `open` meets the driver of that time."""
+        with self.released():
+            return
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """It is ended, and nobody may open it before this is left."""
         with self._idle:
             self._closing = True
             self._idle.wait_for(lambda: not self._holders)
             nvml, self._nvml = self._nvml, None
-            try:
+            with suppress(self._error):  # the driver is gone
                 if nvml is not None:
                     nvml.nvmlShutdown()
-            except self._error:
-                return  # the driver is gone
-            finally:
+        try:
+            yield
+        finally:
+            with self._idle:
                 self._closing = False
                 self._idle.notify_all()
 

@@ -109,7 +109,7 @@ class ScenarioBackend:
         hardware = self._read()
         layouts = self._layouts.read(hardware)
         return tuple(
-            layouts[entry.uuid].gpu(index, gpu_models()[entry.model].product)
+            layouts[entry.uuid].gpu(index, gpu_models()[entry.model])
             for entry, index in hardware.indexed()
             if entry.uuid in layouts and entry.health not in ("lost", "hung")
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tonnage.documents.hardware import Hardware, HardwareDevice
-from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_board
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig import (
@@ -32,16 +32,18 @@ _UUIDS: Final = uuid.UUID("3f2b7a52-5d3c-5a0e-9a27-0c1d4f9e8b60")
 
 @dataclass(frozen=True, slots=True)
 class ScenarioLayout:
-    """How one device is divided; `sizes` are memory slices by profile."""
+    """How one device is divided; `sizes` are memory slices by profile. A mode may wait for a reset."""
 
     uuid: str
     enabled: bool
+    pending: bool
     instances: tuple[GpuInstance, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
 
-    def gpu(self, index: int, product: str) -> DividedGpu:
-        """As the port has it; nothing waits for a reset, and nobody but kubelet's pods uses it."""
-        return DividedGpu(self.uuid, index, product, self.enabled, self.enabled, self.instances)
+    def gpu(self, index: int, model: GpuModel) -> DividedGpu:
+        """As the port has it; nobody but kubelet's pods uses it."""
+        made, product, device = self.instances, model.product, model.pci_device
+        return DividedGpu(self.uuid, index, product, self.enabled, self.pending, made, device=device)
 
 
 class ScenarioLayouts:
@@ -68,7 +70,8 @@ class ScenarioLayouts:
             row, board = kept.get(entry.uuid), _board(entry)
             if board is not None and row is not None and row["basis"] == _basis(hardware, entry):
                 instances = tuple(_instance(each) for each in row["instances"])
-                found[entry.uuid] = ScenarioLayout(entry.uuid, row["enabled"], instances, _sizes(board))
+                modes = row["enabled"], row.get("pending", row["enabled"])
+                found[entry.uuid] = ScenarioLayout(entry.uuid, *modes, instances, _sizes(board))
         return found
 
     def read(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
@@ -86,7 +89,10 @@ class ScenarioLayouts:
         if board is None or step.uuid not in layouts:
             raise _refused(step, "it cannot be divided")
         changed = self.changed(hardware)
-        changed[step.uuid] = _after(layouts[step.uuid], board, step)
+        if isinstance(step, ResetGpu):
+            changed |= _reset(hardware, layouts, step)
+        else:
+            changed[step.uuid] = _after(layouts[step.uuid], board, step, waits=entry.mig_reset)
         known = {each.uuid: each for each in hardware.devices}
         rows = {key: _row(one, _basis(hardware, known[key])) for key, one in changed.items()}
         fresh = self._file.with_name(f".{self._file.name}.new")
@@ -131,7 +137,8 @@ def _told(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None:
         GpuInstance(place, part, start, (_compute(entry.uuid, place, text),))
         for place, (part, start, text) in enumerate(zip(parts, starts, entry.mig or (), strict=True))
     )
-    return ScenarioLayout(entry.uuid, entry.mig is not None, instances, _sizes(board))
+    enabled = entry.mig is not None
+    return ScenarioLayout(entry.uuid, enabled, enabled, instances, _sizes(board))
 
 
 def _starts(board: MigBoard, parts: list[str], taken: int) -> tuple[int, ...] | None:
@@ -151,15 +158,29 @@ def _compute(device: str, place: int, profile: str, number: int = 0) -> ComputeI
     return ComputeInstance(number, int(profile[0]), own)
 
 
-def _after(layout: ScenarioLayout, board: MigBoard, step: MigStep) -> ScenarioLayout:
-    """The layout after the step."""
+def _reset(
+    hardware: Hardware, layouts: Mapping[str, ScenarioLayout], step: ResetGpu
+) -> dict[str, ScenarioLayout]:
+    """What a reset makes of them: modes that waited take effect, and instances are gone."""
+    models = {entry.uuid: gpu_models()[entry.model] for entry in hardware.devices}
+    uuids = {step.uuid, *step.others}
+    if not uuids <= layouts.keys():
+        raise _refused(step, "Not Found")
+    switched = {uuid for uuid, model in models.items() if model.nvswitch_links}
+    if not hardware.links and uuids & switched and not switched <= uuids:
+        raise _refused(step, "GPUs behind NVSwitches are reset together")
+    return {uuid: replace(layouts[uuid], enabled=layouts[uuid].pending, instances=()) for uuid in uuids}
+
+
+def _after(layout: ScenarioLayout, board: MigBoard, step: MigStep, *, waits: bool) -> ScenarioLayout:
+    """The layout after the step. `waits`: another mode waits for a reset."""
     match step:
         case SetMigMode(_, enabled):
             if layout.instances:
                 raise _refused(step, "In use by another client")
-            return replace(layout, enabled=enabled)
+            return replace(layout, pending=enabled, enabled=layout.enabled if waits else enabled)
         case ResetGpu():
-            return layout
+            raise AssertionError("one of several: see _reset")
         case CreateGpuInstance(_, profile, start):
             return _with_instance(layout, board, profile, start)
         case CreateComputeInstance(_, instance, slices):
@@ -225,7 +246,7 @@ def _row(layout: ScenarioLayout, basis: list[Any]) -> dict[str, Any]:
         [one.id, one.profile, one.start, [[each.id, each.slices, each.uuid] for each in one.computes]]
         for one in layout.instances
     ]
-    return {"basis": basis, "enabled": layout.enabled, "instances": instances}
+    return {"basis": basis, "enabled": layout.enabled, "pending": layout.pending, "instances": instances}
 
 
 def _instance(row: Any) -> GpuInstance:

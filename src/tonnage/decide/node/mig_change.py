@@ -7,8 +7,8 @@ whoever takes over after a crash goes on where it stands.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from tonnage.decide.node.mig_compute import Split
 from tonnage.decide.node.mig_geometry import Spot
@@ -57,7 +57,8 @@ class MigChange:
 
     `kept` are the ids of GPU instances that the change leaves alone, by GPU. It goes forward to `goal` until
     there is a reason (`why`) to go back to what was `before`. Not `begun`: the devices are withdrawn, nothing
-    else is done, and somebody may have been quicker. `resumed`: so many agents ended during it.
+    else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
+    GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
     """
 
     config: str
@@ -67,6 +68,7 @@ class MigChange:
     why: str = ""
     begun: bool = False
     resumed: int = 0
+    resets: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def target(self) -> tuple[GpuShape, ...]:
@@ -86,7 +88,7 @@ def gpu_of(gpu: DividedGpu, holds: Iterable[Hold]) -> MigGpu:
         Instance(one.profile, one.start, "", tuple(sorted(holders.get(one.id, ()))), _split(one))
         for one in gpu.instances
     )
-    return MigGpu(gpu.index, gpu.product, gpu.uuid, now, gpu.enabled)
+    return MigGpu(gpu.index, gpu.product, gpu.uuid, now, gpu.enabled, gpu.device)
 
 
 def _split(instance: GpuInstance) -> Split:
@@ -104,11 +106,19 @@ def _slices(profile: str) -> int:
     return int(profile.partition("g.")[0])
 
 
-def change_to(config: str, goals: Iterable[GpuGoal], gpus: Iterable[DividedGpu]) -> MigChange | None:
-    """The change that brings the goals about; None: everything is so already. No goal is a refusal."""
+def change_to(
+    config: str,
+    goals: Iterable[GpuGoal],
+    gpus: Iterable[DividedGpu],
+    resets: Mapping[str, tuple[str, ...]] | None = None,
+) -> MigChange | None:
+    """The change that brings the goals about; None: everything is so already. No goal is a refusal.
+
+    `resets`: see `mig_board.resets_of`. Who is reset beside a GPU that is turned is part of the change, and
+    gets back what it has.
+    """
     there = {gpu.uuid: gpu for gpu in gpus}
-    goal: list[GpuShape] = []
-    before: list[GpuShape] = []
+    goal: dict[str, GpuShape] = {}
     kept: dict[str, tuple[int, ...]] = {}
     for each in goals:
         gpu = there.get(each.gpu.uuid)
@@ -120,14 +130,22 @@ def change_to(config: str, goals: Iterable[GpuGoal], gpus: Iterable[DividedGpu])
         spots = sorted(splits, key=lambda spot: spot[1])
         parts = (Part(*spot, tuple(sorted(splits[spot])) or (_slices(spot[0]),)) for spot in spots)
         shape = GpuShape(gpu.uuid, enabled, tuple(parts))
-        own = frozenset((*spots, *((one.profile, one.start) for one in gpu.instances)))
-        if _step(shape, gpu, own, ()) is None:
-            continue
-        goal.append(shape)
-        before.append(shape_of(gpu))
         touched = {one.id for one in _touched(shape, gpu)}
+        if not touched and _turned(shape, gpu) is None and _missing(shape, gpu) is None:
+            continue
+        goal[gpu.uuid] = shape
         kept[gpu.uuid] = tuple(one.id for one in gpu.instances if one.id not in touched)
-    return MigChange(config, tuple(goal), tuple(before), kept) if goal else None
+    together = {
+        uuid: board
+        for uuid, board in (resets or {}).items()
+        if uuid in goal and there[uuid].enabled != goal[uuid].enabled
+    }
+    for uuid in (uuid for board in together.values() for uuid in board):
+        kept[uuid] = ()
+        if uuid in there:
+            goal.setdefault(uuid, shape_of(there[uuid]))
+    before = tuple(shape_of(there[uuid]) for uuid in goal)
+    return MigChange(config, tuple(goal.values()), before, kept, resets=together) if goal else None
 
 
 def shape_of(gpu: DividedGpu) -> GpuShape:
@@ -137,30 +155,63 @@ def shape_of(gpu: DividedGpu) -> GpuShape:
 
 
 def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | str | None:
-    """What is to be done now; None: nothing, it is as it shall be. A text: why nothing can be done."""
+    """What is to be done now; None: nothing, it is as it shall be. A text: why nothing can be done.
+
+    GPUs that are reset together are changed together, so that one reset does for all of them.
+    """
     there = {gpu.uuid: gpu for gpu in gpus}
-    for shape in change.target:
-        gpu = there.get(shape.uuid)
-        if gpu is None:
-            return f"{shape.uuid} does not answer, or is gone"
-        step = _step(shape, gpu, change.spots(shape.uuid), change.kept.get(shape.uuid, ()))
+    shapes = {shape.uuid: shape for shape in change.target}
+    for uuid in (*shapes, *(uuid for board in change.resets.values() for uuid in board)):
+        if uuid not in there:
+            return f"{uuid} does not answer, or is gone: the driver does not show its MIG instances"
+    for uuid in shapes:
+        board = next((board for board in change.resets.values() if uuid in board), (uuid,))
+        step = _step(change, [(shapes[each], there[each]) for each in board if each in shapes])
         if step is not None:
             return step
     return None
 
 
-def _step(shape: GpuShape, gpu: DividedGpu, own: frozenset[Spot], kept: tuple[int, ...]) -> MigStep | None:
-    for one in _touched(shape, gpu):
-        if one.id in kept or (one.profile, one.start) not in own:
-            continue
-        if one.computes:
-            return DestroyComputeInstance(gpu.uuid, one, one.computes[-1].id)
-        return DestroyGpuInstance(gpu.uuid, one)
+def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | str | None:
+    for shape, gpu in board:
+        gone = [one for one in _touched(shape, gpu) if one.id not in change.kept.get(gpu.uuid, ())]
+        own = [one for one in gone if (one.profile, one.start) in change.spots(gpu.uuid)]
+        if own:
+            return _destroyed(gpu, own[0])
+    turns = [turn for shape, gpu in board if (turn := _turned(shape, gpu)) is not None]
+    for turn in sorted(turns, key=lambda turn: isinstance(turn, ResetGpu)):
+        if not isinstance(turn, ResetGpu):
+            return turn
+        if turn.uuid not in change.resets:
+            return f"{turn.uuid} takes the other MIG mode only by a restart of the node"
+        others = tuple(uuid for uuid in change.resets[turn.uuid] if uuid != turn.uuid)
+        return _emptied(change, board) or ResetGpu(turn.uuid, others)
+    return next((step for shape, gpu in board if (step := _missing(shape, gpu)) is not None), None)
+
+
+def _emptied(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | str | None:
+    """What a reset would destroy is destroyed before, so that nobody's is; None: nothing is left of it."""
+    for _, gpu in board:
+        for one in gpu.instances:
+            if (one.profile, one.start) not in change.spots(gpu.uuid):
+                return (
+                    f"{one.profile} at {one.start} of {gpu.uuid} is somebody else's, and a reset destroys it"
+                )
+            return _destroyed(gpu, one)
+    return None
+
+
+def _destroyed(gpu: DividedGpu, one: GpuInstance) -> MigStep:
+    if one.computes:
+        return DestroyComputeInstance(gpu.uuid, one, one.computes[-1].id)
+    return DestroyGpuInstance(gpu.uuid, one)
+
+
+def _turned(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
+    """To the mode that it shall have; None: it has it, and none that waits."""
     if gpu.pending != shape.enabled:
         return SetMigMode(gpu.uuid, shape.enabled)
-    if gpu.enabled != shape.enabled:
-        return ResetGpu(gpu.uuid)
-    return _missing(shape, gpu)
+    return ResetGpu(gpu.uuid) if gpu.enabled != shape.enabled else None
 
 
 def _missing(shape: GpuShape, gpu: DividedGpu) -> MigStep | None:
@@ -201,15 +252,22 @@ class MigUser:
 def in_the_way(change: MigChange, gpus: Iterable[DividedGpu], holds: Iterable[Hold]) -> tuple[MigUser, ...]:
     """Who uses what the change would destroy, or a GPU that it would turn: pods, and processes of nobody."""
     there, holds = {gpu.uuid: gpu for gpu in gpus}, tuple(holds)
+    turned = {
+        shape.uuid
+        for shape in change.goal
+        if shape.uuid in there and there[shape.uuid].enabled != shape.enabled
+    }
+    turned |= {each for uuid in turned for each in change.resets.get(uuid, ())}
     found: dict[MigUser, None] = {}
     for shape in change.goal:
         if (gpu := there.get(shape.uuid)) is not None:
-            found |= dict.fromkeys(_in_the_way(shape, gpu, holds))
+            found |= dict.fromkeys(_in_the_way(shape, gpu, holds, turned=shape.uuid in turned))
     return tuple(found)
 
 
-def _in_the_way(shape: GpuShape, gpu: DividedGpu, holds: tuple[Hold, ...]) -> Iterator[MigUser]:
-    turned = gpu.enabled != shape.enabled
+def _in_the_way(
+    shape: GpuShape, gpu: DividedGpu, holds: tuple[Hold, ...], *, turned: bool
+) -> Iterator[MigUser]:
     touched = gpu.instances if turned else tuple(_touched(shape, gpu))
     for one in touched:
         name = one.computes[0].uuid if one.computes else f"{one.profile} of {gpu.uuid}"
