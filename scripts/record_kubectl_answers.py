@@ -1,4 +1,4 @@
-"""Ask a genuine Kubernetes what the scenes of tests/data/kubectl-first-hour.yaml answer, and keep that.
+"""Ask a genuine Kubernetes what the scenes of tests/data/kubectl-*.yaml answer, and keep that.
 
     python scripts/record_kubectl_answers.py BINARIES KUBECTL [SCENE ...]
 
@@ -29,7 +29,7 @@ from urllib.request import Request, urlopen
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.first_hour import ANSWERS, NAMESPACE, Answer, Player, Scene, reads, scenes
+from support.first_hour import BOOKS, NAMESPACE, Answer, Book, Player, Scene, reads, scenes
 
 _SETTLE_S = 0.8
 _START_S = 60.0
@@ -198,14 +198,21 @@ def record(binaries: Path, kubectl: Path, scene: Scene) -> list[list[object]]:
 def main() -> None:
     """Record the scenes named, or all, a few at a time."""
     binaries, kubectl, names = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
-    wanted = [scene for scene in scenes() if not names or scene.name in names]
-    kept = json.loads(gzip.decompress(ANSWERS.read_bytes())) if ANSWERS.exists() else {"scenes": {}}
+    for book in BOOKS:
+        wanted = [scene for scene in scenes(book) if not names or scene.name in names]
+        if wanted:
+            keep(book, wanted, partial(record, binaries, kubectl))
+
+
+def keep(book: Book, wanted: list[Scene], answers: Callable[[Scene], list[list[object]]]) -> None:
+    """Replace the answers of these scenes."""
+    kept = json.loads(gzip.decompress(book.answers.read_bytes())) if book.answers.exists() else {"scenes": {}}
     kept["kubernetes"] = "v1.35.8"
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for scene, rows in zip(wanted, pool.map(partial(record, binaries, kubectl), wanted), strict=True):
+        for scene, rows in zip(wanted, pool.map(answers, wanted), strict=True):
             kept["scenes"][scene.name] = rows
             text = json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
-            ANSWERS.write_bytes(gzip.compress(text, 9, mtime=0))
+            book.answers.write_bytes(gzip.compress(text, 9, mtime=0))
             print(scene.name, len(rows), flush=True)
 
 

@@ -1,7 +1,8 @@
-"""A first hour with kubectl: scenes of commands, run on any cluster, and answers made comparable.
+"""Scenes of kubectl commands and raw requests, run on any cluster, and answers made comparable.
 
-`tests/data/kubectl-first-hour.yaml` holds the scenes; `kubectl-1.35.8-answers.json.gz` what a genuine
-Kubernetes 1.35.8 said (`scripts/record_kubectl_answers.py`).
+A book is a file of scenes, what a genuine Kubernetes 1.35.8 said (`scripts/record_kubectl_answers.py`), and
+where the twin says otherwise. A line that begins with an HTTP method is a request of its own; `become PHASE
+SELECTOR [EXIT-CODE]` and `vanish SELECTOR` say of pods what a kubelet would.
 """
 
 from __future__ import annotations
@@ -12,21 +13,50 @@ import itertools
 import json
 import os
 import re
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import yaml
 
 DATA: Final = Path(__file__).parents[1] / "data"
-SCENES: Final = DATA / "kubectl-first-hour.yaml"
-ANSWERS: Final = DATA / "kubectl-1.35.8-answers.json.gz"
 NAMESPACE: Final = "lab"
 _PATIENCE_S: Final = 60.0
 _TOKEN: Final = re.compile(r"(?:'[^']*'|[^\s'])+")
 _ENVIRONMENT: Final = re.compile(r"[A-Z_]+=")
-_READING: Final = frozenset({"get", "describe", "events", "rollout", "diff", "logs", "explain", "wait"})
+_READING: Final = frozenset(
+    {"get", "describe", "events", "rollout", "diff", "logs", "explain", "wait", "GET", "top"}
+)
+_METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_PATCH: Final = "application/merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Book:
+    """The files of scenes, of their genuine answers, and of the twin's exceptions."""
+
+    scenes: Path
+    answers: Path
+    exceptions: Path
+
+
+FIRST_HOUR: Final = Book(
+    DATA / "kubectl-first-hour.yaml",
+    DATA / "kubectl-1.35.8-answers.json.gz",
+    DATA / "kubectl-exceptions.yaml",
+)
+WORKLOADS: Final = Book(
+    DATA / "kubectl-workloads.yaml",
+    DATA / "kubectl-workloads-1.35.8-answers.json.gz",
+    DATA / "kubectl-workloads-exceptions.yaml",
+)
+BOOKS: Final = (FIRST_HOUR, WORKLOADS)
 
 
 @dataclass(frozen=True)
@@ -47,16 +77,16 @@ class Scene:
     files: dict[str, str] = field(default_factory=dict)
 
 
-def scenes() -> Iterator[Scene]:
-    """All scenes."""
-    for row in yaml.safe_load(SCENES.read_text()):
+def scenes(book: Book = FIRST_HOUR) -> Iterator[Scene]:
+    """All scenes of a book."""
+    for row in yaml.safe_load(book.scenes.read_text()):
         commands = tuple(line for line in row["commands"].splitlines() if line)
         yield Scene(row["scene"], commands, row.get("files") or {})
 
 
-def recorded() -> dict[str, list[tuple[str, Answer]]]:
+def recorded(book: Book = FIRST_HOUR) -> dict[str, list[tuple[str, Answer]]]:
     """The genuine answers: (command, answer) by scene."""
-    document = json.loads(gzip.decompress(ANSWERS.read_bytes()))
+    document = json.loads(gzip.decompress(book.answers.read_bytes()))
     return {
         scene: [(command, Answer(code, out, err)) for command, code, out, err in rows]
         for scene, rows in document["scenes"].items()
@@ -76,6 +106,7 @@ class Player:
 
     def __init__(self, kubectl: Path, kubeconfig: Path, folder: Path, scene: Scene) -> None:
         self._kubectl = kubectl
+        self._kubeconfig = kubeconfig
         self._folder = folder
         self._environment = {
             "KUBECONFIG": str(kubeconfig),
@@ -98,6 +129,10 @@ class Player:
         if "<" in words:
             stdin = (self._folder / words[words.index("<") + 1]).read_bytes()
             words = words[: words.index("<")]
+        if words[0] in _METHODS:
+            return await asyncio.to_thread(self._request, words[0], words[1], stdin)
+        if words[0] in ("become", "vanish"):
+            return await asyncio.to_thread(self._pretend, *words)
         process = await asyncio.create_subprocess_exec(
             self._kubectl,
             *words,
@@ -117,6 +152,45 @@ class Player:
         raw = "--raw" in words
         return Answer(process.returncode, comparable(out.decode(), raw=raw), comparable(err.decode()))
 
+    def _pretend(self, what: str, *words: str) -> Answer:
+        """Tell the state of pods as a kubelet does; the answer counts them."""
+        phase, selector, *code = words if what == "become" else ("", *words)
+        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        found = json.loads(self._send("GET", f"{pods}?labelSelector={quote(selector)}", b"")[1])["items"]
+        told = 0
+        for pod in found:
+            path = f"{pods}/{pod['metadata']['name']}"
+            ends = "deletionTimestamp" in pod["metadata"]
+            if what == "vanish" and ends:
+                self._send("DELETE", path, b"{gracePeriodSeconds: 0}")
+            elif phase and not ends and pod["status"]["phase"] not in (phase, "Succeeded", "Failed"):
+                status = kubelet_status(pod, phase, int(code[0]) if code else 0)
+                self._send("PATCH", f"{path}/status", json.dumps({"status": status}).encode())
+            else:
+                continue
+            told += 1
+        return Answer(0, str(told), "")
+
+    def _request(self, method: str, path: str, body: bytes) -> Answer:
+        """A request without kubectl: status, body and warnings."""
+        code, text, warnings = self._send(method, path, body)
+        return Answer(code, comparable(text, raw=True), comparable("\n".join(warnings)))
+
+    def _send(self, method: str, path: str, body: bytes) -> tuple[int, str, list[str]]:
+        config = yaml.safe_load(self._kubeconfig.read_text())
+        context = ssl._create_unverified_context()
+        kind = _PATCH if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {config['users'][0]['user']['token']}", "Content-Type": kind}
+        data = json.dumps(yaml.safe_load(body)).encode() if body else None
+        server = config["clusters"][0]["cluster"]["server"]
+        request = Request(f"{server}{path}", data, headers, method=method)
+        try:
+            with urlopen(request, context=context, timeout=_PATIENCE_S) as got:
+                return got.status, got.read().decode(), got.headers.get_all("Warning") or []
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode(), error.headers.get_all("Warning") or []
+
     async def ask_until(self, command: str, good: Callable[[Answer], bool], tries: int) -> Answer:
         """As `ask`; what only looks is asked again until its answer is good: controllers take a moment."""
         answer = await self.ask(command)
@@ -126,6 +200,32 @@ class Player:
             await asyncio.sleep(0.1)
             answer = await self.ask(command)
         return answer
+
+
+def kubelet_status(pod: Any, phase: str, code: int) -> dict[str, Any]:
+    """What a kubelet says of a pod whose containers run, or have ended with an exit code."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    runs = phase == "Running"
+    ended = {
+        "exitCode": code,
+        "reason": "Error" if code else "Completed",
+        "startedAt": now,
+        "finishedAt": now,
+    }
+    states = [
+        {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "ready": runs,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": now}} if runs else {"terminated": ended},
+        }
+        for container in pod["spec"]["containers"]
+    ]
+    ready = {"type": "Ready", "status": "True" if runs else "False", "lastTransitionTime": now}
+    others = [one for one in pod["status"].get("conditions", []) if one["type"] != "Ready"]
+    return {"phase": phase, "startTime": now, "conditions": [*others, ready], "containerStatuses": states}
 
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"

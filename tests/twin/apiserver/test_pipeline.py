@@ -236,7 +236,7 @@ async def test_an_eviction_keeps_within_the_disruption_budget(twin: Twin) -> Non
         429,
         "Cannot evict pod as it would violate the pod's disruption budget.",
     )
-    allowed: JsonObject = {"status": {"disruptionsAllowed": 1}}
+    allowed: JsonObject = {"status": {"observedGeneration": 1, "disruptionsAllowed": 1}}
     await twin.api.patch(DISRUPTION_BUDGET, "b", allowed, namespace="default", subresource="status")
     await twin.api.create_subresource(POD, "p", "eviction", eviction, namespace="default")
     assert "deletionTimestamp" in twin.raw()["metadata"]

@@ -1,4 +1,4 @@
-"""The twin answers kubectl as a genuine Kubernetes 1.35.8 does, command by command, through a first hour."""
+"""The twin answers kubectl as a genuine Kubernetes 1.35.8 does, command by command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,19 @@ from typing import Any
 import pytest
 import yaml
 
-from support.first_hour import DATA, NAMESPACE, Answer, Player, Scene, reads, recorded, scenes
+from support.first_hour import (
+    BOOKS,
+    FIRST_HOUR,
+    NAMESPACE,
+    WORKLOADS,
+    Answer,
+    Book,
+    Player,
+    Scene,
+    reads,
+    recorded,
+    scenes,
+)
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
@@ -31,14 +43,16 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="kubectl is packaged for x86-64 Linux"
 )
 _TRIES = 40
-_LONGEST_FIRST = sorted(scenes(), key=lambda scene: -len(scene.commands))
+_LONGEST_FIRST = sorted(
+    ((book, scene) for book in BOOKS for scene in scenes(book)), key=lambda row: -len(row[1].commands)
+)
 _SETTLING_S = 10.0
 _STILL_S = 0.03
 
 
-def _exceptions() -> dict[str, dict[str, str]]:
+def _exceptions(book: Book) -> dict[str, dict[str, str]]:
     """Commands that the twin answers otherwise, with the reason, by scene."""
-    rows: dict[str, dict[str, str]] = yaml.safe_load((DATA / "kubectl-exceptions.yaml").read_text())
+    rows: dict[str, dict[str, str]] = yaml.safe_load(book.exceptions.read_text()) or {}
     return rows
 
 
@@ -109,19 +123,22 @@ def _shown(command: str, genuine: Answer, answer: Answer) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("scene", _LONGEST_FIRST, ids=lambda scene: scene.name)
-async def test_the_twin_answers_as_a_genuine_kubernetes(scene: Scene) -> None:
-    answers = recorded()[scene.name]
+@pytest.mark.parametrize(("book", "scene"), _LONGEST_FIRST, ids=lambda row: getattr(row, "name", ""))
+async def test_the_twin_answers_as_a_genuine_kubernetes(book: Book, scene: Scene) -> None:
+    answers = recorded(book)[scene.name]
     assert tuple(command for command, _ in answers) == scene.commands, "record the answers anew"
-    found = await _differences(scene, answers, _exceptions().get(scene.name, {}))
+    found = await _differences(scene, answers, _exceptions(book).get(scene.name, {}))
     assert not found, "\n".join(found)
 
 
-def test_exceptions_are_few_and_name_recorded_commands() -> None:
-    commands = {scene.name: set(scene.commands) for scene in scenes()}
-    exceptions = _exceptions()
+@pytest.mark.parametrize(
+    ("book", "count"), [(FIRST_HOUR, 34), (WORKLOADS, 0)], ids=["first hour", "workloads"]
+)
+def test_exceptions_are_few_and_name_recorded_commands(book: Book, count: int) -> None:
+    commands = {scene.name: set(scene.commands) for scene in scenes(book)}
+    exceptions = _exceptions(book)
     for name, rows in exceptions.items():
         assert rows.keys() <= commands[name]
         assert all(reason.strip() for reason in rows.values())
     # A new exception is a decision: whoever adds one raises this number.
-    assert sum(map(len, exceptions.values())) == 34
+    assert sum(map(len, exceptions.values())) == count

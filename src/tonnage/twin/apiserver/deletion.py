@@ -31,7 +31,7 @@ async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -
     """The object while it still stands, else a Status of success. Raises ApiError 404, 409, 403."""
     for _ in range(_ATTEMPTS):
         stored = pipeline.read(request)
-        _expect(request, stored, options)
+        expect(request, stored, options)
         await pipeline.admit(request, None, stored.object)
         obj = _marked(pipeline, request, stored, options)
         try:
@@ -41,7 +41,8 @@ async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -
     raise conflict(request.resource, request.name)
 
 
-def _expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
+def expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
+    """Hold the deleter's uid and resource version against the object's. Raises ApiError 409."""
     uid, version = text(stored.object, "metadata", "uid"), str(stored.revision)
     if options.uid and options.uid != uid:
         why = (

@@ -41,8 +41,9 @@ def status_of(error: ApiError) -> JsonObject:
         "metadata": {},
         "status": "Failure",
         "message": error.message,
-        "reason": error.reason,
     }
+    if error.reason:
+        status["reason"] = error.reason
     if isinstance(error, StatusError) and error.details:
         status["details"] = error.details
     return {**status, "code": error.code}

@@ -1,4 +1,4 @@
-"""Subresources that are objects of their own: scale, binding, eviction.
+"""Subresources that are objects of their own: scale and binding.
 
 Source: pkg/registry/{apps,core/pod}/storage and apiextensions' customresource scale (v1.35).
 """
@@ -10,23 +10,13 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, put, text
-from tonnage.twin.apiserver.deletion import delete
-from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.twin.apiserver.objects.selectors import label_requirements
 from tonnage.twin.apiserver.pipeline import Change, Pipeline, fresh, timestamp
-from tonnage.twin.apiserver.requests import DeleteOptions, Outcome, Request
+from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.statuses import (
-    Cause,
-    bad_request,
-    conflict,
-    forbidden,
-    no_such_path,
-    too_many_requests,
-)
-from tonnage.twin.apiserver.store import Resource, StaleError
-from tonnage.twin.apiserver.strategies import POD
+from tonnage.twin.apiserver.statuses import bad_request, conflict, no_such_path
+from tonnage.twin.apiserver.store import StaleError
 
-BUDGET: Final[Resource] = ("policy", "poddisruptionbudgets")
 _ATTEMPTS: Final = 5
 _DONE: Final[JsonObject] = {
     "kind": "Status",
@@ -163,53 +153,6 @@ def _set_scheduled(pod: JsonObject, now: str) -> None:
         scheduled["observedGeneration"] = generation
     rest: list[JsonValue] = [one for one in conditions if text(one, "type") != "PodScheduled"]
     put(pod, [scheduled, *rest], "status", "conditions")
-
-
-async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
-    """Delete a pod if no disruption budget forbids it. Raises ApiError 429."""
-    pod = pipeline.read(request).object
-    if text(pod, "status", "phase") not in ("Pending", "Succeeded", "Failed"):
-        _check_budgets(pipeline, request, pod)
-    options = mapping(body, "deleteOptions")
-    grace = at(options, "gracePeriodSeconds")
-    deletion = Request(
-        "delete", request.served, request.namespace, request.name, options=request.options, user=request.user
-    )
-    await delete(
-        pipeline,
-        deletion,
-        DeleteOptions(
-            grace if isinstance(grace, int) else None,
-            text(options, "propagationPolicy"),
-            text(options, "preconditions", "uid"),
-        ),
-    )
-    return _DONE
-
-
-def _check_budgets(pipeline: Pipeline, request: Request, pod: JsonObject) -> None:
-    labels = {key: str(value) for key, value in mapping(pod, "metadata", "labels").items()}
-    budgets = [
-        stored.object
-        for stored in pipeline.store.list(BUDGET, namespace=request.namespace)
-        if at(stored.object, "spec", "selector") is not None
-        and matches_labels(label_requirements(mapping(stored.object, "spec", "selector")), labels)
-    ]
-    if len(budgets) > 1:
-        why = (
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        )
-        raise forbidden(POD, request.name, why)
-    for budget in budgets:
-        if number(budget, "status", "disruptionsAllowed") > 0:
-            continue
-        name = text(budget, "metadata", "name")
-        needed, healthy = (number(budget, "status", key) for key in ("desiredHealthy", "currentHealthy"))
-        why = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
-        raise too_many_requests(
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            causes=[Cause("DisruptionBudget", why, "")],
-        )
 
 
 def _rewrite(pipeline: Pipeline, request: Request, change: Callable[[JsonObject], None]) -> None:

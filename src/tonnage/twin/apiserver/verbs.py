@@ -11,6 +11,7 @@ from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
+from tonnage.twin.apiserver.eviction import evict
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, page
 from tonnage.twin.apiserver.objects import problems
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
@@ -157,7 +158,7 @@ class Verbs:
             case "binding":
                 return await subresources.bind(self._pipeline, request, body)
             case "eviction":
-                return await subresources.evict(self._pipeline, request, body)
+                return await evict(self._pipeline, request, body)
             case _:
                 raise method_not_allowed()
 

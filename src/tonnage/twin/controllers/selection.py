@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
+from tonnage.model.json import JsonObject
 from tonnage.wire.objects import (
     Affinity,
     LabelRequirement,
@@ -27,6 +30,16 @@ def selects(selector: LabelSelector, labels: Labels) -> bool:
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         holds(requirement, labels) for requirement in selector.match_expressions
     )
+
+
+def takes(selector: JsonObject, labels: Labels) -> bool:
+    """As `selects`, for a selector as it is written; an empty one takes everything.
+
+    >>> takes({}, {"app": "a"}), takes({"matchLabels": {"app": "b"}}, {"app": "a"})
+    (True, False)
+    """
+    read = msgspec.convert(selector, LabelSelector)
+    return selects(read, labels) or not (read.match_labels or read.match_expressions)
 
 
 def holds(requirement: LabelRequirement, labels: Labels) -> bool:

@@ -7,6 +7,7 @@ import asyncio
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.deployment import DeploymentController
+from tonnage.twin.controllers.disruption import DisruptionController
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.namespaces import NamespaceController
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
@@ -32,5 +33,6 @@ async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = ""
             TaintEvictionController(api, clock),
             PodGarbageController(api, clock),
             ResourceQuotaController(api, clock),
+            DisruptionController(api, clock),
         ):
             group.create_task(controller.run())

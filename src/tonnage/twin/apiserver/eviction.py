@@ -1,0 +1,199 @@
+"""Evictions: deletions of a pod that ask its disruption budget first.
+
+Nothing here waits between reading a budget and taking from it, so two evictions never share one allowance.
+
+Source: pkg/registry/core/pod/storage/eviction.go of k8s.io/kubernetes (v1.35).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.deletion import delete, expect
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
+from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.twin.apiserver.pipeline import Pipeline, fresh, timestamp
+from tonnage.twin.apiserver.requests import DeleteOptions, Request
+from tonnage.twin.apiserver.statuses import Cause, StatusError, bad_request, forbidden, too_many_requests
+from tonnage.twin.apiserver.store import Resource, Stored
+from tonnage.wire.schema import KindRow
+
+BUDGET: Final[Resource] = ("policy", "poddisruptionbudgets")
+_ROW: Final = KindRow("policy", "v1", "Eviction", "evictions", "eviction", True, (), "policy/v1.Eviction")
+_REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_RETRY_S: Final = 10
+_MOST_DISRUPTED: Final = 2000
+_STORE_ERRORS: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
+_DONE: Final[JsonObject] = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
+_AMBIGUOUS: Final = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
+
+
+async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
+    """A Status of success once the pod is being deleted. Raises ApiError 400, 403, 404, 409, 422, 429."""
+    options, dry_run = _options(request, body)
+    stored = pipeline.read(request)
+    if not _unguarded(stored.object):
+        budgets = _budgets_of(pipeline, request, stored.object)
+        if len(budgets) > 1:
+            raise StatusError(500, "", _AMBIGUOUS)
+        for budget in budgets:
+            if not _passes_by(budget.object, stored.object):
+                _take(pipeline, budget, request.name, dry_run=dry_run)
+    # As the genuine one: what is not the pod that was meant has taken from the budget all the same.
+    expect(request, stored, options)
+    if not dry_run:
+        _mark(pipeline, request, stored)
+    write = replace(request.options, dry_run=dry_run)
+    deletion = replace(request, verb="delete", subresource="", options=write)
+    # The mark has raised the version that the evictor may have asked for.
+    await delete(pipeline, deletion, replace(options, resource_version=""))
+    return _DONE
+
+
+def _options(request: Request, body: JsonObject) -> tuple[DeleteOptions, bool]:
+    """How the pod is to be deleted, and whether that is only tried."""
+    if text(body, "metadata", "namespace") not in ("", request.namespace):
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if text(body, "metadata", "name") != request.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    wanted = mapping(body, "deleteOptions")
+    if flag(wanted, _STORE_ERRORS):
+        words = "can not be set for pod eviction, try after removing the option"
+        fault = invalid(f"deleteOptions.{_STORE_ERRORS}", True, words)
+        raise InvalidError(invalid_status(_ROW, request.name, (fault,)))
+    grace = at(wanted, "gracePeriodSeconds")
+    options = DeleteOptions(
+        grace if isinstance(grace, int) else None,
+        text(wanted, "propagationPolicy"),
+        text(wanted, "preconditions", "uid"),
+        text(wanted, "preconditions", "resourceVersion"),
+    )
+    return options, request.options.dry_run or "All" in items(wanted, "dryRun")
+
+
+def _unguarded(pod: JsonObject) -> bool:
+    """Whether a pod disrupts nothing when it goes: it is on its way, has ended or has yet to start."""
+    phase = text(pod, "status", "phase")
+    return phase in ("Pending", "Succeeded", "Failed") or bool(text(pod, "metadata", "deletionTimestamp"))
+
+
+def _budgets_of(pipeline: Pipeline, request: Request, pod: JsonObject) -> list[Stored]:
+    labels = {key: str(value) for key, value in mapping(pod, "metadata", "labels").items()}
+    return [
+        stored
+        for stored in pipeline.store.list(BUDGET, namespace=request.namespace)
+        if at(stored.object, "spec", "selector") is not None
+        and matches_labels(label_requirements(mapping(stored.object, "spec", "selector")), labels)
+    ]
+
+
+def _passes_by(budget: JsonObject, pod: JsonObject) -> bool:
+    """Whether the pod, not ready, goes without taking from the budget."""
+    if any(
+        (text(c, "type"), text(c, "status")) == ("Ready", "True")
+        for c in mappings(pod, "status", "conditions")
+    ):
+        return False
+    if text(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    needed = number(budget, "status", "desiredHealthy")
+    return number(budget, "status", "currentHealthy") >= needed > 0
+
+
+def _take(pipeline: Pipeline, stored: Stored, pod: str, *, dry_run: bool) -> None:
+    """Take one disruption from a budget. Raises ApiError 429, 403."""
+    budget = fresh(stored)
+    _check(budget)
+    if dry_run:
+        return
+    now = timestamp(pipeline.clock.now())
+    allowed = number(budget, "status", "disruptionsAllowed") - 1
+    put(budget, allowed, "status", "disruptionsAllowed")
+    if allowed == 0:
+        _say_insufficient(budget, now)
+    put(budget, now, "status", "disruptedPods", pod)
+    metadata = mapping(budget, "metadata")
+    name = (text(metadata, "namespace"), text(metadata, "name"))
+    pipeline.store.update(BUDGET, name, budget, read=stored)
+
+
+def _check(budget: JsonObject) -> None:
+    name, status = text(budget, "metadata", "name"), mapping(budget, "status")
+    if number(status, "observedGeneration") < number(budget, "metadata", "generation"):
+        why = f"The disruption budget {name} is still being processed by the server."
+        causes = [Cause("DisruptionBudget", why, "")]
+        raise too_many_requests(_REFUSED, retry_after_s=_RETRY_S, causes=causes)
+    allowed = number(status, "disruptionsAllowed")
+    if allowed < 0:
+        raise forbidden(("policy", "poddisruptionbudget"), name, "pdb disruptions allowed is negative")
+    if len(mapping(status, "disruptedPods")) > _MOST_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden(("policy", "poddisruptionbudget"), name, why)
+    if allowed == 0:
+        raise too_many_requests(_REFUSED, causes=[Cause("DisruptionBudget", _why(name, status), "")])
+
+
+def _why(name: str, status: JsonObject) -> str:
+    """Why a budget has nothing to give."""
+    not_now = f"The disruption budget {name} does not allow evicting pods currently"
+    condition = _allowance(status)
+    told = text(condition, "message") if text(condition, "status") == "False" else ""
+    reason = text(condition, "reason")
+    if told and reason == "SyncFailed":
+        return f"{not_now} because it failed sync: {told}"
+    needed, healthy = number(status, "desiredHealthy"), number(status, "currentHealthy")
+    if healthy <= needed:
+        return f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+    return f"{not_now} ({reason}): {told}" if told else not_now
+
+
+def _allowance(status: JsonObject) -> JsonObject:
+    conditions = mappings(status, "conditions")
+    return next((one for one in conditions if text(one, "type") == "DisruptionAllowed"), {})
+
+
+def _say_insufficient(budget: JsonObject, now: str) -> None:
+    old = _allowance(mapping(budget, "status"))
+    condition: JsonObject = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": number(budget, "status", "observedGeneration"),
+        "lastTransitionTime": text(old, "lastTransitionTime") if text(old, "status") == "False" else now,
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+    others = [one for one in mappings(budget, "status", "conditions") if one is not old]
+    put(budget, [*others, condition], "status", "conditions")
+
+
+def _mark(pipeline: Pipeline, request: Request, stored: Stored) -> None:
+    """Tell in the pod's status that it is evicted; a controller may count such an end differently."""
+    pod = fresh(stored)
+    conditions = mappings(pod, "status", "conditions")
+    old = next((one for one in conditions if text(one, "type") == "DisruptionTarget"), {})
+    since = text(old, "lastTransitionTime") if text(old, "status") == "True" else ""
+    condition: JsonObject = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": since or timestamp(pipeline.clock.now()),
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    others = [one for one in conditions if one is not old]
+    put(pod, [*others, condition], "status", "conditions")
+    if pod != stored.object:
+        pipeline.store.update(request.resource, request.key, pod, read=stored)

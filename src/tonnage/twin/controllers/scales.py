@@ -1,0 +1,116 @@
+"""How many pods the controller of a pod is asked for, whatever its kind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tonnage.adapters.informer import Informer
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.disruption_plan import Scale
+from tonnage.twin.controllers.ownership import controller_of
+from tonnage.wire.kinds import CUSTOM_RESOURCE, DEPLOYMENT, REPLICA_SET, Kind
+from tonnage.wire.objects import OwnerReference
+from tonnage.wire.policies import PodMaker
+from tonnage.wire.schema import load_schema
+
+
+class Scales:
+    """Reads ReplicaSets and Deployments in copies of its own, anything else through its scale subresource."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._sets = Informer(api, REPLICA_SET, clock)
+        self._deployments = Informer(api, DEPLOYMENT, clock)
+
+    async def run(self) -> None:
+        """Keep the copies until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._sets.run())
+            group.create_task(self._deployments.run())
+
+    async def synced(self) -> None:
+        """Return once the copies are there."""
+        await self._sets.synced()
+        await self._deployments.synced()
+
+    async def of(self, owner: OwnerReference, namespace: str) -> Scale | None:
+        """The scale, None where the controller is gone. Raises ClusterError."""
+        if owner.kind == REPLICA_SET.kind and owner.api_version == REPLICA_SET.api_version:
+            return self._of_set(owner, namespace)
+        group, _, version = owner.api_version.rpartition("/")
+        row = load_schema().kind(group, version, owner.kind)
+        if row is not None:
+            if row.subresource("scale") is None:
+                return Scale(owner.uid, problem=f"{row.resource} does not implement the scale subresource")
+            kind = Kind(row.group, row.version, row.kind, row.plural, row.namespaced, PodMaker)
+            return await self._asked(kind, owner, namespace, ["spec", "replicas"])
+        return await self._custom(group, version, owner, namespace)
+
+    def _of_set(self, owner: OwnerReference, namespace: str) -> Scale | None:
+        found = self._sets.get(owner.name, namespace)
+        if found is None or found.metadata.uid != owner.uid:
+            return None
+        above = controller_of(found)
+        if above is None or above.kind != DEPLOYMENT.kind:
+            return Scale(found.metadata.uid, found.spec.replicas)
+        deployment = self._deployments.get(above.name, namespace)
+        if deployment is None or deployment.metadata.uid != above.uid:
+            return None
+        return Scale(deployment.metadata.uid, deployment.spec.replicas)
+
+    async def _custom(self, group: str, version: str, owner: OwnerReference, namespace: str) -> Scale | None:
+        for definition in (await self._api.list(CUSTOM_RESOURCE)).items:
+            spec = definition.spec
+            names = spec.get("names") or {}
+            if (spec.get("group"), names.get("kind")) != (group, owner.kind):
+                continue
+            for served in spec.get("versions") or []:
+                if served.get("name") != version:
+                    continue
+                plural = str(names.get("plural", ""))
+                scale = (served.get("subresources") or {}).get("scale")
+                if scale is None:
+                    why = f"{plural}.{group} does not implement the scale subresource"
+                    return Scale(owner.uid, problem=why)
+                kind = Kind(group, version, owner.kind, plural, spec.get("scope") == "Namespaced", PodMaker)
+                path = [part for part in str(scale.get("specReplicasPath", "")).split(".") if part]
+                return await self._asked(kind, owner, namespace, path)
+        why = f'no matches for kind "{owner.kind}" in version "{owner.api_version}"'
+        return Scale(owner.uid, problem=why)
+
+    async def _asked(
+        self, kind: Kind[PodMaker], owner: OwnerReference, namespace: str, path: list[str]
+    ) -> Scale | None:
+        try:
+            found = await self._api.get(kind, owner.name, namespace if kind.namespaced else None)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+        if found.metadata.uid != owner.uid:
+            return None
+        value: object = found.spec
+        for key in path[1:]:
+            value = value.get(key) if isinstance(value, dict) else None
+        return Scale(owner.uid, value if isinstance(value, int) else 0)
+
+
+def selector_shown(selector: JsonObject) -> str:
+    """A selector as Go prints it, which an Event does."""
+    labels = selector.get("matchLabels")
+    plain = "".join(f"{k}: {v}," for k, v in sorted(labels.items())) if isinstance(labels, dict) else ""
+    terms = []
+    expressions = selector.get("matchExpressions")
+    for one in expressions if isinstance(expressions, list) else []:
+        if isinstance(one, dict):
+            values = one.get("values")
+            listed = " ".join(map(str, values)) if isinstance(values, list) else ""
+            terms.append(
+                f"LabelSelectorRequirement{{Key:{one.get('key')},Operator:{one.get('operator')},Values:[{listed}],}},"
+            )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{plain}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{''.join(terms)}}},}}"
+    )
