@@ -13,7 +13,7 @@ from support.driver_root import LIBRARIES, install_driver, make_driver_root
 from support.nvml.state import DriverState, FakeGpu
 from tonnage.adapters.cdi_files import MAX_BYTES, FolderCdi, read_spec
 from tonnage.adapters.driver_files import find_driver_files
-from tonnage.model.cdi import DriverFile
+from tonnage.model.cdi import LATER_HOOKS, DriverFile
 from tonnage.model.errors import HardwareError
 from tonnage.model.plugin_settings import CdiSettings, ExtraDevice
 from tonnage.model.sharing import PluginConfig
@@ -78,7 +78,41 @@ def test_what_graphics_need_is_found(root: Path) -> None:
         (root / path).touch()
     found = find_driver_files(root, root, VERSION)
     assert {file.path for file in found.data} - before == {f"/{path}" for path in paths}
+    assert [file.names for file in found.data if file.names] == [
+        (f"/{modules}/extensions/libglxserver_nvidia.so",)
+    ]
     assert "/usr/bin/nvidia-xconfig" in {file.path for file in found.programs}
+
+
+def test_libraries_have_the_names_by_which_programs_ask_for_them(root: Path) -> None:
+    """Also where the host has no link of that name."""
+    libraries = root / LIBRARIES
+    for name in ("libGLX_nvidia", "libnvidia-opticalflow", "libnvidia-allocator"):
+        (libraries / f"{name}.so.{VERSION}").touch()
+    (libraries / "libcuda.so").unlink()
+    names = {file.path: file.names for file in find_driver_files(root, root, VERSION).libraries}
+    assert f"{FOLDER}/libcuda.so" in names[f"{FOLDER}/libcuda.so.{VERSION}"]
+    assert names[f"{FOLDER}/libGLX_nvidia.so.{VERSION}"] == (f"{FOLDER}/libGLX_indirect.so.0",)
+    assert names[f"{FOLDER}/libnvidia-opticalflow.so.{VERSION}"] == (f"{FOLDER}/libnvidia-opticalflow.so",)
+    assert names[f"{FOLDER}/libnvidia-allocator.so.{VERSION}"] == (f"{FOLDER}/gbm/nvidia-drm_gbm.so",)
+
+
+def test_links_by_pci_address_lead_to_graphics_nodes(root: Path) -> None:
+    folder = root / "dev/dri/by-path"
+    folder.mkdir(parents=True)
+    links = {
+        "pci-0000:17:00.0-card": "../card1",
+        "pci-0000:17:00.0-render": "../renderD128",
+        "pci-0000:17:00.0-other": "../../null",
+        "usb-1": "../card2",
+    }
+    for name, end in links.items():
+        (folder / name).symlink_to(end)
+    (folder / "pci-0000:18:00.0-card").touch()
+    assert find_driver_files(root, root, VERSION).by_path == {
+        "/dev/dri/card1": "/dev/dri/by-path/pci-0000:17:00.0-card",
+        "/dev/dri/renderD128": "/dev/dri/by-path/pci-0000:17:00.0-render",
+    }
 
 
 def test_nothing_outside_the_root_is_found(root: Path, tmp_path: Path) -> None:
@@ -170,6 +204,24 @@ async def test_the_hooks_program(
         (root / "usr/bin" / name).chmod(0o755)
     files = await FolderCdi(root, root).driver_files(VERSION, config)
     assert files.hook == found
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "known"),
+    [
+        ("nvidia-cdi-hook", b"\x7fELF\0create-symlinks\0enable-cuda-compat\0", {"enable-cuda-compat"}),
+        ("nvidia-cdi-hook", b"\x7fELF\0create-symlinks\0", set()),
+        ("nvidia-cdi-hook.real", b"\0".join(map(str.encode, LATER_HOOKS)), set(LATER_HOOKS)),
+        ("nvidia-cdi-hook", b"", set()),
+    ],
+    ids=["of v1.17", "an older one", "of the operator, behind a script", "an empty file"],
+)
+async def test_which_hooks_the_program_knows(root: Path, name: str, content: bytes, known: set[str]) -> None:
+    program = root / "usr/bin/nvidia-cdi-hook"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (root / "usr/bin" / name).write_bytes(content)
+    assert (await FolderCdi(root, root).driver_files(VERSION, PluginConfig())).hooks == known
 
 
 async def test_specs_are_written_whole_readable_by_all_and_removed(tmp_path: Path) -> None:

@@ -10,12 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.cdi_parts import (
+    CUDA,
+    DIVIDED,
+    FILES,
+    FOLDER,
+    INVENTORY,
+    NEW_PROGRAM,
+    NODES,
+    SOCKET,
+    WHOLE,
+    document,
+    nodes,
+)
 from tonnage.decide.node.access import access_to
 from tonnage.decide.node.cdi import cdi_specs, gpu_spec, spec_bytes
 from tonnage.decide.node.cdi_rules import VERSIONS, minimum_version, spec_problems
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.share import share
-from tonnage.model.cdi import CdiOptions, DriverFile, DriverFiles
+from tonnage.model.cdi import CdiOptions
 from tonnage.model.device_nodes import CONTROL_NODES, DeviceNodes
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.names import CDI_GPU_KIND
@@ -28,45 +41,6 @@ from tonnage.model.plugin_settings import (
     MigStrategy,
 )
 from tonnage.model.sharing import Allocation, DeviceIdStrategy, DeviceListStrategy, PluginConfig
-
-FOLDER = "/usr/lib/x86_64-linux-gnu"
-CUDA = DriverFile(
-    f"{FOLDER}/libcuda.so.570.1",
-    f"{FOLDER}/libcuda.so.570.1",
-    (f"{FOLDER}/libcuda.so", f"{FOLDER}/libcuda.so.1"),
-)
-SMI = DriverFile("/usr/bin/nvidia-smi", "/opt/bin/nvidia-smi")
-SOCKET = DriverFile("/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/socket")
-FILES = DriverFiles(
-    (CUDA,), (SMI,), (), (SOCKET,), FOLDER, {"0000:17:00.0": ("/dev/dri/card1", "/dev/dri/renderD128")}
-)
-MIG = MigDevice("MIG-a", 0, "1g.10gb", gpu_instance=7, compute_instance=0, memory_mib=1)
-CAPABILITIES = {"gpu4/gi7/access": 30, "gpu4/gi7/ci0/access": 31}
-NODES = DeviceNodes(
-    frozenset(
-        {*CONTROL_NODES, "/dev/nvidia1", "/dev/nvidia4"}
-        | {f"/dev/nvidia-caps/nvidia-cap{number}" for number in (30, 31)}
-        | {"/dev/nvidia-caps-imex-channels/channel0"}
-    ),
-    capabilities=CAPABILITIES,
-)
-WHOLE = Device("GPU-a", 0, "A100", 1, pci_bus_id="00000000:17:00.0", minor=1, mig_enabled=False)
-DIVIDED = Device("GPU-b", 1, "A100", 1, minor=4, mig_enabled=True, migs=(MIG,))
-INVENTORY = Inventory((WHOLE, DIVIDED), "570.1", nodes=NODES)
-
-
-def document(
-    inventory: Inventory = INVENTORY, files: DriverFiles = FILES, options: CdiOptions | None = None
-) -> dict[str, Any]:
-    made = gpu_spec(inventory, files, options or CdiOptions()).document
-    assert made is not None
-    again: dict[str, Any] = json.loads(spec_bytes(made))
-    return again
-
-
-def nodes(spec: dict[str, Any], name: str) -> list[str]:
-    (device,) = [device for device in spec["devices"] if device["name"] == name]
-    return [node["path"] for node in device["containerEdits"]["deviceNodes"]]
 
 
 def test_a_device_is_there_under_uuid_index_and_type_index() -> None:
@@ -125,6 +99,7 @@ def test_with_nvidias_program_hooks_make_links_and_the_loaders_cache(hook: str, 
         "hookName": "createContainer",
         "path": hook,
         "args": [*words, "create-symlinks", "--link", pairs[0], "--link", pairs[1]],
+        "env": ["NVIDIA_CTK_DEBUG=false"],
     }
     assert cache["args"] == [*words, "update-ldcache", "--folder", FOLDER]
     assert "libcuda.so.1" not in {mount["containerPath"].rpartition("/")[2] for mount in edits["mounts"]}
@@ -140,11 +115,13 @@ def test_disabled_hooks_are_not_there() -> None:
 
 def test_every_hook_and_feature_that_may_be_named_is_left_out_or_never_there() -> None:
     """`cdiDisableHooks` and `cdiFeatureFlags`."""
-    files = replace(FILES, hook="/usr/bin/nvidia-cdi-hook")
-    every = document(files=files, options=CdiOptions(disabled_hooks=CDI_HOOKS[1:]))
+    every = document(files=NEW_PROGRAM, options=CdiOptions(disabled_hooks=CDI_HOOKS[1:]))
     assert every == document()
-    made = json.dumps(document(files=files))
-    assert [hook for hook in CDI_HOOKS[1:] if hook in made] == ["create-symlinks", "update-ldcache"]
+    for hook in CDI_HOOKS[1:]:
+        less = document(files=NEW_PROGRAM, options=CdiOptions(disabled_hooks=(hook,)))
+        assert hook not in json.dumps(less)
+    made = json.dumps(document(files=NEW_PROGRAM))
+    assert [hook for hook in CDI_HOOKS[1:] if hook in made] == [*CDI_HOOKS[1:-2]]
     assert "additionalGids" not in made
 
 

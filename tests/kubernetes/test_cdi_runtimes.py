@@ -180,6 +180,26 @@ def test_where_there_is_a_program_for_hooks_it_is_run_and_makes_the_links(
         out.unlink(missing_ok=True)
 
 
+@pytest.mark.parametrize("way", ["podman", "containerd"])
+def test_a_hook_does_not_take_over_the_containers_environment(way: str, runtimes: Runtimes) -> None:
+    """CVE-2025-23266: not LD_PRELOAD, with which an image's code would run outside of the container."""
+    out, hook = runtimes.node.root.at("/var/tmp/hook.env"), runtimes.node.root.at("/var/tmp/nvidia-cdi-hook")
+    hook.write_text("#!/bin/sh\nenv >>/var/tmp/hook.env\n")
+    hook.chmod(0o755)
+    kind, file = f"environment-{way}.test/gpu", runtimes.etc / "environment.json"
+    document: Any = runtimes.spec(kind, hook="/var/tmp/nvidia-cdi-hook").document
+    document["containerEdits"]["env"].append("OF_THE_IMAGE=1")
+    file.write_text(json.dumps(document))
+    try:
+        until(lambda: runtimes.refusal(way, f"{kind}=0") == "")
+        seen = out.read_text()
+        assert "NVIDIA_CTK_DEBUG=false" in seen
+        assert "OF_THE_IMAGE" not in seen
+    finally:
+        file.unlink()
+        out.unlink(missing_ok=True)
+
+
 GOOD: Final[dict[str, Any]] = {
     "cdiVersion": "0.5.0",
     "kind": "",

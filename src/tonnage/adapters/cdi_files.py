@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.checkpoints import file_problem, write_atomic
-from tonnage.adapters.driver_files import PROGRAM_FOLDERS, find_driver_files, is_program
+from tonnage.adapters.driver_files import PROGRAM_FOLDERS, find_driver_files, is_program, words_in
 from tonnage.adapters.vendors.driver_root import LIBRARY_FOLDERS
-from tonnage.model.cdi import DriverFiles
+from tonnage.model.cdi import LATER_HOOKS, DriverFiles
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.names import CDI_VENDOR
 from tonnage.model.plugin_settings import CdiSettings
@@ -49,7 +49,8 @@ class FolderCdi:
         files = await asyncio.to_thread(
             find_driver_files, self._root, self._driver_root or self._root, version
         )
-        return replace(files, hook=await asyncio.to_thread(self._hook, config))
+        hook, hooks = await asyncio.to_thread(self._hook, config)
+        return replace(files, hook=hook, hooks=hooks)
 
     async def read(self, name: str) -> bytes | None:
         return await asyncio.to_thread(read_spec, self._specs / name)
@@ -63,15 +64,19 @@ class FolderCdi:
         except OSError as error:
             raise HardwareError(file_problem("cannot be removed", self._specs / name, error)) from None
 
-    def _hook(self, config: PluginConfig) -> str:
-        """The hooks' program on the host. One that a person named counts where the host is out of sight."""
+    def _hook(self, config: PluginConfig) -> tuple[str, frozenset[str]]:
+        """The hooks' program on the host, and which newer hooks it knows.
+
+        One that a person named counts where the host is out of sight; then it is taken for an old one.
+        """
         named = config.cdi.hook_path
         own = named != CdiSettings().hook_path
         visible = self._root if self._driver_root is None else self._driver_root
         if self._driver_root is not None and config.driver_root != "/":
-            return named if own else ""
+            return named if own else "", frozenset()
         candidates = (named,) if own else (_OTHER_HOOK, named)
-        return next((path for path in candidates if is_program(visible, path)), "")
+        found = next((path for path in candidates if is_program(visible, path)), "")
+        return found, words_in(visible, found, LATER_HOOKS) if found else frozenset()
 
     def _found(self) -> Iterator[os.stat_result]:
         root = self._driver_root or self._root

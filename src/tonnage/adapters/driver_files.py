@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Final
 
@@ -38,12 +39,14 @@ _OTHER_LIBRARIES: Final = (
 )
 _DATA: Final = (
     "usr/share/glvnd/egl_vendor.d/10_nvidia.json",
+    "usr/share/egl/egl_external_platform.d/09_nvidia_wayland2.json",
     "usr/share/egl/egl_external_platform.d/10_nvidia_wayland.json",
     "usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json",
     "usr/share/egl/egl_external_platform.d/20_nvidia_xcb.json",
     "usr/share/egl/egl_external_platform.d/20_nvidia_xlib.json",
     "usr/share/nvidia/nvoptix.bin",
     "usr/share/X11/xorg.conf.d/10-nvidia.conf",
+    "usr/share/X11/xorg.conf.d/nvidia-drm-outputclass.conf",
     "etc/OpenCL/vendors/nvidia.icd",
     "etc/vulkan/icd.d/nvidia_icd.json",
     "etc/vulkan/implicit_layer.d/nvidia_layers.json",
@@ -56,7 +59,17 @@ _XORG_FOLDERS: Final = (
     "usr/lib/x86_64-linux-gnu/xorg/modules",
 )
 _SOCKETS: Final = ("run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket")
+_EXTRA_NAMES: Final = {
+    "libcuda.so": "libcuda.so",
+    "libGLX_nvidia.so": "libGLX_indirect.so.0",
+    "libnvidia-opticalflow.so": "libnvidia-opticalflow.so",
+    "libnvidia-vulkan-producer.so": "libnvidia-vulkan-producer.so",
+    "libnvidia-allocator.so": "gbm/nvidia-drm_gbm.so",
+    "libglxserver_nvidia.so": "libglxserver_nvidia.so",
+}
+"""Names under which programs look for libraries, whether or not the host has a link of that name."""
 _MOST: Final = 20_000
+_LONGEST_PROGRAM: Final = 64 << 20
 
 
 def find_driver_files(root: Path, driver_root: Path, version: str) -> DriverFiles:
@@ -77,6 +90,8 @@ def find_driver_files(root: Path, driver_root: Path, version: str) -> DriverFile
         "/" + str(cuda.parent.relative_to(driver_root)) if cuda else "",
         {address: nodes for address, nodes in _render(root) if nodes},
         {extra: found for extra, paths in EXTRA_NODES.items() if (found := tuple(_devices(root, paths)))},
+        by_path=dict(_by_path(root)),
+        version=version,
         problems=tuple(problems),
     )
 
@@ -85,6 +100,23 @@ def is_program(root: Path, path: str) -> bool:
     """Whether a file that can be run lies there."""
     file = resolved_inside(root, path)
     return file is not None and os.access(file, os.X_OK)
+
+
+def words_in(root: Path, path: str, words: Iterable[str]) -> frozenset[str]:
+    """Which of the words a program has in it, or the one beside it that it calls: `<path>.real`.
+
+    A program is looked at and not run: it is the host's, with libraries that are not ours.
+    """
+    files = (resolved_inside(root, name) for name in (path, f"{path}.real"))
+    return frozenset(word for file in files if file is not None for word in words if _has(file, word))
+
+
+def _has(file: Path, word: str) -> bool:
+    try:
+        with file.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
+            return content.find(word.encode(), 0, _LONGEST_PROGRAM) >= 0
+    except (OSError, ValueError):  # out of reach, or empty
+        return False
 
 
 def _first(root: Path, name: str) -> Path | None:
@@ -114,8 +146,8 @@ def _libraries(root: Path, folder: Path, version: str) -> Iterator[DriverFile]:
     for name in files:
         if resolved_inside(folder, name) is not None:
             path = _below(root, folder / name)
-            names = sorted(_below(root, folder / link) for link in leading.get(name, ()))
-            yield DriverFile(path, path, tuple(names))
+            names = {_below(root, folder / link) for link in leading.get(name, ())}
+            yield DriverFile(path, path, tuple(sorted(names.union(_extra_names(path, version)))))
     if folder.name != "vdpau":
         inner = place_inside(root, _below(root, folder / "vdpau"))
         if inner is not None:
@@ -133,7 +165,9 @@ def _programs(root: Path) -> Iterator[DriverFile]:
 def _data(root: Path, version: str) -> Iterator[DriverFile]:
     firmware = f"lib/firmware/nvidia/{version}"
     place = place_inside(root, firmware) if version else None
-    names = sorted(name for name in _names(place) if fnmatchcase(name, "gsp*.bin")) if place else []
+    wanted = ("gsp*.bin", "ucodes*.bin")
+    found = _names(place) if place else []
+    names = [name for name in found if any(fnmatchcase(name, each) for each in wanted)]
     xorg = ("drivers/nvidia_drv.so", f"extensions/libglxserver_nvidia.so.{version}")
     paths = (
         *_DATA,
@@ -143,7 +177,13 @@ def _data(root: Path, version: str) -> Iterator[DriverFile]:
     for path in paths:
         real = resolved_inside(root, path)
         if real is not None:
-            yield DriverFile(f"/{path}", _below(root, real))
+            yield DriverFile(f"/{path}", _below(root, real), _extra_names(f"/{path}", version))
+
+
+def _extra_names(path: str, version: str) -> tuple[str, ...]:
+    folder, _, name = path.rpartition("/")
+    extra = _EXTRA_NAMES.get(name.removesuffix(f".{version}")) if version else None
+    return (f"{folder}/{extra}",) if extra and name.endswith(version) else ()
 
 
 def _sockets(root: Path) -> Iterator[DriverFile]:
@@ -163,6 +203,18 @@ def _render(root: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
             address.lower(),
             tuple(f"/dev/dri/{name}" for name in there if name.startswith(("card", "renderD"))),
         )
+
+
+def _by_path(root: Path) -> Iterator[tuple[str, str]]:
+    """Graphics nodes and the links to them that have PCI addresses for names."""
+    folder = "dev/dri/by-path"
+    for name in _names(root / folder):
+        try:
+            end = (root / folder / name).readlink().name
+        except OSError:
+            continue
+        if name.startswith("pci-") and end.startswith(("card", "renderD")):
+            yield f"/dev/dri/{end}", f"/{folder}/{name}"
 
 
 def _devices(root: Path, patterns: tuple[str, ...]) -> Iterator[str]:

@@ -16,6 +16,21 @@ DRIVER_ROOTS: Final = ("/", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia",
 """Where a driver is installed: on the host, by NVIDIA's driver container, by clouds' nodes."""
 
 
+LATER_HOOKS: Final = ("enable-cuda-compat", "disable-device-node-modification", "update-application-profile")
+"""Hooks that older programs for them do not know, which then let no container start.
+
+Source: NVIDIA/nvidia-container-toolkit: v1.17.8 has the first alone, v1.20 all three.
+"""
+
+
+class NameStrategy(StrEnum):
+    """How devices are named, as NVIDIA's toolkit has it: `0` and `1:0`, by uuid, `gpu0` and `mig1:0`."""
+
+    INDEX = "index"
+    UUID = "uuid"
+    TYPE_INDEX = "type-index"
+
+
 class CdiMode(StrEnum):
     """What a spec is of, in the words of NVIDIA's toolkit. NVML: devices by name; else `all` there is."""
 
@@ -55,8 +70,10 @@ class DriverFiles:
     """What was found below a driver's root, each in the order of paths.
 
     `cuda_folder` has CUDA's library, empty when it was not found. `render` are paths of graphics nodes by PCI
-    address (`0000:17:00.0`), `extras` those of devices beside GPUs. `hook` is the hooks' program on the host,
-    empty where there is none. `problems` say what a container goes without.
+    address (`0000:17:00.0`), `by_path` the links that lead to them by address, by node. `extras` are nodes of
+    devices beside GPUs. `hook` is the hooks' program on the host, empty where there is none, and `hooks` what
+    it knows of LATER_HOOKS. `version` is the driver's, empty where nothing tells. `problems` say what a
+    container goes without.
     """
 
     libraries: tuple[DriverFile, ...] = ()
@@ -67,6 +84,9 @@ class DriverFiles:
     render: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     extras: Mapping[ExtraDevice, tuple[str, ...]] = field(default_factory=dict)
     hook: str = ""
+    hooks: frozenset[str] = frozenset()
+    by_path: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
     problems: tuple[str, ...] = ()
 
 
@@ -75,7 +95,9 @@ class CdiOptions:
     """How a spec is made. `driver_root` and `dev_root` are the host's paths; see PluginConfig.
 
     `divided`: devices with MIG enabled are named as a whole, too, which reaches all of their parts.
-    `sockets`: containers get those of the driver's daemons.
+    `sockets`: containers get those of the driver's daemons. `names` are the ways in which devices are named;
+    `only`, unless empty, names those that are wanted, in any of these ways. `together`: there is `all`, too.
+    `ldconfig` is that program on the host, empty for the usual one.
     """
 
     kind: str = CDI_GPU_KIND
@@ -84,6 +106,10 @@ class CdiOptions:
     disabled_hooks: tuple[str, ...] = ()
     divided: bool = False
     sockets: bool = True
+    names: frozenset[NameStrategy] = frozenset(NameStrategy)
+    only: frozenset[str] = frozenset()
+    together: bool = True
+    ldconfig: str = ""
 
 
 @dataclass(frozen=True, slots=True)

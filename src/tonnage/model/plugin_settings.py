@@ -87,7 +87,7 @@ CDI_HOOKS: Final = (
     "create-soname-symlinks",
     "chmod",
 )
-"""Hooks of CDI specs that may be left out. Tonnage's specs have the second and third at most.
+"""Hooks of CDI specs that may be left out. Tonnage's specs never have the last two.
 
 Source: NVIDIA/nvidia-container-toolkit v1.20, internal/discover/hooks.go and pkg/nvcdi/api.go.
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Final
 
 from tonnage.decide.node.access import CDI, capabilities_of
 from tonnage.decide.node.cdi_edits import (
@@ -15,9 +17,10 @@ from tonnage.decide.node.cdi_edits import (
     seen,
     spec_of,
 )
+from tonnage.decide.node.cdi_hooks import device_hooks
 from tonnage.decide.node.cdi_rules import device_problems
 from tonnage.decide.node.units import index_of, parts_of
-from tonnage.model.cdi import CdiOptions, CdiSpec, DriverFiles
+from tonnage.model.cdi import CdiOptions, CdiSpec, DriverFiles, NameStrategy
 from tonnage.model.device_nodes import (
     CAPABILITY_FOLDER,
     EXTRA_NODES,
@@ -30,6 +33,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.plugin_settings import NO_SOCKETS, ExtraDevice, MigStrategy
 from tonnage.model.sharing import PluginConfig
+
+_MOST_TOLD: Final = 20
 
 
 def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) -> tuple[CdiSpec, ...]:
@@ -56,9 +61,9 @@ def wants_cdi(config: PluginConfig) -> bool:
 def gpu_spec(inventory: Inventory, files: DriverFiles, options: CdiOptions) -> CdiSpec:
     """A spec of whole devices and MIG devices by uuid, index (`0`, `1:0`) and type-index (`gpu0`, `mig1:0`).
 
-    `all` is every one together. A device is left out, and the others are not, when one of its nodes is not
-    there or a runtime would refuse it. The version is the oldest that has what is used. Where nobody looked
-    for nodes (pretended devices) they count as there.
+    The options may want fewer. `all` is every one together. A device is left out, and the others are not,
+    when one of its nodes is not there or a runtime would refuse it. The version is the oldest that has what
+    is used. Where nobody looked for nodes (pretended devices) they count as there.
     """
     nodes, made, left_out = inventory.nodes, list[JsonObject](), list[Problem]()
     everything: list[str] = []
@@ -73,7 +78,7 @@ def gpu_spec(inventory: Inventory, files: DriverFiles, options: CdiOptions) -> C
             why = f"{missing} is not there"
             left_out.append(Problem(f"{names[0]} is left out of the CDI spec", "", why, "see tonnage doctor"))
             continue
-        edits = device_edits(paths, nodes, options)
+        edits = _edits(paths, files, nodes, options)
         entries: list[JsonObject] = [{"name": name, "containerEdits": edits} for name in names]
         wrong = [problem for entry in entries for problem in device_problems(entry, names[0][:100])]
         if wrong:
@@ -81,8 +86,9 @@ def gpu_spec(inventory: Inventory, files: DriverFiles, options: CdiOptions) -> C
             continue
         made += entries
         everything += paths
-    if made:
-        edits = device_edits(tuple(dict.fromkeys(everything)), nodes, options)
+    left_out += _unknown(inventory, options)
+    if made and options.together:
+        edits = _edits(tuple(dict.fromkeys(everything)), files, nodes, options)
         made.append({"name": ALL, "containerEdits": edits})
     made.sort(key=lambda entry: str(entry["name"]))
     return spec_of(options.kind, made, common_edits(files, nodes, options), tuple(left_out))
@@ -105,17 +111,45 @@ def spec_file(kind: str) -> str:
 def _named(
     inventory: Inventory, options: CdiOptions
 ) -> Iterator[tuple[Device, MigDevice | None, tuple[str, ...]]]:
-    """What can be named, with its names, the uuid first; names that were given before are not given again."""
+    """What is wanted, with its names, the uuid first; names that were given before are not given again."""
     given = {ALL}
-    units: list[tuple[Device, MigDevice | None]] = [
-        (device, None) for device in inventory.devices if options.divided or not device.mig_enabled
-    ]
-    for device, mig in (*units, *parts_of(inventory)):
-        index = index_of(device, mig)
-        uuid = mig.uuid if mig else device.uuid
-        names = [name for name in (uuid, index, f"{'mig' if mig else 'gpu'}{index}") if name not in given]
-        given.update(names)
-        yield device, mig, tuple(dict.fromkeys(names))
+    for device, mig in _units(inventory, options):
+        named = _names_of(device, mig)
+        names = [name for way, name in named.items() if way in options.names and name not in given]
+        if not options.only or options.only.intersection((ALL, *named.values())):
+            given.update(names)
+            yield device, mig, tuple(dict.fromkeys(names))
+
+
+def _units(inventory: Inventory, options: CdiOptions) -> Iterator[tuple[Device, MigDevice | None]]:
+    """What can be named: MIG devices, and devices that are not divided into some."""
+    for device in inventory.devices:
+        if options.divided or not device.mig_enabled:
+            yield device, None
+    yield from parts_of(inventory)
+
+
+def _names_of(device: Device, mig: MigDevice | None) -> dict[NameStrategy, str]:
+    index = index_of(device, mig)
+    return {
+        NameStrategy.UUID: mig.uuid if mig else device.uuid,
+        NameStrategy.INDEX: index,
+        NameStrategy.TYPE_INDEX: f"{'mig' if mig else 'gpu'}{index}",
+    }
+
+
+def _unknown(inventory: Inventory, options: CdiOptions) -> Iterator[Problem]:
+    """What is asked for by a name that nothing has."""
+    names = [name for unit in _units(inventory, options) for name in _names_of(*unit).values()]
+    for asked in sorted(options.only.difference(names, (ALL,))):
+        near = get_close_matches(asked[:100], names, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(names[:_MOST_TOLD])}"
+        yield Problem(f"no device is named {asked[:100]}", remedy=remedy if names else "")
+
+
+def _edits(paths: tuple[str, ...], files: DriverFiles, nodes: DeviceNodes, options: CdiOptions) -> JsonObject:
+    edits, hooks = device_edits(paths, nodes, options), device_hooks(paths, files, options)
+    return {**edits, "hooks": [*hooks]} if hooks else edits
 
 
 def _paths(
@@ -134,7 +168,7 @@ def _paths(
             if number is not None:
                 paths.append(f"{CAPABILITY_FOLDER}/nvidia-cap{number}")
     missing = next((path for path in paths if not host_path(path, nodes, options)), "")
-    if mig is None:
+    if mig is None or "gfx" in mig.profile:
         paths += files.render.get(_address(device.pci_bus_id), ())
     return tuple(dict.fromkeys(paths)), missing
 

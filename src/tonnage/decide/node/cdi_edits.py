@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from tonnage.decide.node.cdi_hooks import common_hooks, finds_libraries
 from tonnage.decide.node.cdi_rules import minimum_version
 from tonnage.model.cdi import CdiOptions, CdiSpec, DriverFile, DriverFiles
 from tonnage.model.device_nodes import CONTROL_NODES, DeviceNodes
 from tonnage.model.errors import Problem
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 
 ALL: Final = "all"
 _READ_ONLY: Final = ("ro", "nosuid", "nodev", "rbind", "rprivate")
@@ -42,16 +43,18 @@ def _node(path: str, nodes: DeviceNodes, options: CdiOptions) -> JsonObject:
 def common_edits(files: DriverFiles, nodes: DeviceNodes, options: CdiOptions) -> JsonObject:
     """What every container gets. Without hooks a variable leads to the libraries, under all their names."""
     folders = sorted({file.path.rpartition("/")[0] for file in files.libraries})
-    hooks = list(_hooks(files, folders, options))
+    hooks = common_hooks(files, folders, options)
+    found = finds_libraries(hooks)
     env = [f"NVIDIA_CTK_LIBCUDA_DIR={files.cuda_folder}"] if files.cuda_folder else []
-    if folders and not hooks:
+    if folders and not found:
         env.append(f"LD_LIBRARY_PATH={':'.join(folders)}")
     mounts = [
         _mount(file.path, file, _READ_ONLY, options)
         for file in (*files.libraries, *files.programs, *files.data)
     ]
-    if not hooks:
-        mounts += [_mount(name, file, _READ_ONLY, options) for file in files.libraries for name in file.names]
+    if not found:
+        named = (*files.libraries, *files.data)
+        mounts += [_mount(name, file, _READ_ONLY, options) for file in named for name in file.names]
     if options.sockets:
         mounts += [_mount(file.path, file, (*_READ_ONLY, "noexec"), options) for file in files.sockets]
     once = {str(mount["containerPath"]): mount for mount in reversed(mounts)}
@@ -67,25 +70,6 @@ def common_edits(files: DriverFiles, nodes: DeviceNodes, options: CdiOptions) ->
 
 def _mount(path: str, file: DriverFile, how: Sequence[str], options: CdiOptions) -> JsonObject:
     return {"hostPath": options.driver_root.rstrip("/") + file.real, "containerPath": path, "options": [*how]}
-
-
-def _hooks(files: DriverFiles, folders: Sequence[str], options: CdiOptions) -> Iterator[JsonObject]:
-    """Links beside the libraries and the loader's cache, by what every version of the program knows."""
-    links = [
-        argument
-        for file in files.libraries
-        for name in file.names
-        for argument in ("--link", f"{file.path.rpartition('/')[2]}::{name}")
-    ]
-    caches = [argument for folder in folders for argument in ("--folder", folder)]
-    if not files.hook or ALL in options.disabled_hooks:
-        return
-    program = files.hook.rpartition("/")[2]
-    words = [program, "hook"] if program == "nvidia-ctk" else [program]
-    for hook, arguments in (("create-symlinks", links), ("update-ldcache", caches)):
-        if arguments and hook not in options.disabled_hooks:
-            args: list[JsonValue] = [*words, hook, *arguments]
-            yield {"hookName": "createContainer", "path": files.hook, "args": args}
 
 
 def plain_spec(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.node.cdi_edits import ALL, common_edits, device_edits, plain_spec, spec_of
+from tonnage.decide.node.cdi_hooks import NO_NODES
 from tonnage.model.cdi import CdiMode, CdiOptions, CdiSpec, DriverFiles
 from tonnage.model.device_nodes import EXTRA_NODES, IMEX_FOLDER, DeviceNodes
 from tonnage.model.errors import Problem
@@ -43,7 +45,8 @@ def mode_spec(mode: CdiMode, nodes: DeviceNodes, files: DriverFiles, options: Cd
     if mode is not CdiMode.MANAGEMENT:
         return plain_spec(options.kind, found, nodes, options)
     device: JsonObject = {"name": ALL, "containerEdits": device_edits(found[ALL], nodes, options)}
-    common = common_edits(files, nodes, options)
+    disabled = (*options.disabled_hooks, NO_NODES)  # who looks after the driver may make nodes
+    common = common_edits(files, nodes, replace(options, disabled_hooks=disabled))
     common.pop("deviceNodes", None)  # they are among all
     return spec_of(options.kind, [device], common, ())
 
