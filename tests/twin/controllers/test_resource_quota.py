@@ -10,7 +10,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.replica_set import ReplicaSetController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
-from tonnage.wire.kinds import CONFIG_MAP, EVENT, POD, REPLICA_SET, RESOURCE_QUOTA
+from tonnage.wire.kinds import CONFIG_MAP, EVENT, POD, REPLICA_SET, RESOURCE_CLAIM, RESOURCE_QUOTA, SERVICE
 
 Cluster = Any
 GPU = "nvidia.com/gpu"
@@ -115,9 +115,8 @@ async def test_a_quota_with_a_scope_counts_the_pods_in_it(running: Cluster) -> N
     assert (await used(running))["used"] == {"pods": "1"}
 
 
-async def test_quotas_end_at_their_namespace_and_count_no_other_kinds(running: Cluster) -> None:
-    await quota(running, {"pods": "0", "configmaps": "0"})
-    await running.apply(CONFIG_MAP, "settings", {})
+async def test_quotas_end_at_their_namespace(running: Cluster) -> None:
+    await quota(running, {"pods": "0"})
     await running.apply(POD, "a", asking({GPU: 1}), namespace="kube-public")
     invalid = asking({GPU: "0.5"})
     with pytest.raises(ApiError) as error:
@@ -130,3 +129,26 @@ async def test_what_is_no_limit_any_more_leaves_the_status(running: Cluster) -> 
     assert (await used(running))["used"] == {f"requests.{GPU}": "0", "pods": "0"}
     await running.api.patch(RESOURCE_QUOTA, "gpus", {"spec": {"hard": {"pods": None}}}, namespace="default")
     assert await used(running) == {"hard": {f"requests.{GPU}": "4"}, "used": {f"requests.{GPU}": "0"}}
+
+
+async def test_objects_of_other_kinds_are_counted_in_the_status(running: Cluster) -> None:
+    """ADM-10: only those kinds are watched that some quota names."""
+    await running.apply(CONFIG_MAP, "before", {})
+    hard: JsonObject = {"count/configmaps": "9", "services.nodeports": "4", "count/things.example.org": "1"}
+    await quota(running, hard)
+    ports: JsonObject = {"ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}], "type": "NodePort"}
+    await running.apply(SERVICE, "web", {"spec": ports})
+    assert await used(running) == {"hard": hard, "used": {"count/configmaps": "1", "services.nodeports": "2"}}
+    await running.apply(CONFIG_MAP, "after", {})
+    assert (await used(running))["used"]["count/configmaps"] == "2"
+    await running.api.delete(CONFIG_MAP, "before", namespace="default")
+    assert (await used(running))["used"]["count/configmaps"] == "1"
+
+
+async def test_claims_for_devices_are_counted_by_class(running: Cluster) -> None:
+    key = "gpu.example.org.deviceclass.resource.k8s.io/devices"
+    await quota(running, {key: "4"})
+    exactly: JsonObject = {"deviceClassName": "gpu.example.org", "count": 3}
+    devices: JsonObject = {"requests": [{"name": "r", "exactly": exactly}]}
+    await running.apply(RESOURCE_CLAIM, "c", {"spec": {"devices": devices}})
+    assert (await used(running))["used"] == {key: "3"}

@@ -13,11 +13,16 @@ from typing import Final, Protocol
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.limits import LimitBounds, LimitDefaults
+from tonnage.twin.apiserver.pod_security import PodSecurity
+from tonnage.twin.apiserver.quotas import ResourceQuotas
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.runtime_classes import RuntimeClasses
 from tonnage.twin.apiserver.services import ServiceAddresses
-from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found
+from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found, shown_name
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE, NODE, POD
+from tonnage.twin.apiserver.volume_defaults import VolumeDefaults
 
 PRIORITY_CLASS: Final[Resource] = ("scheduling.k8s.io", "priorityclasses")
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
@@ -33,12 +38,6 @@ class Plugin(Protocol):
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Return to let the request pass. Raises ApiError to refuse it."""
         ...
-
-
-def shown_name(obj: JsonObject) -> str:
-    """How refusals name a new object: upstream asks these plugins before it makes a name of a prefix."""
-    name, prefix = text(obj, "metadata", "name"), text(obj, "metadata", "generateName")
-    return prefix if prefix and name.startswith(prefix) and len(name) > len(prefix) else name
 
 
 class NamespaceLifecycle:
@@ -186,12 +185,20 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
 
 
 def default_plugins(store: Store) -> tuple[Plugin, ...]:
-    """The plugins of a server that is asked for nothing else, in upstream's order."""
+    """The plugins that complete objects, in upstream's order."""
     return (
         NamespaceLifecycle(store),
+        LimitDefaults(store),
         PodDefaults(),
         ServiceAccounts(store),
         NodeTaint(),
         Priority(store),
+        VolumeDefaults(store),
+        RuntimeClasses(store),
         ServiceAddresses(store),
     )
+
+
+def default_gates(store: Store) -> tuple[Plugin, ...]:
+    """The plugins that are asked of valid objects, in upstream's order."""
+    return (LimitBounds(store), PodSecurity(store), ResourceQuotas(store))

@@ -15,7 +15,6 @@ _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
 _IDLE: Final[dict[Resource, str]] = {
     ("", "persistentvolumeclaims"): "no volume is ever bound to a PersistentVolumeClaim",
     ("", "replicationcontrollers"): "nothing makes a ReplicationController's pods",
-    ("", "limitranges"): "no LimitRange is enforced",
     ("", "services"): "no Service carries traffic",
     ("apps", "statefulsets"): "nothing makes a StatefulSet's pods",
     ("autoscaling", "horizontalpodautoscalers"): "nothing scales for a HorizontalPodAutoscaler",

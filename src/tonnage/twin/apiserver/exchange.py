@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.requests import Notes
 from tonnage.twin.apiserver.statuses import NoSuchPageError, status_of
 
 _SEND_S: Final = 30.0
@@ -34,6 +35,7 @@ class Exchange:
         self.pairs: list[tuple[str, str]] = []
         self.query: dict[str, str] = {}
         self.warnings: tuple[str, ...] = ()
+        self.notes = Notes()
         self._send = send
         self._started = False
 
@@ -98,7 +100,8 @@ class Exchange:
         if length is not None:
             headers.append((b"content-length", str(length).encode()))
         headers += [
-            (b"warning", f'299 - "{_quoted(text)}"'.encode("latin-1", "replace")) for text in self.warnings
+            (b"warning", f'299 - "{_quoted(text)}"'.encode("latin-1", "replace"))
+            for text in (*self.warnings, *self.notes.warnings)
         ]
         self._started = True
         await self._send({"type": "http.response.start", "status": code, "headers": headers})

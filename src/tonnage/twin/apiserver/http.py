@@ -181,10 +181,10 @@ class Application:
         options, dry_run = parameters.delete_options(exchange.query, await self._body(exchange))
         write = Options(dry_run=dry_run)
         if address.name:
-            request = self._verbs.request("delete", address, options=write)
+            request = self._verbs.request("delete", address, options=write, notes=exchange.notes)
             await exchange.answer(await self._verbs.delete(request, options))
             return
-        request = self._verbs.request("deletecollection", address, options=write)
+        request = self._verbs.request("deletecollection", address, options=write, notes=exchange.notes)
         query = parameters.list_query(exchange.query, address)
         deleted: list[JsonValue] = list(await self._verbs.delete_collection(request, query, options))
         head: JsonObject = {"kind": request.served.list_kind, "apiVersion": request.served.row.api_version}
@@ -220,7 +220,7 @@ class Application:
 
     def _write_request(self, verb: str, exchange: Exchange, address: Address) -> Request:
         options = parameters.write_options(exchange.query)
-        return self._verbs.request(verb, address, options=options)
+        return self._verbs.request(verb, address, options=options, notes=exchange.notes)
 
 
 def partial_of(obj: JsonObject) -> JsonObject:

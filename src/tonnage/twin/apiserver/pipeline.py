@@ -62,7 +62,7 @@ class Pipeline:
         plugins: Sequence[Plugin],
         gates: Sequence[Plugin] = (),
     ) -> None:
-        """`gates` are asked last about a new object, once it is valid, and change nothing of it."""
+        """`gates` are asked last, once the object is valid, and change nothing of it."""
         self._gates = gates
         self.store = store
         self.codec = codec
@@ -77,12 +77,11 @@ class Pipeline:
         self._address(request, obj)
         prefix = self._identify(obj)
         obj = self.codec.default(served, obj)
-        prepare_create(request, obj, self.codec.empty_status(served))
         await self.admit(request, obj, None)
+        prepare_create(request, obj, self.codec.empty_status(served))
         self._check(request, obj, None)
+        await self.validate(request, obj, None)
         obj = self.codec.for_store(served, obj)
-        for gate in self._gates:
-            await gate.admit(request, obj, None)
         if request.options.dry_run:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:
@@ -112,10 +111,11 @@ class Pipeline:
             self._address(request, obj)
             self._expect(request, obj, old)
             obj = self.codec.default(request.served, obj)
+            await self.admit(request, obj, old)
             obj = prepare_update(request, obj, old)
             put(obj, at(old, "metadata", "resourceVersion"), "metadata", "resourceVersion")
-            await self.admit(request, obj, old)
             self._check(request, obj, old)
+            await self.validate(request, obj, old)
             obj = self.codec.for_store(request.served, obj)
             if request.options.dry_run or obj == stored.object:
                 return Outcome(obj, warnings)
@@ -133,9 +133,14 @@ class Pipeline:
         return stored
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
-        """Ask every admission plugin. Raises ApiError."""
+        """Ask every plugin that may complete the object. Raises ApiError."""
         for plugin in self._plugins:
             await plugin.admit(request, obj, old)
+
+    async def validate(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Ask every plugin that only lets pass or refuses. Raises ApiError."""
+        for gate in self._gates:
+            await gate.admit(request, obj, old)
 
     def _read(
         self, request: Request, body: JsonValue, unreadable: Unreadable | None

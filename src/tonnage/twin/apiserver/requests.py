@@ -56,6 +56,20 @@ class DeleteOptions:
     resource_version: str = ""
 
 
+@dataclass(slots=True)
+class Notes:
+    """What is said of a request beside its answer, by whoever handles it, in order."""
+
+    warnings: list[str] = field(default_factory=list)
+    audit: dict[str, str] = field(default_factory=dict)
+    """Annotations for the audit log."""
+
+    def warn(self, words: str) -> None:
+        """Warn the client, once, however often the request is tried."""
+        if words not in self.warnings:
+            self.warnings.append(words)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is asked of which object; `name` is empty for a collection and for a generated name."""
@@ -67,6 +81,7 @@ class Request:
     subresource: str = ""
     options: Options = field(default_factory=Options)
     user: User = field(default_factory=lambda: User("system:admin", ("system:masters",)))
+    notes: Notes = field(default_factory=Notes, compare=False)
 
     @property
     def resource(self) -> Resource:

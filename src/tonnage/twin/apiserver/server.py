@@ -10,12 +10,11 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.ports import Clock
-from tonnage.twin.apiserver.admission import Plugin, default_plugins
+from tonnage.twin.apiserver.admission import Plugin, default_gates, default_plugins
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
-from tonnage.twin.apiserver.quotas import ResourceQuotas
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.verbs import Verbs
@@ -58,7 +57,7 @@ class ApiServer:
         self.registry = Registry(load_schema())
         admission = (*default_plugins(self.store), *plugins)
         ids = Ids(self._uid, self._random)
-        gates = (ResourceQuotas(self.store),)
+        gates = default_gates(self.store)
         pipeline = Pipeline(self.store, Codec(self.registry), clock, ids, admission, gates)
         self.verbs = Verbs(self.store, self.registry, clock, pipeline)
         bootstrap(self.store, clock, self._uid)

@@ -49,7 +49,8 @@ class ServiceAddresses:
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         if text(spec, "type") in ("NodePort", "LoadBalancer"):
             self._check_ports(request, obj, old)
-            self._give_ports(spec, old)
+            if text(spec, "type") == "NodePort" or at(spec, "allocateLoadBalancerNodePorts") is not False:
+                self._give_ports(spec, old)
 
     def _free_addresses(self) -> Iterator[str]:
         used = {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}

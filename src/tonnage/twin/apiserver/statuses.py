@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.objects.problems import InvalidError
 from tonnage.twin.apiserver.store import Resource
 
@@ -112,6 +113,12 @@ def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Cause
     if causes:
         details["causes"] = _causes(causes)
     return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details=details)
+
+
+def shown_name(obj: JsonObject) -> str:
+    """How refusals name a new object: upstream asks these plugins before it makes a name of a prefix."""
+    name, prefix = text(obj, "metadata", "name"), text(obj, "metadata", "generateName")
+    return prefix if prefix and name.startswith(prefix) and len(name) > len(prefix) else name
 
 
 def bad_request(message: str) -> StatusError:

@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.objects import problems
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.patches import patched, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
-from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options, Outcome, Request, User
+from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import (
     bad_request,
@@ -57,6 +57,7 @@ class Verbs:
         *,
         options: Options = Options(),  # noqa: B008 - frozen
         user: User = ADMIN,
+        notes: Notes | None = None,
     ) -> Request:
         """A request to what an address names. Raises ApiError 404 for what is not served."""
         served = self.registry.find(*address.path)
@@ -69,7 +70,7 @@ class Verbs:
             raise no_such_path()
         if served.row.namespaced and not namespace and (name or verb not in ("list", "watch")):
             raise bad_request("an empty namespace may not be set when a resource name is provided")
-        return Request(verb, served, namespace, name, subresource, options, user)
+        return Request(verb, served, namespace, name, subresource, options, user, notes or Notes())
 
     async def get(self, request: Request) -> JsonObject:
         """The object or its subresource. Raises ApiError 404."""
@@ -146,6 +147,7 @@ class Verbs:
                 str(metadata["name"]),
                 options=request.options,
                 user=request.user,
+                notes=request.notes,
             )
             await self.delete(one, options)
         return [self._shown(request, stored.object) for stored in found]

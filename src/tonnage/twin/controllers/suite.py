@@ -15,6 +15,7 @@ from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.replica_set import ReplicaSetController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
+from tonnage.twin.controllers.volume_protection import VolumeProtectionController
 
 
 async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = "") -> None:
@@ -34,5 +35,6 @@ async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = ""
             PodGarbageController(api, clock),
             ResourceQuotaController(api, clock),
             DisruptionController(api, clock),
+            VolumeProtectionController(api, clock),
         ):
             group.create_task(controller.run())

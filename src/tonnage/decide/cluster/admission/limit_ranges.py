@@ -105,6 +105,36 @@ def breaches(manifest: Manifest, ranges: Iterable[LimitRange]) -> tuple[OutOfRan
     return tuple(found)
 
 
+def claim_breaches(namespace: str, asked: Labels, ranges: Iterable[LimitRange]) -> tuple[OutOfRange, ...]:
+    """Every limit range that refuses a volume claim which asks for these amounts, by name."""
+    found = []
+    for one in sorted(ranges, key=lambda r: r.name):
+        items = [item for item in one.items if item.type == _CLAIM and one.namespace == namespace]
+        broken = tuple(breach for item in items for breach in _broken_by_claim(item, asked))
+        if broken:
+            found.append(OutOfRange(one.namespace, one.name, broken))
+    return tuple(found)
+
+
+def _broken_by_claim(item: LimitItem, asked: Labels) -> Iterator[Breach]:
+    """A claim has no limits: its requests are held against both bounds."""
+    for bound, rows in (("min", item.least), ("max", item.most)):
+        for name, allowed in sorted(rows.items()):
+            per, request = f"per {item.type} is {allowed}", asked.get(name)
+            told = ""
+            if request is None:
+                told = f"{per}.  No request is specified"
+            elif (
+                parse_quantity(request) < parse_quantity(allowed)
+                if bound == "min"
+                else parse_quantity(request) > parse_quantity(allowed)
+            ):
+                told = f"{per}, but request is {request}"
+            if told:
+                yield Breach(name, bound, allowed, "claim", f"{_BEFORE[bound]}{name} usage {told}")
+
+
+_CLAIM: Final = "PersistentVolumeClaim"
 _Sides = tuple[str, Labels, Labels]
 """Where, the requests and the limits."""
 

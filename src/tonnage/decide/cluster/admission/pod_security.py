@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tonnage.decide.cluster.admission import security_checks as usual
@@ -18,12 +18,67 @@ from tonnage.decide.cluster.admission.written_pod import Finding, WrittenPod, wr
 from tonnage.model.json import JsonObject
 from tonnage.model.selectors import Labels
 
-ENFORCE: Final = "pod-security.kubernetes.io/enforce"
-_VERSION: Final = f"{ENFORCE}-version"
+PREFIX: Final = "pod-security.kubernetes.io/"
+ENFORCE: Final = f"{PREFIX}enforce"
 _MINOR: Final = re.compile(r"v1\.([0-9]{1,3})")
 _LEVELS: Final = ("privileged", "baseline", "restricted")
 
 _Check = Callable[[WrittenPod], Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a namespace demands of its pods in one mode; shown as `restricted:latest`."""
+
+    level: str = "privileged"
+    version: str = "latest"
+
+    def __str__(self) -> str:
+        return f"{self.level}:{self.version}"
+
+    @property
+    def strictness(self) -> int:
+        """0 of privileged, 2 of restricted."""
+        return _LEVELS.index(self.level)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A namespace's demands: what it refuses, what its audit log notes, of what it warns.
+
+    `unread`: labels of no meaning, each with its value and what it must be; they count as the strictest that
+    is enforced, and as nothing of which is warned.
+    """
+
+    enforce: Demand = field(default_factory=Demand)
+    audit: Demand = field(default_factory=Demand)
+    warn: Demand = field(default_factory=Demand)
+    unread: tuple[tuple[str, str, str], ...] = ()
+
+
+def policy_of(labels: Labels) -> Policy:
+    """What the labels of a namespace demand.
+
+    >>> str(policy_of({"pod-security.kubernetes.io/enforce": "baseline"}).warn)
+    'baseline:latest'
+    """
+    unread: list[tuple[str, str, str]] = []
+    found: dict[str, Demand] = {}
+    for mode in ("enforce", "audit", "warn"):
+        level = labels.get(f"{PREFIX}{mode}", "privileged")
+        if level not in _LEVELS:
+            unread.append((f"{PREFIX}{mode}", level, f"must be one of {', '.join(_LEVELS)}"))
+            level = "restricted" if mode == "enforce" else "privileged"
+        version = labels.get(f"{PREFIX}{mode}-version", "latest")
+        if version != "latest" and not _MINOR.fullmatch(version):
+            unread.append((f"{PREFIX}{mode}-version", version, 'must be "latest" or "v1.x"'))
+            version = "latest"
+        found[mode] = Demand(level, version)
+    enforced, warned = found["enforce"], found["warn"]
+    if f"{PREFIX}warn" not in labels and labels.get(ENFORCE) in _LEVELS[1:]:
+        kept = f"{PREFIX}warn-version" in labels
+        warned = Demand(enforced.level, warned.version if kept else enforced.version)
+    return Policy(enforced, found["audit"], warned, tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +95,14 @@ class Insecure:
         return f"{self.level}:{self.version}"
 
     @property
+    def told(self) -> str:
+        """What is violated, with its details."""
+        return ", ".join(f"{what} ({detail})" if detail else what for what, detail in self.violations)
+
+    @property
     def text(self) -> str:
         """The server's words."""
-        told = ", ".join(f"{what} ({detail})" if detail else what for what, detail in self.violations)
-        return f'violates PodSecurity "{self.policy}": {told}'
+        return f'violates PodSecurity "{self.policy}": {self.told}'
 
 
 def violation(template: JsonObject, labels: Labels, *, minor: int) -> Insecure | None:
@@ -51,17 +110,18 @@ def violation(template: JsonObject, labels: Labels, *, minor: int) -> Insecure |
 
     `minor`: of the API server. A level or version that cannot be read counts as the strictest and latest.
     """
-    if ENFORCE not in labels:
+    return against(template, policy_of(labels).enforce, minor=minor)
+
+
+def against(template: JsonObject, demand: Demand, *, minor: int) -> Insecure | None:
+    """What a pod, or the pods of a template, violate of a demand."""
+    if demand.level == "privileged":
         return None
-    level = labels[ENFORCE] if labels[ENFORCE] in _LEVELS else "restricted"
-    if level == "privileged":
-        return None
-    match = _MINOR.fullmatch(labels.get(_VERSION, ""))
-    version = match[0] if match else "latest"
+    match = _MINOR.fullmatch(demand.version)
     pod = written_pod(template)
-    checks = _checks(level, min(int(match[1]), minor) if match else minor)
+    checks = _checks(demand.level, min(int(match[1]), minor) if match else minor)
     found = tuple(finding for check in checks if (finding := check(pod)) is not None)
-    return Insecure(level, version, found) if found else None
+    return Insecure(demand.level, demand.version, found) if found else None
 
 
 def _checks(level: str, minor: int) -> tuple[_Check, ...]:

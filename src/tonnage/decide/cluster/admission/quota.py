@@ -132,6 +132,22 @@ def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> t
     return tuple(found)
 
 
+def object_refusal(
+    quota: Quota, asked: Charges, used: Charges, forms: tuple[str, str] = ("decimal", "decimal")
+) -> OverQuota | None:
+    """What a quota says against an object that is neither pod nor claim for devices, given what is used.
+
+    `forms`: how the object, and what is there already, write amounts. A quota with scopes counts no objects.
+    """
+    rows = []
+    for key in sorted(asked.keys() & quota.hard.keys()) if not quota.scopes else ():
+        amount, before, hard = asked[key], used.get(key, Fraction(0)), _amount(quota.hard[key])
+        if amount and hard is not None and amount + before > hard:
+            told = write_quantity(amount, forms[0]), write_quantity(before, forms[1])
+            rows.append(Row(key, *told, canonical_quantity(quota.hard[key]), amount > hard))
+    return OverQuota(quota, tuple(rows)) if rows else None
+
+
 def _tracked(quota: Quota, counted: Callable[[str], bool]) -> list[str]:
     return sorted(key for key in quota.hard if counted(key))
 

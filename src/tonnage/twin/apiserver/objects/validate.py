@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.problems import Errors
-from tonnage.twin.apiserver.objects.validation import cluster, custom, devices, pods, workloads
+from tonnage.twin.apiserver.objects.validation import cluster, custom, devices, limits, pods, workloads
 from tonnage.twin.apiserver.objects.validation.fields import Found
 from tonnage.twin.apiserver.objects.validation.metadata import metadata_create, metadata_update
 from tonnage.wire.schema import KindRow
@@ -27,7 +27,8 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("", "Service"): cluster.service,
     ("", "Event"): cluster.event,
     ("", "ResourceQuota"): cluster.resource_quota,
-    ("", "LimitRange"): cluster.limit_range,
+    ("", "LimitRange"): limits.limit_range,
+    ("node.k8s.io", "RuntimeClass"): limits.runtime_class,
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,
     ("apps", "DaemonSet"): workloads.daemon_set,
@@ -48,6 +49,7 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "ConfigMap"): cluster.config_map_update,
     ("", "Secret"): cluster.secret_update,
     ("", "ResourceQuota"): cluster.resource_quota_update,
+    ("node.k8s.io", "RuntimeClass"): limits.runtime_class_update,
     ("apps", "StatefulSet"): workloads.stateful_set_update,
     ("batch", "Job"): workloads.job_update,
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class_update,

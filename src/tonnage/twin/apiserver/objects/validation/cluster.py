@@ -6,7 +6,6 @@ import base64
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.model.quantity import parse_quantity
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
@@ -28,9 +27,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
 )
 from tonnage.twin.apiserver.objects.validation.resources import (
     amount,
-    container_resource_name,
     quota_resource_name,
-    resource_name,
 )
 
 LARGEST_DATA: Final = 1024 * 1024
@@ -47,8 +44,6 @@ _SCOPES: Final = (
     "Terminating",
     "VolumeAttributesClass",
 )
-_LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
-_SHOWN_LARGER: Final = (("min", "defaultRequest"), ("default", "max"))
 _IMMUTABLE_DATA: Final = "field is immutable when `immutable` is set"
 _SECRET_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -186,52 +181,6 @@ def resource_quota_update(new: JsonObject, old: JsonObject) -> Found:
     yield from resource_quota(new)
     if set(texts(new, "spec", "scopes")) != set(texts(old, "spec", "scopes")):
         yield invalid("spec.scopes", items(new, "spec", "scopes"), "field is immutable")
-
-
-def limit_range(obj: JsonObject) -> Found:
-    """A LimitRange: types once each, bounds that do not contradict each other."""
-    seen: set[str] = set()
-    for index, limit in enumerate(mappings(obj, "spec", "limits")):
-        path, kind = f"spec.limits[{index}]", text(limit, "type")
-        wrong = names.qualified_name(kind)
-        yield from complaints(f"{path}.type", kind, wrong)
-        if not wrong and "/" not in kind and kind not in _LIMIT_TYPES:
-            yield invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
-        if kind in seen:
-            yield duplicate(f"{path}.type", kind)
-        seen.add(kind)
-        yield from _limit(limit, kind, path)
-
-
-def _limit(limit: JsonObject, kind: str, path: str) -> Found:
-    rule = container_resource_name if kind in ("Pod", "Container") else resource_name
-    for key in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
-        if kind == "Pod" and key in ("default", "defaultRequest"):
-            if mapping(limit, key):
-                yield forbidden(f"{path}.{key}", "may not be specified when `type` is 'Pod'")
-            continue
-        for name in sorted(mapping(limit, key)):
-            yield from rule(name, f"{path}.{key}[{name}]")
-    bounds = (
-        ("min", "max", "min", "min value {} is greater than max value {}"),
-        ("min", "defaultRequest", "defaultRequest", "min value {} is greater than default request value {}"),
-        ("defaultRequest", "max", "defaultRequest", "default request value {} is greater than max value {}"),
-        (
-            "defaultRequest",
-            "default",
-            "defaultRequest",
-            "default request value {} is greater than default limit value {}",
-        ),
-        ("min", "default", "default", "min value {} is greater than default value {}"),
-        ("default", "max", "default", "default value {} is greater than max value {}"),
-    )
-    for lower, upper, where, words in bounds:
-        low, high = mapping(limit, lower), mapping(limit, upper)
-        for name in sorted(low.keys() & high.keys()):
-            smaller, larger = str(low[name]), str(high[name])
-            if parse_quantity(smaller) > parse_quantity(larger):
-                shown = larger if (lower, upper) in _SHOWN_LARGER else smaller
-                yield invalid(f"{path}.{where}[{name}]", shown, words.format(smaller, larger))
 
 
 def priority_class(obj: JsonObject) -> Found:

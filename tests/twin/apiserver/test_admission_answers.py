@@ -1,0 +1,82 @@
+"""Admission as a genuine API server has it: every case of tests/data/admission is answered alike.
+
+`python -m scripts.record_admission_answers` asks a genuine server again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from support.admission_cases import ANSWERS, Case, Step, cases, told
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.ports import PatchType
+from tonnage.model.errors import ApiError
+from tonnage.twin.apiserver import parameters
+from tonnage.twin.apiserver.requests import Notes
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.statuses import status_of
+
+RECORDED = json.loads(ANSWERS.read_text())
+CASES = list(cases())
+
+
+class Twin:
+    """The twin's verbs behind paths, as its HTTP face has them, without sockets."""
+
+    def __init__(self) -> None:
+        self._verbs = ApiServer(SystemClock()).verbs
+
+    async def send(self, step: Step) -> tuple[int, Any, list[str]]:
+        notes = Notes()
+        try:
+            code, answer, warnings = await self._sent(step, notes)
+        except ApiError as error:
+            return error.code, status_of(error), list(notes.warnings)
+        return code, answer, [*warnings, *notes.warnings]
+
+    async def _sent(self, step: Step, notes: Notes) -> tuple[int, Any, tuple[str, ...]]:
+        path, _, query_text = step.path.partition("?")
+        query = dict(parse_qsl(query_text))
+        address = parameters.address_of(path.split("/")[1:])
+        assert address is not None
+        body = json.loads(json.dumps(step.body))
+        options = parameters.write_options(query)
+        verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+        request = self._verbs.request(verb[step.method], address, options=options, notes=notes)
+        match step.method:
+            case "POST" if address.subresource:
+                return 201, await self._verbs.create_subresource(request, body), ()
+            case "POST":
+                outcome = await self._verbs.create(request, body)
+                return 201, outcome.object, outcome.warnings
+            case "PUT":
+                outcome = await self._verbs.update(request, body)
+                return 200, outcome.object, outcome.warnings
+            case "PATCH":
+                outcome = await self._verbs.patch(request, PatchType(step.content_type), body)
+                return 200, outcome.object, outcome.warnings
+            case "DELETE":
+                deletion, _ = parameters.delete_options(query, body)
+                return 200, await self._verbs.delete(request, deletion), ()
+            case _:
+                return 200, await self._verbs.get(request), ()
+
+    async def play(self, case: Case, values: Mapping[str, str]) -> list[dict[str, Any]]:
+        metadata = {"name": case.id, "labels": dict(case.labels)}
+        await self.send(Step("POST", "/api/v1/namespaces", {"metadata": metadata}, "", (), 0))
+        return [told(*await self.send(step), step, values) for step in case.steps]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
+async def test_a_case_is_answered_as_a_genuine_server_answers_it(case: Case) -> None:
+    """SHR-11, ADM-9, ADM-10 and whatever else admission says."""
+    assert await Twin().play(case, {}) == RECORDED[case.id]
+
+
+def test_every_recorded_answer_is_asked_for() -> None:
+    assert {case.id for case in CASES} == set(RECORDED)
