@@ -111,6 +111,98 @@ def test_a_spec_for_management_has_every_node_and_the_drivers_files(
     assert "leave --devices out" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("--device-name-strategy", "index"), {"0", "1", "all"}),
+        (("--device-name-strategy=uuid,type-index", "--no-all-device"), {"GPU-0", "GPU-1", "gpu0", "gpu1"}),
+        (
+            ("--device-name-strategy", "index", "--device-name-strategy", "uuid", "--device-id", "gpu1"),
+            {"1", "GPU-1", "all"},
+        ),
+        (("--mode", "NVML", "--device", "GPU-0,1", "--device-name-strategy", "index"), {"0", "1", "all"}),
+    ],
+    ids=["one strategy", "two in one value, and not all", "two, and one device", "two devices"],
+)
+def test_devices_and_names_are_chosen_as_with_nvidias_program(
+    words: tuple[str, ...], names: set[str], devices: str, driver: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ["cdi", "generate", "--devices", devices, "--driver-root", str(driver)]
+    assert run([*base, *words], "tonnage") == 0
+    spec = yaml.safe_load(capsys.readouterr().out)
+    assert {device["name"] for device in spec["devices"]} == names
+
+
+def test_vendor_and_class_are_the_kind_and_a_device_that_is_nowhere_is_told(
+    devices: str, driver: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["cdi", "generate", "--devices", devices, "--driver-root", str(driver), "--vendor", "acme.com"]
+    assert run([*words, "--class", "card", "--device-id", "0", "--device-id", "gpu7"], "tonnage") == 1
+    said = capsys.readouterr()
+    assert yaml.safe_load(said.out)["kind"] == "acme.com/card"
+    assert "no device is named gpu7" in said.err
+    assert run([*words, "--kind", "a.b/cd"], "tonnage") == 2
+    assert "leave --vendor and --class out" in capsys.readouterr().err
+
+
+def test_nodes_are_those_of_the_dev_root(
+    driver: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    (other / "dev").mkdir(parents=True)
+    for name in ("nvidia0", "nvidiactl"):
+        (other / "dev" / name).symlink_to("/dev/null")
+    words = ["cdi", "generate", "--driver-root", str(driver), "--dev-root", str(other), "--disable-hook=all"]
+    assert run(words, "tonnage") == 0
+    spec = yaml.safe_load(capsys.readouterr().out)
+    (node,) = next(one["containerEdits"]["deviceNodes"] for one in spec["devices"] if one["name"] == "0")
+    assert node == {"path": "/dev/nvidia0", "hostPath": f"{other}/dev/nvidia0"}
+    assert [node["hostPath"] for node in spec["containerEdits"]["deviceNodes"]] == [f"{other}/dev/nvidiactl"]
+
+
+def test_hooks_are_of_the_program_that_is_named_on_this_machine(
+    devices: str, driver: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "nvidia-cdi-hook"
+    program.write_bytes(b"#!\0enable-cuda-compat\0disable-device-node-modification")
+    program.chmod(0o755)
+    words = ["cdi", "generate", "--devices", devices, "--driver-root", str(driver)]
+    words += ["--nvidia-cdi-hook-path", str(program), "--ldconfig-path", "/sbin/ldconfig.real"]
+
+    def hooks(*more: str) -> list[list[str]]:
+        assert run([*words, *more], "tonnage") == 0
+        edits = yaml.safe_load(capsys.readouterr().out)["containerEdits"]
+        return [hook["args"][1:] for hook in edits.get("hooks", ())]
+
+    assert [hook[0] for hook in hooks()] == [
+        *("create-symlinks", "enable-cuda-compat", "update-ldcache", "disable-device-node-modification")
+    ]
+    only = hooks("--disable-hook", "all", "--enable-hook", "update-ldcache")
+    assert only == [["update-ldcache", "--ldconfig-path", "/sbin/ldconfig.real", "--folder", f"/{LIBRARIES}"]]
+    program.unlink()
+    assert run(words, "tonnage") == 0
+    said = capsys.readouterr()
+    assert "hooks" not in yaml.safe_load(said.out)["containerEdits"]
+    assert f"no program {program}" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--device-name-strategy", "indices"), "did you mean index?"),
+        (("--enable-hook", "chmod"), "'chmod' is not known"),
+        (("--feature-flag", "disable-ipc"), "did you mean disable-ipc-discoverer?"),
+        (("--mode", "imex", "--device-id", "0"), "leave --device-id out"),
+        (("--mode", "csv"), "'csv' is not one of"),
+    ],
+)
+def test_what_is_not_known_or_not_meant_here_is_refused(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cdi", "generate", *words], "tonnage") == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_hook_that_nobody_knows_is_refused(devices: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["cdi", "generate", "--devices", devices, "--disable-hook"]
     assert run([*words, "create-symlink"], "tonnage") == 2

@@ -33,12 +33,15 @@ _OTHER_HOOK: Final = "/usr/bin/nvidia-cdi-hook"
 class FolderCdi:
     """CdiFiles of a node. `root` stands before its paths, `driver_root` before the driver's if mounted.
 
-    A spec is written beside its final name: containerd overlooks a file that comes from another folder.
+    `host` stands before the paths of the host's programs; unless it is given they are seen where the driver's
+    root is the host's own. A spec is written beside its final name: containerd overlooks a file that comes
+    from another folder.
     """
 
-    def __init__(self, root: Path, driver_root: Path | None = None) -> None:
+    def __init__(self, root: Path, driver_root: Path | None = None, *, host: Path | None = None) -> None:
         self._root = root
         self._driver_root = driver_root
+        self._host = host
         self._specs = root / SPEC_FOLDER
 
     async def stamp(self) -> str:
@@ -71,8 +74,8 @@ class FolderCdi:
         """
         named = config.cdi.hook_path
         own = named != CdiSettings().hook_path
-        visible = self._root if self._driver_root is None else self._driver_root
-        if self._driver_root is not None and config.driver_root != "/":
+        visible = self._host or self._driver_root or self._root
+        if self._host is None and self._driver_root is not None and config.driver_root != "/":
             return named if own else "", frozenset()
         candidates = (named,) if own else (_OTHER_HOOK, named)
         found = next((path for path in candidates if is_program(visible, path)), "")

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import Final, Unpack
 
 import click
 
-from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.cdi_generate import Asked
+from tonnage.cli.options import Common, Words, common_options, examples
 from tonnage.cli.output import emit, printable
-from tonnage.model.cdi import DRIVER_ROOTS, CdiMode
-from tonnage.model.plugin_settings import CDI_HOOKS
+from tonnage.model.cdi import DRIVER_ROOTS, CdiMode, NameStrategy
+from tonnage.model.plugin_settings import CDI_FEATURES, CDI_HOOKS, NO_SOCKETS
 
-if TYPE_CHECKING:
-    from tonnage.model.cdi import CdiOptions, CdiSpec
-    from tonnage.model.devices import Inventory
-    from tonnage.model.json import JsonObject, JsonValue
-
+_AUTO: Final = "auto"
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-
-
-class Asked(TypedDict):
-    """What devices, and whose driver."""
-
-    mode: str
-    devices: str
-    driver_root: Path | None
-    driver_root_ctr_path: Path | None
-    kind: str | None
-    hook: str | None
 
 
 @click.group(help="Make CDI specs for container runtimes, and check them.")
@@ -44,16 +29,18 @@ def command() -> None:
     epilog=examples(
         "tonnage cdi generate --output /var/run/cdi/nvidia.com-gpu.yaml",
         "tonnage cdi generate --driver-root /run/nvidia/driver --format json",
+        "tonnage cdi generate --device-name-strategy index --device-name-strategy uuid",
         "tonnage cdi generate --devices scenario:node.yaml",
         "tonnage cdi generate --mode management --output /etc/cdi/management.nvidia.com-gpu.yaml",
     ),
 )
 @click.option(
     "--mode",
-    type=click.Choice([mode.value for mode in CdiMode]),
-    default=CdiMode.NVML.value,
+    "--discovery-mode",
+    type=click.Choice([_AUTO, *(mode.value for mode in CdiMode)], case_sensitive=False),
+    default=_AUTO,
     show_default=True,
-    help="nvml: GPUs and MIG devices by name; else all nodes of one sort.",
+    help="auto, nvml: GPUs and MIG devices by name; else all nodes of one sort.",
 )
 @click.option(
     "--devices",
@@ -62,6 +49,23 @@ def command() -> None:
     metavar="nvml|scenario:FILE",
     help="Where devices come from.",
 )
+@click.option(
+    "--device-name-strategy",
+    "names",
+    multiple=True,
+    type=Words(NameStrategy),
+    metavar="|".join(NameStrategy),
+    help="How devices are named, several times for several ways [default: all of them].",
+)
+@click.option(
+    "--device-id",
+    "--device",
+    "only",
+    multiple=True,
+    metavar="NAME",
+    help="Only this device, by any of its names; may be given several times.",
+)
+@click.option("--no-all-device", "apart", is_flag=True, help="No device all.")
 @click.option(
     "--driver-root",
     type=_FOLDER,
@@ -73,17 +77,44 @@ def command() -> None:
     type=_FOLDER,
     help="Where this program sees that folder [default: there].",
 )
+@click.option("--dev-root", type=_FOLDER, help="The host's folder with /dev [default: the driver's].")
+@click.option("--vendor", "--cdi-vendor", metavar="VENDOR", help="Of the kind [default: by the mode].")
+@click.option("--class", "--cdi-class", "sort", metavar="CLASS", help="Of the kind [default: by the mode].")
+@click.option("--kind", metavar="VENDOR/CLASS", help="Both [default: as NVIDIA's toolkit, by the mode].")
 @click.option(
-    "--kind", metavar="VENDOR/CLASS", help="Of the spec [default: as NVIDIA's toolkit, by the mode]."
+    "--nvidia-cdi-hook-path",
+    "--nvidia-ctk-path",
+    "hook",
+    metavar="PATH",
+    help="The hooks' program on the host.",
 )
-@click.option("--nvidia-cdi-hook-path", "hook", metavar="PATH", help="The hooks' program on the host.")
+@click.option("--ldconfig-path", "ldconfig", metavar="PATH", help="That program on the host, for its hook.")
 @click.option(
     "--disable-hook",
+    "--disable-hooks",
     "disabled",
     multiple=True,
-    type=click.Choice(CDI_HOOKS),
+    type=Words(CDI_HOOKS),
     metavar="NAME",
     help="Do without this hook, or all.",
+)
+@click.option(
+    "--enable-hook",
+    "--enable-hooks",
+    "enabled",
+    multiple=True,
+    type=Words(CDI_HOOKS[1:-2]),
+    metavar="NAME",
+    help="Not without this one, though others are disabled.",
+)
+@click.option(
+    "--feature-flag",
+    "--feature-flags",
+    "features",
+    multiple=True,
+    type=Words(CDI_FEATURES),
+    metavar="NAME",
+    help=f"{NO_SOCKETS}: without sockets of the driver's daemons.",
 )
 @click.option(
     "--output",
@@ -99,29 +130,21 @@ def command() -> None:
     help="[default: by the ending of --output, else yaml]",
 )
 @common_options()
-def generate(
-    common: Common,
-    target: Path | None,
-    style: str | None,
-    disabled: tuple[str, ...],
-    **asked: Unpack[Asked],
-) -> int:
+def generate(common: Common, target: Path | None, style: str | None, **asked: Unpack[Asked]) -> int:
+    from tonnage.cli.cdi_generate import checked, made, yaml_bytes
     from tonnage.decide.node.cdi import spec_bytes
-    from tonnage.model.cdi import CdiOptions
 
-    mode, root = CdiMode(asked["mode"]), str(asked["driver_root"] or _found_root(asked))
-    options = CdiOptions(asked["kind"] or mode.kind, root, root, disabled)
-    spec, remarks = asyncio.run(_made(mode, asked, options))
+    spec, remarks = asyncio.run(made(asked))
     for remark in remarks:
         click.echo(f"warning: {printable(remark)}", err=True)
-    document = _checked(spec)
+    document = checked(spec)
     style = style or ("json" if target is not None and target.suffix == ".json" else "yaml")
     if target is None:
         emit(document, style)
     else:
         from tonnage.adapters.checkpoints import write_atomic
 
-        write_atomic(target, spec_bytes(document) if style == "json" else _yaml(document), mode=0o644)
+        write_atomic(target, spec_bytes(document) if style == "json" else yaml_bytes(document), mode=0o644)
     return 1 if spec.left_out else 0
 
 
@@ -147,74 +170,3 @@ def validate(common: Common, paths: tuple[Path, ...]) -> int:
     else:
         emit(verdicts(checked), common.output)
     return status(checked)
-
-
-def _found_root(asked: Asked) -> str:
-    """Where the driver is on the host; behind a mount point that is named it is the host's own."""
-    if asked["driver_root_ctr_path"] is not None:
-        return "/"
-    from tonnage.adapters.vendors.driver_root import driver_root_of
-
-    return driver_root_of(Path("/"))
-
-
-async def _made(mode: CdiMode, asked: Asked, options: CdiOptions) -> tuple[CdiSpec, tuple[str, ...]]:
-    """The spec, and what to say of it. Raises HardwareError, ConfigError: the devices cannot be read."""
-    from tonnage.adapters.cdi_files import FolderCdi
-    from tonnage.adapters.device_nodes import read_device_nodes
-    from tonnage.decide.node.cdi import gpu_spec
-    from tonnage.decide.node.cdi_modes import mode_spec
-    from tonnage.model.plugin_settings import CdiSettings
-    from tonnage.model.sharing import PluginConfig
-
-    seen = asked["driver_root_ctr_path"] or Path(options.driver_root)
-    root = None if seen == Path("/") else seen
-    cdi = CdiSettings(hook_path=asked["hook"]) if asked["hook"] else CdiSettings()
-    config = PluginConfig(driver_root=options.driver_root, cdi=cdi)
-    folder = FolderCdi(Path("/"), root)
-    if mode is not CdiMode.NVML:
-        if asked["devices"] != "nvml":
-            raise click.UsageError(f"--mode {mode} is of this machine's nodes: leave --devices out")
-        files = await folder.driver_files("", config)
-        remarks = files.problems if mode is CdiMode.MANAGEMENT else ()
-        return mode_spec(mode, read_device_nodes(Path("/"), root), files, options), remarks
-    inventory = await _inventory(asked["devices"], root)
-    files = await folder.driver_files(inventory.driver_version, config)
-    return gpu_spec(inventory, files, options), (*inventory.problems, *files.problems)
-
-
-async def _inventory(devices: str, root: Path | None) -> Inventory:
-    from tonnage.adapters.clock import SystemClock
-    from tonnage.agent.main import backend_of
-
-    backend = backend_of(devices, Path("/"), root, SystemClock())
-    try:
-        return await backend.scan()
-    finally:
-        await backend.close()
-
-
-def _checked(spec: CdiSpec) -> JsonObject:
-    """The document, which a runtime takes; devices that are left out are told."""
-    from tonnage.cli.failure import render_problem
-    from tonnage.decide.node.cdi import spec_bytes
-    from tonnage.decide.node.cdi_rules import spec_problems
-    from tonnage.model.errors import ConfigError, HardwareError, Problem
-
-    for problem in spec.left_out:
-        click.echo(render_problem(problem), err=True)
-    if spec.document is None:
-        raise HardwareError(Problem("no device can be named in a CDI spec", remedy="tonnage node --help"))
-    wrong = spec_problems(spec.document)
-    if wrong:
-        raise ConfigError(*wrong)
-    fresh: JsonObject = json.loads(
-        spec_bytes(spec.document)
-    )  # nothing twice, which YAML would show as an alias
-    return fresh
-
-
-def _yaml(document: JsonValue) -> bytes:
-    import yaml
-
-    return b"---\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,6 +70,29 @@ _SNAPSHOT: Final = (
         help="Kubernetes version whose behaviour and texts to predict [default: the server's].",
     ),
 )
+
+
+class Words(click.ParamType[tuple[str, ...]]):
+    """Of some words one or, with commas between, several; a tuple of them."""
+
+    name = "words"
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self.known = tuple(known)
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        words = value if isinstance(value, tuple) else tuple(str(value).split(","))
+        for word in words:
+            if word not in self.known:
+                near = get_close_matches(word[:_LONGEST_WORD], self.known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(self.known)}"
+                self.fail(f"{word[:_LONGEST_WORD]!r} is not known: {hint}", param, ctx)
+        return words
+
+
+_LONGEST_WORD: Final = 100
 STATE_HELP: Final = "Folder of the embedded cluster [default: TONNAGE_STATE, else ~/.local/state/tonnage]."
 _VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks.")
 
