@@ -19,6 +19,7 @@ from tonnage.model.mig import (
     MigEntry,
     MigState,
     MigStep,
+    MigWork,
     ResetGpu,
 )
 from tonnage.model.sharing import Hold
@@ -450,3 +451,37 @@ async def test_with_the_label_gone_nobody_is_asked_to_leave_and_all_is_offered(
     await agent.live(gives_up)
     assert all(agent.offered[-1].values())
     assert machine.steps == []
+
+
+async def test_mig_4_what_cannot_be_paused_evicts_nobody_and_begins_nothing(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    held = (await machine.divided())[0].instances[2].computes[0].uuid
+    agent = Agent(machine, clock, made(SMALL), evicts=True)
+    agent.holders.holds = (Hold("r", (held,), "ml", "train"),)
+    agent.answers = ["evicted"]
+    why = ["nothing can be paused: no"]
+
+    async def settled() -> str:
+        return why[0]
+
+    agent.mig.settled = settled
+    until = f"waits: {held} is used by ml/train (not evicted: {why[0]})"
+
+    def on() -> bool:
+        if agent.said and agent.said[-1][1] == until:
+            assert agent.mig.work is MigWork.EVICTING
+            agent.holders.holds = ()
+            agent.mig.look()
+        if agent.state == MigState.FAILED and why[0]:
+            assert agent.said[-1][1] == f"{why[0]}; tried again in 10 s"
+            assert agent.mig.work is MigWork.NONE
+            assert machine.steps == []
+            why[0] = ""
+        return agent.state == MigState.SUCCESS
+
+    await agent.live(on)
+    assert agent.asked == []
+    assert agent.works[0] is MigWork.EVICTING
+    assert agent.works[-2:] == [MigWork.CHANGING, MigWork.NONE]

@@ -168,6 +168,13 @@ def dividing(
     yield from _writing(server, helm, f"dividing-{publish}", values)
 
 
+@pytest.fixture(scope="module")
+def pausing(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """The same for one that may also cordon its node and pause operands there."""
+    values = "migManager: {enabled: true, evictPods: true, cordon: true, pauseOperands: true}"
+    yield from _writing(server, Helm(4, tmp_path_factory.mktemp("helm")), "pausing", values)
+
+
 def _writing(server: Server, helm: Helm, name: str, values: str) -> Iterator[Callable[..., str]]:
     """What the patch of a Node's metadata is refused with, for an agent of that name and chart."""
     rendered = helm.rendered(f"fullnameOverride: {name}\nserviceAccount: {{name: {name}}}\n{values}")
@@ -175,9 +182,12 @@ def _writing(server: Server, helm: Helm, name: str, values: str) -> Iterator[Cal
     for path, found in made:
         assert server.send("POST", path, found) == ""
 
-    def patch(*, of: str = "mine", kind: str = MERGE, **metadata: Manifest) -> str:
+    def patch(
+        *, of: str = "mine", kind: str = MERGE, spec: Manifest | None = None, **metadata: Manifest
+    ) -> str:
         who = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:{name}", NODE_OF_THE_TOKEN: "mine"}
-        return server.send("PATCH", f"/api/v1/nodes/{of}", {"metadata": metadata}, kind, **who)
+        body: Manifest = {"metadata": metadata} | ({"spec": spec} if spec else {})
+        return server.send("PATCH", f"/api/v1/nodes/{of}", body, kind, **who)
 
     until = time.monotonic() + PATIENCE_S
     while not patch(labels={"a": str(time.monotonic())}):  # what stands already is no change to refuse
@@ -251,6 +261,36 @@ def test_the_state_of_its_mig_layout(dividing: Callable[..., str]) -> None:
 )
 def test_nothing_that_asks_for_a_layout(dividing: Callable[..., str], metadata: dict[str, Any]) -> None:
     assert "its own conditions and labels of a node and nothing else" in dividing(**metadata)
+
+
+PAUSED_BY_IT, DCGM = "tonnage.dev/mig-paused", "nvidia.com/gpu.deploy.dcgm"
+
+
+def test_what_it_pauses_and_gives_back(pausing: Callable[..., str]) -> None:
+    paused = {"labels": {DCGM: "paused-for-mig-change"}, "annotations": {PAUSED_BY_IT: "{}"}}
+    assert pausing(spec={"unschedulable": True}, **paused) == ""
+    restored: dict[str, Any] = {"labels": {DCGM: "true"}, "annotations": {PAUSED_BY_IT: None}}
+    assert pausing(spec={"unschedulable": None}, **restored) == ""
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}, "annotations": {PAUSED_BY_IT: "{}"}},
+        {"labels": {"nvidia.com/gpu.deploy.driver": "false"}},
+        {"annotations": {"tonnage.dev/mig": "x"}},
+    ],
+    ids=["a cordon without saying so", "taints", "the driver", "other annotations"],
+)
+def test_nothing_else_is_paused(pausing: Callable[..., str], patch: dict[str, Any]) -> None:
+    assert "its own conditions and labels of a node and nothing else" in pausing(**patch)
+
+
+def test_who_only_divides_cordons_nothing(dividing: Callable[..., str]) -> None:
+    said: dict[str, Any] = {"annotations": {PAUSED_BY_IT: "{}"}}
+    assert "nothing else" in dividing(spec={"unschedulable": True}, **said)
+    assert "nothing else" in dividing(labels={DCGM: "paused-for-mig-change"}, **said)
 
 
 def test_no_label_of_another_node(labelling: Callable[..., str]) -> None:

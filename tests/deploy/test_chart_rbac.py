@@ -235,3 +235,12 @@ def test_the_page_on_installing_has_every_right(helm4: Helm) -> None:
     assert told == {
         (right.resource, right.verb, places[right.namespace]) for right in granted(helm4.rendered())
     }
+
+
+def test_what_a_mig_change_may_do_beside_is_asked_for_by_flags(helm4: Helm) -> None:
+    every = "migManager: {enabled: true, evictPods: true, cordon: true, pauseOperands: true}"
+    plain = helm4.rendered("migManager: {enabled: true, evictPods: true}")
+    rendered = helm4.rendered(every)
+    more = set(rendered.container["args"]) - set(plain.container["args"])
+    assert more == {"--mig-cordon", "--mig-pause-operands"}
+    assert granted(rendered) == granted(plain)

@@ -17,7 +17,7 @@ from tonnage.agent.mig import NodeMig
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_wish import MigWish
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import DividedGpu, MigState, MigStep
+from tonnage.model.mig import DividedGpu, MigState, MigStep, MigWork
 from tonnage.twin.clock import VirtualClock
 
 
@@ -99,6 +99,9 @@ class Agent:
         )
         if evicts:
             self.mig.evict = self._evict
+        self.works: list[MigWork] = []
+        """What was done whenever that may have changed."""
+        self.mig.on_work = lambda: self.works.append(self.mig.work)
         self.asked: list[tuple[str, str]] = []
         """Pods that were asked to leave, and what they answer in turn."""
         self.answers: list[str] = []

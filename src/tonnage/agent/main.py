@@ -55,7 +55,7 @@ class AgentOptions:
     ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
     are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
     layouts, which the agent then makes as the node's label wants them; empty: it leaves MIG alone.
-    `mig_evict`: it evicts the pods that are in the way.
+    `mig_evict`, `mig_cordon` and `mig_pause` are what that may do beside: see `MigOptions`.
     """
 
     node_name: str
@@ -76,6 +76,8 @@ class AgentOptions:
     fallback_strategies: tuple[str, ...] = FALLBACKS
     mig_config_map: str = ""
     mig_evict: bool = False
+    mig_cordon: bool = False
+    mig_pause: bool = False
 
     @property
     def reading(self) -> Reading:
@@ -89,7 +91,7 @@ class AgentOptions:
     @property
     def mig(self) -> MigOptions:
         """What it may do about the GPUs' MIG layouts."""
-        return MigOptions(self.mig_config_map, self.mig_evict)
+        return MigOptions(self.mig_config_map, self.mig_evict, self.mig_cordon, self.mig_pause)
 
 
 async def run_agent(
@@ -321,6 +323,10 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
     for flag, name in (("--namespace", options.namespace), ("--pod-name", options.pod_name)):
         if name and not is_subdomain(name):
             yield Problem(f"no name of an object: {name[:60]!r}", flag)
+    if options.mig_cordon and not options.mig_evict:
+        yield Problem(
+            "nobody is evicted, so there is nothing to cordon for", "--mig-cordon", remedy="add --mig-evict"
+        )
     if not is_label_key(options.node_label):
         remedy = f"such as {CONFIG_LABEL}"
         yield Problem(f"no key of a label: {options.node_label[:80]!r}", "--node-label", remedy=remedy)

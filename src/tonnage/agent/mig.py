@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from tonnage.adapters.ports import DeviceBackend
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
 from tonnage.agent.mig_journal import MigJournal
+from tonnage.agent.mig_standing import MigStanding, what_stands, words
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_board import resets_of
 from tonnage.decide.node.mig_change import MigChange, change_to, in_the_way, next_step
 from tonnage.decide.node.mig_wish import MigWish, goals_of
 from tonnage.model.devices import Inventory
-from tonnage.model.errors import ConfigError, HardwareError, Problem, TonnageError
-from tonnage.model.mig import DividedGpu, MigState
+from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.mig import DividedGpu, MigState, MigWork
 from tonnage.model.sharing import Hold
 
 _LOG: Final = logging.getLogger(__name__)
@@ -37,15 +38,6 @@ _RESUMES: Final = 3
 """After so many agents that ended during a change it goes back; after twice as many it is given up."""
 _MOST_STEPS: Final = 4096
 _LONGEST: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class MigStanding:
-    """How the node stands to the layout that it shall have; `reason` is empty after a success."""
-
-    config: str
-    state: MigState
-    reason: str = ""
 
 
 class NodeMig:
@@ -76,6 +68,10 @@ class NodeMig:
         self._journal = MigJournal(world.checkpoints)
         self.evict: Callable[[str, str], Awaitable[str]] | None = None
         """Asks a pod (namespace, name) to leave, and says what came of it; None: they are waited for."""
+        self.settled: Callable[[], Awaitable[str]] | None = None
+        """Pauses on the Node what the work asks for, and says why not; None: nothing is ever paused."""
+        self.on_work: Callable[[], None] = lambda: None
+        """Called when `work` may be another one."""
         self._draining: Mapping[str, tuple[int, ...]] = {}
         """What is withheld while pods that were asked to leave have not left."""
         self._wake = asyncio.Event()
@@ -89,6 +85,13 @@ class NodeMig:
     def withheld(self) -> Mapping[str, tuple[int, ...]]:
         """What a change under way works on."""
         return self._draining if self._journal.change is None else self._journal.change.kept
+
+    @property
+    def work(self) -> MigWork:
+        """What is being done for the layout now."""
+        if self._journal.change is not None:
+            return MigWork.CHANGING
+        return MigWork.EVICTING if self._draining else MigWork.NONE
 
     async def restore(self) -> None:
         """Learn what an earlier agent began; to be done before any device is offered.
@@ -143,7 +146,7 @@ class NodeMig:
         try:
             await self._compare(wish, inventory)
         except (HardwareError, ConfigError) as error:
-            self._fail(wish.config, _words(error))
+            self._fail(wish.config, words(error))
 
     async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
         gpus = await self._hardware.divided()
@@ -155,7 +158,7 @@ class NodeMig:
             return
         change = change_to(wish.config, goals, gpus, resets_of(inventory))
         if change is not None and isinstance(wrong := next_step(change, gpus), str):
-            raise HardwareError(_problem(wrong))
+            raise HardwareError(Problem(wrong))
         if change is None:
             self._drain({})
             self._failures = 0
@@ -173,7 +176,8 @@ class NodeMig:
         if self.evict is not None:
             self._drain(change.kept)
             pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
-            answers = {pod: await self.evict(*pod) for pod in pods}
+            why = await self.settled() if self.settled is not None else ""
+            answers = {pod: f"not evicted: {why}" if why else await self.evict(*pod) for pod in pods}
             said = [f"{user} ({answers[user.pod]})" if user.pod else str(user) for user in users]
         self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(said)}"))
         return True
@@ -182,7 +186,12 @@ class NodeMig:
         """Offer nothing of these GPUs but what stays: who is evicted would be back at once."""
         if kept != self._draining:
             self._draining = kept
-            self._devices.refresh_withheld()
+            self._withhold()
+
+    def _withhold(self) -> None:
+        """What is withheld, or the work, is another one now."""
+        self._devices.refresh_withheld()
+        self.on_work()
 
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
@@ -191,8 +200,10 @@ class NodeMig:
         await self._journal.write(change)
         try:
             self._draining = {}
-            self._devices.refresh_withheld()
+            self._withhold()
             await self._clock.sleep(_WITHDRAW_S)
+            if self.settled is not None and (why := await self.settled()):
+                raise HardwareError(Problem(why))
             begins = not await self._waits(change, await self._hardware.divided())
             if begins:
                 change = replace(change, begun=True)
@@ -226,7 +237,7 @@ class NodeMig:
                 await self._journal.write(change)
                 break
             except HardwareError as error:
-                self._say(MigStanding(change.config, MigState.PENDING, f"waits: {_words(error)}"))
+                self._say(MigStanding(change.config, MigState.PENDING, f"waits: {words(error)}"))
                 await self._clock.sleep(_BACK_OFF_S[0])
         if resumed >= 2 * _RESUMES:
             await self._give_up(change, why)
@@ -268,31 +279,24 @@ class NodeMig:
                 if step is None:
                     return ""
                 if isinstance(step, str):
-                    raise HardwareError(_problem(step))
+                    raise HardwareError(Problem(step))
                 if not change.why and (users := in_the_way(change, gpus, self._holders.holds)):
                     raise HardwareError(Problem("; ".join(map(str, users))))
                 await self._hardware.apply(step)
             except (HardwareError, ConfigError) as error:
                 tries += 1
                 if tries >= _TRIES:
-                    return _words(error)
+                    return words(error)
                 await self._clock.sleep(_TRY_AGAIN_S)
         return "the GPUs do not stay as they are made: somebody else changes them, too"
 
     async def _give_up(self, change: MigChange, wrong: str) -> None:
         """Nothing more can be done now: say what stands, and let it be used."""
-        stands = await self._what_stands(change)
+        stands = await what_stands(change, self._hardware)
         await self._end()
         why = change.why or wrong
         again = "" if wrong == why else f": {wrong}"
         self._fail(change.config, f"{why}; the layout of before is not back{again}; {stands}")
-
-    async def _what_stands(self, change: MigChange) -> str:
-        try:
-            gpus = {gpu.uuid: gpu for gpu in await self._hardware.divided()}
-        except (HardwareError, ConfigError) as error:
-            return f"what stands is not known: {_words(error)}"
-        return "; ".join(_stands(shape.uuid, gpus.get(shape.uuid)) for shape in change.goal)
 
     async def _end(self) -> None:
         """Offer what there is now: first the devices are read anew, then nothing is withheld."""
@@ -303,9 +307,9 @@ class NodeMig:
                 break
             except HardwareError as error:
                 config = "" if self._journal.change is None else self._journal.change.config
-                self._say(MigStanding(config, MigState.PENDING, f"waits: {_words(error)}"))
+                self._say(MigStanding(config, MigState.PENDING, f"waits: {words(error)}"))
                 await self._clock.sleep(_BACK_OFF_S[0])
-        self._devices.refresh_withheld()
+        self._withhold()
 
     def _fail(self, config: str, reason: str) -> None:
         """Say it, and try again later."""
@@ -328,21 +332,3 @@ class NodeMig:
             _LOG.info("MIG layout: node=%s %s", self._node, text)
             self._events.post("Normal", f"MigConfig{standing.state.title()}", text)
         self._on_change()
-
-
-def _problem(what: str) -> Problem:
-    return Problem(what)
-
-
-def _words(error: TonnageError) -> str:
-    """The first problem in one line."""
-    problem = error.problems[0]
-    return ": ".join(part for part in (problem.what, problem.why, problem.remedy) if part)
-
-
-def _stands(uuid: str, gpu: DividedGpu | None) -> str:
-    if gpu is None:
-        return f"{uuid} does not answer"
-    parts = [f"{one.profile} at {one.start}" for one in sorted(gpu.instances, key=lambda one: one.start)]
-    mode = "on" if gpu.enabled else "off"
-    return f"{uuid} stands with MIG {mode}, {', '.join(parts) or 'no instance'}"

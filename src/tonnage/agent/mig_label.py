@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.agent.config import NodeConfig
-from tonnage.agent.mig import MigStanding
+from tonnage.agent.mig_standing import MigStanding
 from tonnage.agent.world import World
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject, JsonValue

@@ -14,6 +14,7 @@ from tonnage.agent.mig import NodeMig
 from tonnage.agent.mig_config import NodeMigConfig
 from tonnage.agent.mig_evict import PodEvictions
 from tonnage.agent.mig_label import MigLabel
+from tonnage.agent.mig_pause import NodePauses
 from tonnage.agent.node_condition import Finding
 from tonnage.agent.world import World
 from tonnage.model.mig import MigOptions, MigState
@@ -26,7 +27,7 @@ _SAYS: Final = {
 
 
 class NodeMigLayout:
-    """The three loops as one."""
+    """The loops as one."""
 
     CONDITION: ClassVar[str] = "MIGConfigApplied"
 
@@ -47,6 +48,10 @@ class NodeMigLayout:
         )
         if asks.evict:
             self._mig.evict = PodEvictions(world).evict
+        self._pauses = NodePauses(world, config, asks, lambda: self._mig.work)
+        if asks.cordon or asks.pause:
+            self._mig.settled = self._pauses.settled
+        self._mig.on_work = self._pauses.look
         self._label = MigLabel(world, config, lambda: self._mig.standing)
         self.on_change: Callable[[], None] | None = None
         """Called when `finding` says something else."""
@@ -68,7 +73,7 @@ class NodeMigLayout:
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for loop in (self._asked, self._mig, self._label):
+            for loop in (self._asked, self._mig, self._label, self._pauses):
                 group.create_task(loop.run())
 
     def finding(self) -> Finding:
@@ -82,6 +87,7 @@ class NodeMigLayout:
     def _node_changed(self) -> None:
         self._asked.look()
         self._label.look()
+        self._pauses.look()
 
     def _changed(self) -> None:
         self._label.look()

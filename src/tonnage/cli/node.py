@@ -62,6 +62,8 @@ class Told(TypedDict):
     fallback_strategies: tuple[str, ...]
     mig_config_map: str
     mig_evict: bool
+    mig_cordon: bool
+    mig_pause: bool
 
 
 @click.command(
@@ -178,6 +180,15 @@ class Told(TypedDict):
     help="Evict pods that use what a MIG layout must destroy, as their disruption budgets allow.",
 )
 @click.option(
+    "--mig-cordon", is_flag=True, help="Cordon the node while pods are evicted and its GPUs changed."
+)
+@click.option(
+    "--mig-pause-operands",
+    is_flag=True,
+    help="Take NVIDIA's operands (DCGM and others, by nvidia.com/gpu.deploy.*) off the node while its GPUs"
+    " are changed.",
+)
+@click.option(
     "--namespace",
     cls=EnvironmentOption,
     envvar="NAMESPACE",
@@ -284,6 +295,8 @@ def told_by(context: click.Context) -> Told:
         fallback_strategies=tuple(filter(None, map(str.strip, given["fallback_strategies"].split(",")))),
         mig_config_map=given["mig_config_map"],
         mig_evict=given["mig_evict"],
+        mig_cordon=given["mig_cordon"],
+        mig_pause=given["mig_pause_operands"],
     )
 
 

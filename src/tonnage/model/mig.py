@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TypeAlias
 
 
@@ -30,10 +30,24 @@ MigConfigs = Mapping[str, tuple[MigEntry, ...]]
 
 @dataclass(frozen=True, slots=True)
 class MigOptions:
-    """The ConfigMap of layouts (`NAMESPACE/NAME`), and whether pods that are in the way are evicted."""
+    """The ConfigMap of layouts (`NAMESPACE/NAME`), and what a change may do beside.
+
+    `evict`: evict pods that are in the way; `cordon`: keep the node from new pods meanwhile. `pause`: take
+    NVIDIA's operands off the node while the GPUs are changed.
+    """
 
     config_map: str
     evict: bool = False
+    cordon: bool = False
+    pause: bool = False
+
+
+class MigWork(Enum):
+    """What is being done for a layout: pods are asked to leave, or the GPUs are changed."""
+
+    NONE = "none"
+    EVICTING = "evicting"
+    CHANGING = "changing"
 
 
 class MigState(StrEnum):
