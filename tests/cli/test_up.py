@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -97,6 +98,39 @@ def test_a_killed_cluster_leaves_nothing_in_the_way(bench: Bench) -> None:
     started = bench.up()
     assert started.returncode == 0, started.stderr
     assert StateFolder(bench.state).owner() != pid
+
+
+def _kill(bench: Bench) -> None:
+    pid = StateFolder(bench.state).owner()
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    while StateFolder(bench.state).owner() is not None:
+        pass
+
+
+def test_a_cluster_that_is_kept_goes_on_after_it_was_killed(bench: Bench) -> None:
+    keep = ("--state", str(bench.state))
+    assert bench.up(*keep).returncode == 0
+    again = bench.up(*keep)
+    assert (again.returncode, "an embedded cluster runs here already" in again.stderr) == (2, True)
+    bench.kubectl("create", "configmap", "mine", "--from-literal=a=b")
+    old = (bench.state / "kubeconfig").read_text()
+    _kill(bench)
+    assert bench.tonnage("up", "--detach", *keep).returncode == 0  # the fleet is known
+    (bench.state / "kubeconfig").write_text(old)
+    assert bench.kubectl("get", "configmap", "mine", "-o", "jsonpath={.data.a}") == "b"
+    assert bench.kubectl("get", "nodes", "-o", "name").split() == ["node/cpu-0", "node/t4-0"]
+
+    assert bench.tonnage("down", *keep).returncode == 0
+    assert sorted(path.name for path in bench.state.iterdir()) == ["cluster.db", "scenario.yaml"]
+    port = int(re.findall(r"https://127.0.0.1:(\d+)", old)[0])
+    with socket.create_server(("127.0.0.1", port)):
+        refused = bench.tonnage("up", *keep)
+    assert (refused.returncode, f"port {port} is in use" in refused.stderr) == (2, True)
+    (bench.state / "cluster.db").write_text("x" * 100)
+    refused = bench.tonnage("up", *keep)
+    assert (refused.returncode, "the cluster cannot be read" in refused.stderr) == (2, True)
+    assert "Traceback" not in refused.stderr
 
 
 def test_a_port_in_use_is_named(bench: Bench) -> None:

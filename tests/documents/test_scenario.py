@@ -7,7 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.documents.scenario import Scenario, parse_scenario, proportional
+from tonnage.cli.library import load_scenario, scenario_names
+from tonnage.documents.scenario import Scenario, parse_scenario, proportional, scenario_text
 from tonnage.model.errors import ConfigError
 from tonnage.model.selectors import Taint
 
@@ -49,6 +50,12 @@ def test_a_good_scenario_is_read() -> None:
     assert read.groups[0].gpu is not None
     assert read.groups[0].gpu.count == 1
     assert (read.server_version, read.nodes) == ("1.36", 6)
+
+
+@pytest.mark.parametrize("name", ["scenario", *scenario_names()])
+def test_a_scenario_is_the_same_after_it_was_written(name: str) -> None:
+    given = scenario() if name == "scenario" else load_scenario(name)
+    assert parse_scenario(scenario_text(given), source="again") == given
 
 
 def test_a_config_becomes_the_text_of_a_config_map_key() -> None:

@@ -40,6 +40,7 @@ def start_detached(options: UpOptions, *, verbose: bool) -> Running:
             stderr=writer,
             start_new_session=True,
             cwd="/",
+            env={**os.environ, "TONNAGE_STATE": str(options.state)},
         )
         return _ready(process, folder, reader)
 
@@ -48,8 +49,9 @@ def _arguments(options: UpOptions, *, verbose: bool) -> list[str]:
     scenario = options.scenario
     if Path(scenario).is_file():
         scenario = str(Path(scenario).absolute())
-    words = [sys.executable, "-m", "tonnage", "up", "--scenario", scenario, "--state", str(options.state)]
-    words += ["--port", str(options.port), "--engine", options.engine]
+    words = [sys.executable, "-m", "tonnage", "up", "--scenario", scenario, "--engine", options.engine]
+    words += ["--state", str(options.state)] if options.keeps else []
+    words += ["--port", str(options.port)] if options.port is not None else []
     words += ["--nodes", str(options.nodes)] if options.nodes is not None else []
     return [*words, "-v"] if verbose else words
 

@@ -21,7 +21,7 @@ from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.places import runtime_folder
 from tonnage.cli.readiness import Readiness, readiness
 from tonnage.cli.state import EngineName, Running, StateFolder, private_folder, unusable
-from tonnage.documents.scenario import Scenario
+from tonnage.documents.scenario import Scenario, scenario_text
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.wire.kinds import NODE
 
@@ -65,13 +65,15 @@ async def embedded_cluster(
     scenario: Scenario,
     state: StateFolder,
     *,
-    port: int = 0,
+    port: int | None = None,
     verbose: bool = False,
     engine: EngineName = "twin",
+    keep: bool = False,
 ) -> AsyncIterator[Embedded]:
     """Own `state` and run the fleet until the block ends, then leave nothing.
 
-    The loops log to `up.log` in the state folder, with `verbose` to stderr.
+    The loops log to `up.log` in the state folder, with `verbose` to stderr. `keep`: go on with the cluster
+    that the folder keeps, if it has one, and leave it there. Without a port it is the kept one's, or any.
 
     Raises:
         ConfigError: a cluster runs in `state` already, the port is taken, or the engine's programs are
@@ -91,18 +93,19 @@ async def embedded_cluster(
     try:
         shutil.rmtree(sockets, ignore_errors=True)
         private_folder(sockets)
-        make = _genuine if engine == "kubernetes" else _twin
-        cluster = make(scenario, clock, state, sockets, port)
+        if engine == "kubernetes":
+            cluster = _genuine(scenario, clock, state, sockets, port or 0)
+        else:
+            cluster = _twin(scenario, clock, state.database if keep else None, sockets, port)
+        if keep:
+            state.keep_scenario(scenario_text(scenario))
         try:
             try:
                 endpoint = await cluster.serve()
+                since = clock.now().isoformat(timespec="seconds")
                 running = Running(
-                    pid=os.getpid(),
-                    scenario=scenario.name,
-                    nodes=scenario.nodes,
-                    server=endpoint.url,
-                    kubeconfig=str(state.kubeconfig),
-                    since=clock.now().isoformat(timespec="seconds"),
+                    *(os.getpid(), scenario.name, scenario.nodes, endpoint.url, str(state.kubeconfig)),
+                    since=since,
                     engine=engine,
                 )
                 state.publish(running, kubeconfig_text(endpoint))
@@ -120,11 +123,13 @@ async def embedded_cluster(
             log.close()
 
 
-def _twin(scenario: Scenario, clock: SystemClock, _state: StateFolder, sockets: Path, port: int) -> Engine:
+def _twin(
+    scenario: Scenario, clock: SystemClock, kept: Path | None, sockets: Path, port: int | None
+) -> Engine:
     from tonnage.cli.programs import node_programs
     from tonnage.twin.cluster import Cluster
 
-    return Cluster(scenario, clock, programs=node_programs(), port=port, runtime_dir=sockets)
+    return Cluster(scenario, clock, programs=node_programs(), port=port, runtime_dir=sockets, database=kept)
 
 
 def _genuine(scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, port: int) -> Engine:

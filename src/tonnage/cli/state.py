@@ -4,6 +4,8 @@
     cluster.json  where the cluster is, once it can be used
     kubeconfig    mode 0600
     up.log        what a detached `up` says
+    cluster.db    the cluster itself, where `up --state` keeps it, with SQLite's own files beside it
+    scenario.yaml the fleet that it was started with last
     control-plane what the processes of a genuine control plane need and say; the log of one that failed stays
 
 The kernel frees the lock when the process dies, however it dies; a free lock means that the rest is stale.
@@ -25,6 +27,10 @@ from typing import Final, Literal
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 
 _PLANE: Final = "control-plane"
+_DATABASE: Final = "cluster.db"
+_SCENARIO: Final = "scenario.yaml"
+_KEPT: Final = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm", _SCENARIO)
+"""What outlives the process."""
 _OWN: Final = ("cluster.json", "kubeconfig", "up.log", "lock", _PLANE)
 
 EngineName = Literal["twin", "kubernetes"]
@@ -62,6 +68,18 @@ class StateFolder:
     def control_plane(self) -> Path:
         return self.path / _PLANE
 
+    @property
+    def database(self) -> Path:
+        return self.path / _DATABASE
+
+    @property
+    def scenario(self) -> Path:
+        return self.path / _SCENARIO
+
+    def keep_scenario(self, text: str) -> None:
+        """Remember the fleet for the next start."""
+        _write(self.scenario, text)
+
     def hold(self) -> None:
         """Own the folder until `release`; what a killed process left in it is removed.
 
@@ -71,7 +89,7 @@ class StateFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OWN)
+            foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in (*_OWN, *_KEPT))
             if foreign:
                 raise self._foreign(foreign)
             self._lock = self._acquire()

@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict, Unpack
 import click
 
 from tonnage.cli.library import DEFAULT_SCENARIO, load_lab, load_scenario
-from tonnage.cli.options import STATE_HELP, Common, common_options, complete_lab, complete_scenario, examples
+from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario, examples
 from tonnage.cli.places import state_folder
 from tonnage.cli.readiness import Readiness
 from tonnage.cli.state import EngineName, Running, StateFolder
@@ -30,7 +30,7 @@ class Asked(TypedDict):
 
     scenario: str | None
     nodes: int | None
-    port: int
+    port: int | None
     state: Path | None
     engine: EngineName
     lab: str | None
@@ -42,6 +42,7 @@ class Asked(TypedDict):
         "tonnage up                                # until Ctrl-C",
         'eval "$(tonnage up --detach)"             # in the background, KUBECONFIG set',
         "tonnage up --scenario my-fleet.yaml --nodes 100",
+        "tonnage up --state ~/my-cluster           # kept there, for the next start",
         "tonnage up --lab time-slicing             # and a lab on it",
         "tonnage up --engine kubernetes            # on a genuine control plane",
     ),
@@ -56,15 +57,14 @@ class Asked(TypedDict):
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=0,
     metavar="PORT",
-    help="Port of the API server [default: any free].",
+    help="Port of the API server; 0: any free [default: a kept cluster's own, else any free].",
 )
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help=STATE_HELP,
+    help="Keep the cluster in this folder; go on with the one that is there [default: keep nothing].",
 )
 @click.option(
     "--engine",
@@ -90,8 +90,13 @@ def command(common: Common, detach: bool, **asked: Unpack[Asked]) -> int:
             )
         )
     state = (asked["state"] or state_folder(os.environ)).expanduser().absolute()
-    fleet = asked["scenario"] or (load_lab(lab).lab.scenario if lab else DEFAULT_SCENARIO)
-    options = UpOptions(fleet, asked["nodes"], asked["port"], state, lab, asked["engine"])
+    keeps = asked["state"] is not None and asked["engine"] == "twin"
+    if asked["state"] is not None and not keeps:
+        click.echo("note: --engine kubernetes keeps nothing for the next start", err=True)
+    kept = StateFolder(state).scenario
+    last = str(kept) if keeps and asked["nodes"] is None and kept.exists() else DEFAULT_SCENARIO
+    fleet = asked["scenario"] or (load_lab(lab).lab.scenario if lab else last)
+    options = UpOptions(fleet, asked["nodes"], asked["port"], state, lab, asked["engine"], keeps)
     wanted = load_scenario(options.scenario)
     wanted = wanted if options.nodes is None else wanted.scaled(options.nodes)
     if detach:
@@ -108,7 +113,9 @@ async def _run(options: UpOptions, scenario: Scenario, common: Common) -> int:
 
     ended = _end_on_signals()
     folder = StateFolder(options.state)
-    async with embedded_cluster(scenario, folder, port=options.port, engine=options.engine) as cluster:
+    async with embedded_cluster(
+        scenario, folder, port=options.port, engine=options.engine, keep=options.keeps
+    ) as cluster:
         waiting = asyncio.create_task(wait_until_ready(cluster, scenario, Progress().tell))
         if not await _before(waiting, ended):
             return 0

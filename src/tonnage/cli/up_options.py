@@ -14,7 +14,10 @@ class UpOptions:
 
     scenario: str
     nodes: int | None
-    port: int
+    port: int | None
+    """None: the one that a kept cluster had, else any that is free."""
     state: Path
     lab: str | None = None
     engine: EngineName = "twin"
+    keeps: bool = False
+    """Whether the state folder keeps the cluster for the next start."""

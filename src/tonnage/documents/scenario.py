@@ -343,3 +343,9 @@ def _numa_problems(group: NodeGroup, at: tuple[str, int], document: Located) -> 
             document.where((*at, "kubelet")),
             remedy=f'topologyManagerPolicyOptions: {{max-allowable-numa-nodes: "{group.numa}"}}',
         )
+
+
+def scenario_text(scenario: Scenario) -> str:
+    """The scenario as `parse_scenario` reads it."""
+    content = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return yaml.safe_dump(content, sort_keys=False)

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.documents.scenario import Scenario
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.fleet import Fleet, Loops, TwinNode
 from tonnage.twin.kubelet.runtime import Program
-from tonnage.twin.pki import Authority
+from tonnage.twin.pki import Authority, KeyPair
 from tonnage.twin.platform import platform_objects
 from tonnage.twin.scheduler import Scheduler
+from tonnage.wire.kinds import CUSTOM_RESOURCE, DAEMON_SET, Kind
+from tonnage.wire.objects import Object
+
+if TYPE_CHECKING:
+    from tonnage.twin.apiserver.database import Database
 
 
 class Cluster:
     """A GPU cluster in this process. `programs` maps image repositories to what their containers run.
 
     `runtime_dir` holds the nodes' folders with sockets: keep it short. First `serve`, then `populate`.
+    With a `database` file the cluster goes on where it ended there, with its CA, token and port.
+
+    Raises:
+        ConfigError: the file cannot be read as a cluster.
+        HardwareError: it cannot be written.
     """
 
     def __init__(
@@ -30,14 +45,16 @@ class Cluster:
         *,
         runtime_dir: Path,
         programs: Mapping[str, Program] = MappingProxyType({}),
-        port: int = 0,
+        port: int | None = None,
+        database: Path | None = None,
     ) -> None:
-        self.server = ApiServer(clock)
+        self._kept = _opened(database)
+        self.server = ApiServer(clock, store=self._kept.store() if self._kept is not None else None)
         self.api: KubernetesApi = self.server.local()
         self._scenario = scenario
         self._clock = clock
         self._port = port
-        self._authority = Authority.generate(clock.now())
+        self._authority = _authority(self._kept, clock)
         self._loops = Loops()
         self._fleet = Fleet(
             scenario, clock, lambda _number: self.api, runtime_dir=runtime_dir, programs=programs
@@ -54,7 +71,13 @@ class Cluster:
         Raises:
             ConfigError: the port is in use.
         """
-        return await self.server.start(self._authority, host=LOOPBACK, port=self._port)
+        if self._kept is None:
+            return await self.server.start(self._authority, host=LOOPBACK, port=self._port or 0)
+        token = self._kept.fact_or("token", lambda: secrets.token_urlsafe(32).encode()).decode()
+        port = self._port if self._port is not None else int(self._kept.fact("port") or b"0")
+        endpoint = await self.server.start(self._authority, host=LOOPBACK, port=port, token=token)
+        self._kept.keep_fact("port", endpoint.url.rpartition(":")[2].encode())
+        return endpoint
 
     async def populate(self, kubeconfig: Path) -> None:
         """Start controllers, scheduler and kubelets and install the agents; nodes are Ready within seconds.
@@ -67,7 +90,17 @@ class Cluster:
         self._loops.run("scheduler", scheduler.run())
         await self._fleet.start(self._authority, self._loops)
         for kind, namespace, body in platform_objects(self._scenario.config_texts, kubeconfig):
+            await self._install(kind, namespace, body)
+
+    async def _install(self, kind: Kind[Object], namespace: str | None, body: JsonObject) -> None:
+        """Create a part of the platform; what an earlier life left is renewed, but for what people edit."""
+        try:
             await self.api.create(kind, body, namespace=namespace)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            if kind in (CUSTOM_RESOURCE, DAEMON_SET):
+                await self.api.patch(kind, text(body, "metadata", "name"), body, namespace=namespace)
 
     def check(self) -> None:
         """Nothing of the twin can end apart from this process."""
@@ -77,3 +110,25 @@ class Cluster:
         await self._loops.stop()
         await self._fleet.stop()
         await self.server.stop()
+        if self._kept is not None:
+            self._kept.close()
+
+
+def _opened(path: Path | None) -> Database | None:
+    if path is None:
+        return None
+    from tonnage.twin.apiserver.database import Database
+
+    return Database.open(path)
+
+
+def _authority(kept: Database | None, clock: Clock) -> Authority:
+    """The CA, the same as ever where the cluster is kept."""
+    found = (kept.fact("ca.pem"), kept.fact("ca.key")) if kept is not None else (None, None)
+    if found[0] and found[1]:
+        return Authority.load(KeyPair(found[0], found[1]))
+    authority = Authority.generate(clock.now())
+    if kept is not None:
+        kept.keep_fact("ca.pem", authority.certificate_pem)
+        kept.keep_fact("ca.key", authority.key_pem)
+    return authority

@@ -259,10 +259,3 @@ def test_writers_that_read_something_older_are_refused() -> None:
         store.delete(PODS, ("default", "a"), read=first)
     with pytest.raises(StaleError):
         store.create(PODS, ("default", "a"), {"metadata": {}})
-
-
-def test_the_journal_sees_a_commit_before_anybody_else() -> None:
-    seen: list[tuple[int, int]] = []
-    store: Store = Store(journal=lambda commit: seen.append((commit.after.revision, store.revision)))
-    store.create(PODS, ("default", "a"), {"metadata": {}})
-    assert seen == [(2, 1)]

@@ -108,12 +108,12 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
 def _asked_revision(store: Store, query: ListQuery) -> int:
     asked = query.resource_version
     if asked in ("", "0") or query.continue_token:
-        return store.revision
+        return store.kept
     if not asked.isdecimal() or len(asked) > 18:
         raise bad_request(f'resourceVersion: Invalid value: "{asked}": strconv.ParseUint: invalid syntax')
-    if int(asked) > store.revision:
-        raise expired(f"Too large resource version: {asked}, current: {store.revision}")
-    return int(asked) if query.resource_version_match == "Exact" else store.revision
+    if int(asked) > store.kept:
+        raise expired(f"Too large resource version: {asked}, current: {store.kept}")
+    return int(asked) if query.resource_version_match == "Exact" else store.kept
 
 
 def _token_text(token: _Token) -> str:

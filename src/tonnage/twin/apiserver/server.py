@@ -88,6 +88,7 @@ class ApiServer:
         bound = await listener.start(host, port)
         self._listener = listener
         publish_api(self.store, self._clock, self._uid, bound)
+        await self.store.on_disk()
         shown = f"[{host}]" if ":" in host else host
         return Endpoint(f"https://{shown}:{bound}", authority.certificate_pem, token)
 
@@ -97,6 +98,7 @@ class ApiServer:
         if self._listener is not None:
             await self._listener.stop()
             self._listener = None
+        await self.store.on_disk()
 
     def _uid(self) -> str:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))

@@ -166,6 +166,16 @@ def unavailable(message: str) -> StatusError:
     return StatusError(503, "ServiceUnavailable", message)
 
 
+def no_space() -> StatusError:
+    """500 of a write for which the disk has no room; upstream gives no reason either."""
+    return StatusError(500, "", "etcdserver: mvcc: database space exceeded")
+
+
+def not_stored(why: str) -> StatusError:
+    """500 of a write that the disk refuses."""
+    return StatusError(500, "InternalError", f"Internal error occurred: the write was not stored: {why}")
+
+
 def expired(message: str) -> GoneError:
     """410."""
     return GoneError(message)

@@ -5,20 +5,24 @@ with 410 once the log has moved past it. Undoing the log gives any list as it wa
 still covers; that is what paging stands on.
 
 Objects are never changed after they were stored: whoever changes one copies it first.
+
+With a journal a commit counts at once for writers, who build on it, but is shown to nobody until it is on
+disk: `seen`, lists at `kept` and watches have it only then. A journal that refuses undoes all that it lacks.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from tonnage.adapters.ports import ChangeType
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.group_commit import GroupCommit
 
 Resource = tuple[str, str]
 """(API group, plural); the group is empty for core kinds."""
@@ -34,10 +38,10 @@ class Stored:
 
     __slots__ = ("json", "object", "revision")
 
-    def __init__(self, obj: JsonObject, revision: int) -> None:
+    def __init__(self, obj: JsonObject, revision: int, json: bytes = b"") -> None:
         self.object = obj
         self.revision = revision
-        self.json = msgspec.json.encode(obj)
+        self.json = json or msgspec.json.encode(obj)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,18 @@ class _Log:
         self.covers_from = revision
         self.waiting: set[asyncio.Future[None]] = set()
 
-    def append(self, commit: Commit) -> None:
+    def append(self, commit: Commit, kept: int) -> None:
         self.commits.append(commit)
         if len(self.commits) > 2 * self.length:
             old = len(self.commits) - self.length
-            self.covers_from = self.commits[old - 1].after.revision
-            self.dropped += old
-            del self.commits[:old]
-        self.wake()
+            last = self.commits[old - 1].after.revision
+            if last <= kept:  # what may be undone stays
+                self.covers_from = last
+                self.dropped += old
+                del self.commits[:old]
+
+    def undo(self) -> None:
+        self.commits.pop()
 
     def wake(self) -> None:
         waiting, self.waiting = self.waiting, set()
@@ -98,23 +106,56 @@ class _Log:
         return self.dropped + bisect_right(self.commits, revision, key=lambda commit: commit.after.revision)
 
 
+class Journal(Protocol):
+    """What keeps commits for a later life of the server."""
+
+    async def keep(self, commits: Sequence[Commit]) -> None:
+        """Put them on disk, all or none. Raises ApiError when it cannot."""
+        ...
+
+
 class Store:
-    """All objects. `journal` sees every commit before it is visible: the seam for keeping state on disk."""
+    """All objects; `kept` are those of an earlier life, whose last revision was `revision`."""
 
     def __init__(
-        self, *, log_length: int = LOG_LENGTH, journal: Callable[[Commit], None] = lambda _commit: None
+        self,
+        *,
+        log_length: int = LOG_LENGTH,
+        journal: Journal | None = None,
+        kept: Iterable[tuple[Resource, Name, Stored]] = (),
+        revision: int = 1,
     ) -> None:
-        self.revision = self._born = 1
+        self.revision = self._born = revision
         self._log_length = log_length
-        self._journal = journal
+        self._disk = None if journal is None else GroupCommit(journal.keep, self._shown, self._undo)
+        self._unkept = self._disk.pending if self._disk is not None else []
         self._objects: dict[Resource, dict[Name, Stored]] = {}
-        self._names: dict[Resource, list[Name]] = {}
+        for resource, name, stored in kept:
+            self._objects.setdefault(resource, {})[name] = stored
+        self._names = {resource: sorted(objects) for resource, objects in self._objects.items()}
         self._logs: dict[Resource, _Log] = {}
         self._cuts = 0
+
+    @property
+    def kept(self) -> int:
+        """The last revision that is on disk; without a journal the last of all."""
+        return self._unkept[0].after.revision - 1 if self._unkept else self.revision
+
+    async def on_disk(self) -> None:
+        """Return once all that is stored by now is on disk. Raises ApiError when it was undone instead."""
+        if self._disk is not None:
+            await self._disk.settled()
 
     def get(self, resource: Resource, name: Name) -> Stored | None:
         """The object, or None."""
         return self._objects.get(resource, {}).get(name)
+
+    def seen(self, resource: Resource, name: Name) -> Stored | None:
+        """The object as it is on disk, which is all that a reader may know of."""
+        for commit in self._unkept:
+            if commit.name == name and commit.resource == resource:
+                return commit.before
+        return self.get(resource, name)
 
     def list(
         self, resource: Resource, *, namespace: str = "", at: int | None = None, after: Name | None = None
@@ -195,8 +236,9 @@ class Store:
         return Stored({**obj, "metadata": {**known, "resourceVersion": str(revision)}}, revision)
 
     def _commit(self, commit: Commit) -> None:
-        self._journal(commit)
         self.revision = commit.after.revision
+        if self._disk is not None:
+            self._disk.add(commit)
         names = self._names.setdefault(commit.resource, [])
         if commit.type is ChangeType.DELETED:
             del self._objects[commit.resource][commit.name]
@@ -205,7 +247,29 @@ class Store:
             self._objects[commit.resource][commit.name] = commit.after
             if commit.before is None:
                 insort(names, commit.name)
-        self._log(commit.resource).append(commit)
+        log = self._log(commit.resource)
+        log.append(commit, self.kept)
+        if self._disk is None:
+            log.wake()
+
+    def _shown(self, commits: Sequence[Commit]) -> None:
+        """Let watchers have what is on disk now."""
+        for resource in {commit.resource for commit in commits}:
+            self._log(resource).wake()
+
+    def _undo(self, commits: Sequence[Commit]) -> None:
+        """Be as the disk is, which lacks the last commits."""
+        self.revision = self.kept
+        for commit in reversed(commits):
+            objects, names = self._objects[commit.resource], self._names[commit.resource]
+            if commit.before is None:
+                del objects[commit.name]
+                del names[bisect_left(names, commit.name)]
+            else:
+                objects[commit.name] = commit.before
+                if commit.type is ChangeType.DELETED:
+                    insort(names, commit.name)
+            self._log(commit.resource).undo()
 
     def _as_of(self, resource: Resource, revision: int) -> dict[Name, Stored]:
         log = self._log(resource)
@@ -239,15 +303,21 @@ class Watch:
         log = self._log
         if self._position < log.dropped:
             raise TooOldError(self.revision, log.covers_from)
-        fresh = log.commits[self._position - log.dropped :]
-        self._position = log.dropped + len(log.commits)
-        self.revision = self._store.revision
+        end = self._end()
+        fresh = log.commits[self._position - log.dropped : end - log.dropped]
+        self._position = end
+        self.revision = self._store.kept
         return fresh
+
+    def _end(self) -> int:
+        """The position after the last commit that is on disk."""
+        log, kept = self._log, self._store.kept
+        return log.position_after(kept) if kept < self._store.revision else log.dropped + len(log.commits)
 
     def changed(self) -> asyncio.Future[None]:
         """Done when there is something to read, or the watch was cut. Cancel it when it is not awaited."""
         future = asyncio.get_running_loop().create_future()
-        if self.cut or self._position < self._log.dropped + len(self._log.commits):
+        if self.cut or self._position < self._end():
             future.set_result(None)
         else:
             self._log.waiting.add(future)

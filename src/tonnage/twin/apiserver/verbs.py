@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tonnage.adapters.ports import Clock, PatchType
 from tonnage.model.json import JsonObject, JsonValue
@@ -24,9 +25,12 @@ from tonnage.twin.apiserver.statuses import (
     method_not_allowed,
     no_such_page,
     no_such_path,
+    not_found,
 )
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.watching import Seen, WatchQuery, events
+
+T = TypeVar("T")
 
 ADMIN = User("system:admin", ("system:masters",))
 
@@ -74,7 +78,10 @@ class Verbs:
 
     async def get(self, request: Request) -> JsonObject:
         """The object or its subresource. Raises ApiError 404."""
-        obj = self._shown(request, self._pipeline.read(request).object)
+        stored = self.store.seen(request.resource, request.key)
+        if stored is None:
+            raise not_found(request.resource, request.name)
+        obj = self._shown(request, stored.object)
         return subresources.scale_of(request.served, obj) if request.subresource == "scale" else obj
 
     def page(self, request: Request, query: ListQuery) -> Page:
@@ -102,34 +109,35 @@ class Verbs:
 
     async def create(self, request: Request, body: JsonValue) -> Outcome:
         """The object as stored."""
-        return await self._settled(request, await self._pipeline.create(request, body))
+        return await self._told(self._settled(request, self._pipeline.create(request, body)))
 
     async def update(self, request: Request, body: JsonValue) -> Outcome:
         """The object after a PUT."""
         if request.subresource == "scale":
-            return await subresources.rescale(self._pipeline, request, lambda _old: body)
+            return await self._told(subresources.rescale(self._pipeline, request, lambda _old: body))
         if (request.served.custom is not None or request.resource == DEFINITION) and not text(
             body, "metadata", "resourceVersion"
         ):
             # Built-in kinds take an update of whatever is there; these do not.
             fault = problems.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise InvalidError(invalid_status(request.served.row, request.name, (fault,)))
-        return await self._settled(request, await self._pipeline.update(request, lambda _old: body))
+        return await self._told(self._settled(request, self._pipeline.update(request, lambda _old: body)))
 
     async def patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Outcome:
         """The object after a patch."""
         schema = self.registry.schema
         change = patched(schema, request.served, request.subresource, patch_type, patch)
         if request.subresource == "scale":
-            return await subresources.rescale(self._pipeline, request, change)
+            return await self._told(subresources.rescale(self._pipeline, request, change))
         unreadable = unreadable_patch(schema, patch_type, patch)
-        return await self._settled(request, await self._pipeline.update(request, change, unreadable))
+        return await self._told(self._settled(request, self._pipeline.update(request, change, unreadable)))
 
     async def delete(self, request: Request, options: DeleteOptions) -> JsonObject:
         """The object while it still stands, else a Status."""
-        result = await delete(self._pipeline, request, options)
+        result = await self._told(delete(self._pipeline, request, options))
         if request.resource == DEFINITION and not request.options.dry_run:
             self.definitions.settle(request.name)
+            await self.store.on_disk()
         return result if result.get("kind") == "Status" else self._shown(request, result)
 
     async def delete_collection(
@@ -158,9 +166,9 @@ class Verbs:
             raise bad_request("the body of the request is not a JSON object")
         match request.subresource:
             case "binding":
-                return await subresources.bind(self._pipeline, request, body)
+                return await self._told(subresources.bind(self._pipeline, request, body))
             case "eviction":
-                return await evict(self._pipeline, request, body)
+                return await self._told(evict(self._pipeline, request, body))
             case _:
                 raise method_not_allowed()
 
@@ -171,8 +179,17 @@ class Verbs:
         """A stored object as a version shows it."""
         return self._pipeline.codec.in_version(served, obj)
 
-    async def _settled(self, request: Request, outcome: Outcome) -> Outcome:
+    async def _settled(self, request: Request, writing: Awaitable[Outcome]) -> Outcome:
         """The outcome in the version asked for, once what a definition means is in force."""
+        outcome = await writing
         if request.resource == DEFINITION and not request.options.dry_run:
+            await self.store.on_disk()
             self.definitions.settle(text(outcome.object, "metadata", "name"))
         return Outcome(self._shown(request, outcome.object), outcome.warnings)
+
+    async def _told(self, writing: Awaitable[T]) -> T:
+        """What a write comes to, a refusal too, once all that it may stand on is on disk. Raises ApiError."""
+        try:
+            return await writing
+        finally:
+            await self.store.on_disk()

@@ -43,7 +43,7 @@ class WatchQuery:
 async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator[Seen]:
     """Every event until the timeout or a cut. Raises GoneError when its start is, or becomes, too old."""
     if query.since is None:
-        watch = store.watch(query.resource, store.revision)
+        watch = store.watch(query.resource, store.kept)
         for seen in _present(store, query):
             yield seen
     else:
@@ -127,9 +127,9 @@ def _at_revision(stored: Stored, revision: int) -> Stored:
 def _present(store: Store, query: WatchQuery) -> list[Seen]:
     seen = [
         Seen(ChangeType.ADDED, stored, stored.revision)
-        for stored in store.list(query.resource, namespace=query.namespace)
+        for stored in store.list(query.resource, namespace=query.namespace, at=store.kept)
         if query.matches(stored.object)
     ]
     if query.initial_end:
-        seen.append(Seen(ChangeType.BOOKMARK, None, store.revision, initial_end=True))
+        seen.append(Seen(ChangeType.BOOKMARK, None, store.kept, initial_end=True))
     return seen
