@@ -168,3 +168,38 @@ def test_capabilities_of_mig_devices_have_their_nodes(tmp_path: Path) -> None:
         assert (root / f"dev/nvidia-caps/nvidia-cap{minor}").exists()
     file = root / "proc/driver/nvidia/capabilities/gpu0/mig/gi1/ci0/access"
     assert f"DeviceFileMinor: {minors['gpu0/gi1/ci0/access']}\n" in file.read_text()
+
+
+def test_a_change_whose_writing_was_not_ended_never_happened(driver: Driver) -> None:
+    driver.become(DriverState((FakeGpu(0, mig_enabled=True),)))
+    created(9, 4)
+    changes = driver.file.with_name(f"{driver.file.name}.mig")
+    whole = changes.read_text()
+    changes.write_text(f"{whole}gi 0 5 14")
+    assert refusal(pynvml.nvmlDeviceGetGpuInstanceById, handle(0), 5) == pynvml.NVML_ERROR_NOT_FOUND
+    created(19, 0)
+    assert changes.read_text() == f"{whole}gi 0 7 0 0\n"
+
+
+def test_processes_that_make_instances_at_once_take_no_place_twice(driver: Driver) -> None:
+    driver.become(DriverState((FakeGpu(0, mig_enabled=True),)))
+    script = f"""
+import ctypes, pynvml
+pynvml.nvmlLib = ctypes.CDLL({str(driver.root / LIBRARIES / SONAME)!r})
+pynvml.nvmlInit()
+gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+made = 0
+while True:
+    try:
+        pynvml.nvmlDeviceCreateGpuInstance(gpu, 19)
+        made += 1
+    except pynvml.NVMLError_InsufficientResources:
+        print(made)
+        break
+"""
+    programs = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert sum(int(program.communicate()[0]) for program in programs) == 7
+    rows = driver.file.with_name(f"{driver.file.name}.mig").read_text().splitlines()
+    assert sorted(row.split()[-1] for row in rows) == list("0123456")

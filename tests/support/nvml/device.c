@@ -415,7 +415,7 @@ static int set_compute_mode(struct call *call, unsigned mode)
 
 API int nvmlDeviceSetComputeMode(handle device, unsigned mode)
 {
-    ENTER(GPU, device);
+    CHANGE(GPU, device);
     return set_compute_mode(&call, mode);
 }
 

@@ -144,7 +144,7 @@ static int busy(const struct call *call, unsigned gi)
 /* The mode changes at once unless the GPU needs a reset for it or somebody uses the GPU. */
 API int nvmlDeviceSetMigMode(handle device, unsigned mode, int *activation)
 {
-    ENTER(GPU, device);
+    CHANGE(GPU, device);
     char line[128];
     if (!activation || mode > 1) return INVALID_ARGUMENT;
     if (!call.gpu->has_mig_mode) return NOT_SUPPORTED;
@@ -372,14 +372,14 @@ static int create_gi(struct call *call, unsigned id, int start, handle *out)
 
 API int nvmlDeviceCreateGpuInstance(handle device, unsigned id, handle *out)
 {
-    ENTER(GPU, device);
+    CHANGE(GPU, device);
     return create_gi(&call, id, -1, out);
 }
 
 API int nvmlDeviceCreateGpuInstanceWithPlacement(
     handle device, unsigned id, const struct placement *placement, handle *out)
 {
-    ENTER(GPU, device);
+    CHANGE(GPU, device);
     return placement ? create_gi(&call, id, (int)placement->start, out) : INVALID_ARGUMENT;
 }
 
@@ -392,7 +392,7 @@ static int has_ci(const struct gpu *gpu, int gi)
 
 API int nvmlGpuInstanceDestroy(handle gi)
 {
-    ENTER(GPU_INSTANCE, gi);
+    CHANGE(GPU_INSTANCE, gi);
     char line[64];
     if (has_ci(call.gpu, call.gi->id) || busy(&call, (unsigned)call.gi->id)) return IN_USE;
     snprintf(line, sizeof line, "-gi %d %d\n", call.slot, call.gi->id);
@@ -503,7 +503,7 @@ static int slices_taken(const struct gpu *gpu, int gi)
 
 API int nvmlGpuInstanceCreateComputeInstance(handle gi, unsigned number, handle *out)
 {
-    ENTER(GPU_INSTANCE, gi);
+    CHANGE(GPU_INSTANCE, gi);
     char line[TEXT + 64], uuid[TEXT];
     const struct profile *profile = profile_of(call.gpu, call.gi->profile);
     if (!out || !profile || !ci_most(profile, number)) return INVALID_ARGUMENT;
@@ -522,7 +522,7 @@ API int nvmlGpuInstanceCreateComputeInstance(handle gi, unsigned number, handle 
 
 API int nvmlComputeInstanceDestroy(handle ci)
 {
-    ENTER(COMPUTE_INSTANCE, ci);
+    CHANGE(COMPUTE_INSTANCE, ci);
     char line[64];
     if (busy(&call, (unsigned)call.gi->id)) return IN_USE;
     snprintf(line, sizeof line, "-ci %d %d %d\n", call.slot, call.ci->gi, call.ci->id);

@@ -14,7 +14,9 @@
  *   process SLOT PID BYTES GI CI compute|graphics|mps
  *   field SLOT ID VALUE | metric SLOT ID VALUE    a metric may be nan or inf
  *
- * MIG changes made through the library go to FILE.mig, in the same words and `-gi SLOT GI`, `-ci SLOT GI CI`.
+ * MIG changes made through the library go to FILE.mig, in the same words and `-gi SLOT GI`, `-ci SLOT GI CI`: one
+ * process at a time, each in one write, and they outlive the process. A line without an end never happened.
+ * A process may be ended before or after any call: see tests/support/crash/fuse.c, if that was loaded before.
  * The file is $TONNAGE_FAKE_NVML, or fake-nvml.conf beside this library. Without it no driver is loaded.
  *
  * Nothing here needs a C library newer than 2.31 (so: statx, and no strtol, dladdr or stat).
@@ -32,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -359,6 +362,8 @@ static int load(const char *path, const char *mig_path)
     int good = read_lines(spare, text, path);
     free(text);
     if (good && (text = content(mig_path))) {
+        char *whole = strrchr(text, '\n');
+        *(whole ? whole + 1 : text) = 0;
         good = read_lines(spare, text, mig_path);
         free(text);
     }
@@ -543,13 +548,27 @@ int rules_about(struct call *call, const char *function, int slot)
     return call->code ? call->code : error ? (int)error->value : OK;
 }
 
-struct call enter(const char *function, enum about about, handle subject)
+extern void fuse_before(const char *what) __attribute__((weak));
+extern void fuse_after(const char *what) __attribute__((weak));
+
+static void changes_path(char out[PATH_MAX + 8])
+{
+    char path[PATH_MAX];
+    state_path(path);
+    snprintf(out, PATH_MAX + 8, "%s.mig", path);
+}
+
+static struct call begin(const char *function, enum about about, handle subject, int changes)
 {
     struct call call = {0};
     int slot = about == NODE || about == BEFORE_INIT ? -1 : slot_in(subject);
+    if (fuse_before) fuse_before(function);
     pthread_mutex_lock(&lock);
     call.locked = 1;
     call.slot = -1;
+    call.function = function;
+    call.changes = changes;
+    if (changes) flock(changes, LOCK_EX);
     refresh();
     count(function, slot);
     delay(&call, function, slot, 1);
@@ -561,9 +580,24 @@ struct call enter(const char *function, enum about about, handle subject)
     return call;
 }
 
+struct call enter(const char *function, enum about about, handle subject)
+{
+    return begin(function, about, subject, 0);
+}
+
+struct call enter_to_change(const char *function, enum about about, handle subject)
+{
+    char path[PATH_MAX + 8];
+    changes_path(path);
+    int file = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    return begin(function, about, subject, file > 0 ? file : 0);
+}
+
 void leave(struct call *call)
 {
+    if (call->changes) close(call->changes);
     if (call->locked) pthread_mutex_unlock(&lock);
+    if (fuse_after) fuse_after(call->function);
 }
 
 int enumerated(struct state *state, int slots[MAX_GPUS])
@@ -602,13 +636,25 @@ int give_text(char *out, unsigned size, const char *text)
     return OK;
 }
 
+/* Give up what a process began to write and did not end: it never happened. */
+static void drop_half_line(int file)
+{
+    char *text = malloc(MAX_FILE + 1);
+    ssize_t length = text ? pread(file, text, MAX_FILE, 0) : 0;
+    if (length > 0 && text[length - 1] != '\n') {
+        while (length > 0 && text[length - 1] != '\n') length--;
+        if (ftruncate(file, length)) perror("fake NVML: changes");
+    }
+    free(text);
+}
+
 int record_change(const char *line)
 {
-    char path[PATH_MAX], mig_path[PATH_MAX + 8];
-    state_path(path);
-    snprintf(mig_path, sizeof mig_path, "%s.mig", path);
-    int file = open(mig_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    char path[PATH_MAX + 8];
+    changes_path(path);
+    int file = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0) return NO_PERMISSION;
+    drop_half_line(file);
     ssize_t written = write(file, line, strlen(line));
     close(file);
     return written == (ssize_t)strlen(line) ? refresh() : UNKNOWN;

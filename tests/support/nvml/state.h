@@ -77,7 +77,8 @@ typedef struct handle *handle; /* a number, never followed */
 
 /* What a call is about. Everything but `code` may be read only while the call lasts: it holds the lock. */
 struct call {
-    int code, locked, slot;
+    int code, locked, slot, changes; /* changes: the file that keeps other processes from changing; 0 for none */
+    const char *function;
     struct state *state;
     struct gpu *gpu;
     struct gpu_instance *gi;
@@ -87,6 +88,7 @@ struct call {
 enum about { NODE, GPU, MIG, GPU_OR_MIG, GPU_INSTANCE, COMPUTE_INSTANCE, BEFORE_INIT };
 
 struct call enter(const char *function, enum about about, handle subject);
+struct call enter_to_change(const char *function, enum about about, handle subject); /* alone of all processes */
 void leave(struct call *call);
 int rules_about(struct call *call, const char *function, int slot); /* for a GPU found in a call about the node */
 int watch_state(void); /* tells of changes of the state file; to be closed; -1 where there is no such thing */
@@ -94,6 +96,10 @@ void pause_until_change(struct call *call, int watch, long long milliseconds); /
 
 #define ENTER(about, subject) \
     struct call call __attribute__((cleanup(leave))) = enter(__func__, about, (handle)(subject)); \
+    if (call.code) return call.code
+
+#define CHANGE(about, subject) \
+    struct call call __attribute__((cleanup(leave))) = enter_to_change(__func__, about, (handle)(subject)); \
     if (call.code) return call.code
 
 /* Return a number of the GPU through a pointer; NOT_SUPPORTED where the file does not state it. */
@@ -111,7 +117,7 @@ handle gi_handle(int slot, int gi);
 handle ci_handle(int slot, int gi, int ci);
 int enumerated(struct state *state, int slots[MAX_GPUS]);
 int give_text(char *out, unsigned size, const char *text);
-int record_change(const char *line); /* of MIG: kept beside the state file; call it with the lock held */
+int record_change(const char *line); /* of MIG: kept beside the state file; call it after CHANGE */
 long long monotonic_ms(void);
 int begin_session(void);
 int end_session(void);

@@ -1,0 +1,342 @@
+"""A node whose agent is killed again and again: its hardware, files, kubelet and API server outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from support.crash.hardware import Gpu, read_gpus
+from support.crash.nursery import NEVER, Birth, Fuse, Nursery
+from support.crash.relay import Relay
+from support.crash.transitions import FIRST, Place, Transition
+from support.driver_root import Driver
+from support.kubelet_side import Kubelet
+from support.nvml.state import DriverState
+from tonnage.adapters.checkpoints import payload_of
+from tonnage.adapters.clock import SystemClock
+from tonnage.documents.node_gpu_status import node_gpu_status_crd
+from tonnage.model.json import JsonObject
+from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.apiserver.server import ApiServer, Endpoint
+from tonnage.twin.pki import Authority
+from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, NAMESPACE, NODE, NODE_GPU_STATUS, POD
+from tonnage.wire.kubelet import podresources_v1_pb2 as pr
+
+PATIENCE_S: Final = 60.0
+HASTE: Final = 10.0
+API: Final = "api "
+"""Before the names of deeds that are writes to the API server."""
+_LOOK_S: Final = 0.01
+_GPUS, _INSTANCES, _PARTS = 3, 16, 8
+_CONFIG: Final = (
+    '{"version": "v1", "flags": {"migStrategy": "mixed", "plugin": {"deviceListStrategy": ["cdi-cri"]}}}'
+)
+_MAP: Final = "mig-parted-config"
+_NAMESPACE: Final = "tonnage-system"
+_SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+_KEPT: Final = ("device-plugin-config",)
+"""What an earlier agent on the node has left."""
+
+
+class Life:
+    """A running agent."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._handle = os.pidfd_open(pid)
+        self._over = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._handle, self._over.set)
+
+    @property
+    def over(self) -> bool:
+        return self._over.is_set()
+
+    async def ends(self) -> None:
+        await self._over.wait()
+        asyncio.get_running_loop().remove_reader(self._handle)
+        os.close(self._handle)
+
+    def kill(self) -> None:
+        if not self.over:
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+
+class CrashNode:
+    """What outlives agents, and the one that lives; one change after another is tried on it."""
+
+    def __init__(self, root: Path, server: ApiServer, endpoint: Endpoint) -> None:
+        self.root = root
+        self.driver = Driver(root, DriverState())
+        self.kubelet = Kubelet(root)
+        self.relay = Relay(endpoint, self._written)
+        self.nursery = Nursery(root.parent)
+        self.life: Life | None = None
+        self.change: Transition | None = None
+        self._api = server.local()
+        self._endpoint = endpoint
+        self.healed = False
+        """Whether the driver refuses nothing any more."""
+        self._fuse = NEVER
+        self._writes: Counter[tuple[str, bool]] = Counter()
+        self._offers: dict[str, dict[str, str]] = {}
+        self._holds: dict[str, tuple[str, str]] = {}
+        """Resource and device of each pod."""
+        self._log = root.parent / "agent.log"
+        self.trace_file = root.parent / "trace"
+
+    async def start(self) -> None:
+        _capabilities(self.root)
+        (self.root / "config.yaml").write_text(_CONFIG)
+        await self.relay.open()
+        config = json.loads(kubeconfig_text(self._endpoint))
+        config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{self.relay.port}"}
+        (self.root / "kubeconfig").touch(mode=0o600)
+        (self.root / "kubeconfig").write_text(json.dumps(config))
+        await self.kubelet.start()
+        await self.nursery.start()
+        for namespace in (_NAMESPACE, "ml"):
+            await self._api.create(NAMESPACE, _named(namespace))
+        await self._api.create(CUSTOM_RESOURCE, node_gpu_status_crd())
+        await self._api.create(CONFIG_MAP, _named(_MAP), namespace=_NAMESPACE)
+
+    async def stop(self) -> None:
+        await self.end_agent()
+        await self.nursery.stop()
+        self.relay.close()
+        await self.kubelet.stop()
+
+    # ---- an agent's life ----
+
+    async def start_agent(self, fuse: Fuse = NEVER) -> Life:
+        """One that ends at `fuse`."""
+        self._fuse = fuse
+        self._writes.clear()
+        self.trace_file.write_text("")
+        words = (
+            *("node", "--node-name", "n", "--root", str(self.root), "--devices", "nvml"),
+            *("--driver-root-ctr-path", str(self.root), "--config", f"{self.root}/config.yaml"),
+            *("--kubeconfig", f"{self.root}/kubeconfig", "--mig-config-map", f"{_NAMESPACE}/{_MAP}"),
+            *("--labels", "direct"),
+            *(("--mig-evict",) if self.change is not None and self.change.evict else ()),
+        )
+        own = NEVER if fuse.deed.startswith(API) else fuse
+        birth = Birth(words, str(self.root), str(self.trace_file), str(self._log), HASTE, own)
+        self.life = Life(await self.nursery.bear(birth))
+        return self.life
+
+    async def end_agent(self) -> None:
+        """Without a warning."""
+        life, self.life = self.life, None
+        if life is not None:
+            life.kill()
+            await life.ends()
+
+    def _written(self, what: str, after: bool) -> None:
+        """The agent writes to the API server. Raises ConnectionAbortedError: it is dead."""
+        deed = API + what
+        self._writes[deed, after] += 1
+        with self.trace_file.open("a") as trace:
+            hit = deed == self._fuse.deed and after == self._fuse.after
+            fatal = hit and self._writes[deed, after] == self._fuse.number
+            if not after or fatal:
+                trace.write(f"{'!' if fatal else ''}{deed}\n")
+        if fatal and self.life is not None:
+            self.life.kill()
+            raise ConnectionAbortedError
+
+    def log(self) -> str:
+        """What agents said lately."""
+        return self._log.read_text()[-3000:] if self._log.exists() else ""
+
+    # ---- the scene ----
+
+    async def set_scene(self, change: Transition) -> None:
+        """A node that has that layout and shall have the other; the agent that comes finds it so."""
+        await self.end_agent()
+        self.change, self.healed = change, False
+        self.driver.file.with_name(f"{self.driver.file.name}.mig").unlink(missing_ok=True)
+        self.driver.become(DriverState(change.gpus, rules=change.rules))
+        state = self.root / "var/lib/tonnage"
+        for file in state.glob("*") if state.exists() else ():
+            if file.name not in _KEPT:
+                file.unlink()
+        for file in state.glob(".*") if state.exists() else ():
+            file.unlink()
+        shutil.rmtree(self.root / "var/run/cdi", ignore_errors=True)
+        self._log.unlink(missing_ok=True)
+        for listing in self.kubelet.lists.values():
+            while not listing.empty():
+                listing.get_nowait()
+        self._offers.clear()
+        await self._set_objects(change)
+
+    async def _set_objects(self, change: Transition) -> None:
+        for pod in (await self._api.list(POD)).items:
+            await self._api.delete(POD, pod.metadata.name, namespace=pod.metadata.namespace, grace_period_s=0)
+        for kind in (NODE, NODE_GPU_STATUS):
+            for each in (await self._api.list(kind)).items:
+                await self._api.delete(kind, each.metadata.name)
+        data: JsonObject = {"data": {"config.yaml": change.text()}}
+        await self._api.patch(CONFIG_MAP, _MAP, data, namespace=_NAMESPACE)
+        label = FIRST if change.first else change.config
+        await self._api.create(NODE, _named("n", labels={MIG_CONFIG_LABEL: label}))
+        gpus = self.gpus()
+        self._holds = {}
+        for number, place in enumerate((*change.stays, *change.leaves)):
+            resource, device = _device(gpus[place[0]], place)
+            name = f"{'stays' if place in change.stays else 'leaves'}-{number}"
+            self._holds[name] = resource, device
+            await self._api.create(POD, _pod(name, resource), namespace="ml")
+        self._show_pods()
+
+    def _show_pods(self) -> None:
+        self.kubelet.pods = pr.ListPodResourcesResponse()
+        for name, (resource, device) in self._holds.items():
+            self.kubelet.show_pod(name, resource, device)
+
+    async def react(self) -> None:
+        """Do what a cluster does meanwhile: pods end, and somebody wishes for something else."""
+        assert self.change is not None
+        for pod in (await self._api.list(POD, namespace="ml")).items:
+            name = pod.metadata.name
+            named = name.startswith("leaves") and f"ml/{name}" in (await self.said())[1]
+            if pod.metadata.deletion_timestamp or (named and not self.change.evict):
+                await self._api.delete(POD, name, namespace="ml", grace_period_s=0)
+                self._holds.pop(name, None)
+                self._show_pods()
+        if self.change.rules and self.change.back and not self.healed:
+            why = (json.loads(self.journal()) or {}).get("why", "")
+            if bool(self.driver.state.rules) == bool(why):  # it does not refuse what was before
+                self.driver.rule(*(() if why else self.change.rules))
+        if self.change.first:
+            node = await self._api.get(NODE, "n")
+            begun = "being made" in node.metadata.annotations.get(MIG_REASON_ANNOTATION, "")
+            if node.metadata.labels[MIG_CONFIG_LABEL] == FIRST and begun:
+                await self._api.patch(
+                    NODE, "n", {"metadata": {"labels": {MIG_CONFIG_LABEL: self.change.config}}}
+                )
+
+    def heal(self) -> None:
+        """The driver refuses nothing any more."""
+        self.healed = True
+        self.driver.rule()
+
+    # ---- what is seen ----
+
+    def gpus(self) -> dict[int, Gpu]:
+        return read_gpus(self.driver.file)
+
+    def journal(self) -> bytes:
+        """The change that is under way, as it is on disk; `null` for none."""
+        file = self.root / "var/lib/tonnage/mig"
+        return (payload_of(file.read_bytes()) or b"damaged") if file.exists() else b"null"
+
+    async def said(self) -> tuple[str, str]:
+        """State and reason on the Node."""
+        meta = (await self._api.get(NODE, "n")).metadata
+        return meta.labels.get(MIG_STATE_LABEL, ""), meta.annotations.get(MIG_REASON_ANNOTATION, "")
+
+    async def label(self) -> str:
+        return (await self._api.get(NODE, "n")).metadata.labels[MIG_CONFIG_LABEL]
+
+    def offered(self) -> dict[str, str]:
+        """The resource of every device that kubelet may give."""
+        for resource, queue in self.kubelet.lists.items():
+            while not queue.empty():
+                self._offers[resource] = queue.get_nowait() or {}
+        return {
+            device: resource
+            for resource, devices in self._offers.items()
+            for device, health in devices.items()
+            if health == "Healthy"
+        }
+
+    def named(self) -> set[str]:
+        """The uuids that the CDI spec has."""
+        file = self.root / _SPEC
+        devices: Any = msgspec.json.decode(file.read_bytes())["devices"] if file.exists() else []
+        return {one["name"] for one in devices if one["name"].startswith(("GPU-", "MIG-"))}
+
+    async def until(self, wrong: Callable[[], Any]) -> str:
+        """Empty once nothing is wrong; what still is after a while, or when the agent ends."""
+        what, loop = "", asyncio.get_running_loop()
+        end = loop.time() + PATIENCE_S
+        while loop.time() < end:
+            await self.react()
+            if not (what := await wrong()):
+                return ""
+            if self.life is None or self.life.over:
+                return f"{what}; and the agent has ended"
+            await asyncio.sleep(_LOOK_S)
+        return str(what)
+
+
+def should_offer(gpus: dict[int, Gpu]) -> dict[str, str]:
+    """The resource of every device that is there."""
+    found: dict[str, str] = {}
+    for gpu in gpus.values():
+        if not gpu.enabled:
+            found[gpu.uuid] = "nvidia.com/gpu"
+        found |= {uuid: f"nvidia.com/mig-{name.replace('+', '.')}" for uuid, name in gpu.names().items()}
+    return found
+
+
+def _device(gpu: Gpu, place: Place) -> tuple[str, str]:
+    """Resource and uuid of a MIG device of that GPU instance."""
+    uuid = next(uuid for (gi, _), (_, uuid) in gpu.computes.items() if gi == place[1])
+    return f"nvidia.com/mig-{gpu.names()[uuid].replace('+', '.')}", uuid
+
+
+def _named(name: str, **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **meta}}
+
+
+def _pod(name: str, resource: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "x", "resources": {"limits": {resource: "1"}}}
+    return {**_named(name), "spec": {"nodeName": "n", "containers": [container]}}
+
+
+def _capabilities(root: Path) -> None:
+    """Numbers and nodes for every instance that may ever be, as a driver has them."""
+    names = [
+        f"gpu{gpu}/gi{gi}/{part}access"
+        for gpu in range(_GPUS)
+        for gi in range(_INSTANCES)
+        for part in ("", *(f"ci{ci}/" for ci in range(_PARTS)))
+    ]
+    minors = root / "proc/driver/nvidia-caps/mig-minors"
+    minors.parent.mkdir(parents=True, exist_ok=True)
+    minors.write_text("".join(f"{name} {number}\n" for number, name in enumerate(names, start=3)))
+    (root / "dev/nvidia-caps").mkdir(parents=True, exist_ok=True)
+    for number in range(3, 3 + len(names)):
+        (root / f"dev/nvidia-caps/nvidia-cap{number}").symlink_to("/dev/null")
+    for gpu in range(_GPUS):
+        (root / f"dev/nvidia{gpu}").symlink_to("/dev/null")
+
+
+@asynccontextmanager
+async def crash_node() -> AsyncIterator[CrashNode]:
+    """A node, and nothing of it left afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    server = ApiServer(SystemClock())
+    node = CrashNode(folder / "n", server, await server.start(Authority.generate(datetime.now(UTC))))
+    try:
+        await node.start()
+        yield node
+    finally:
+        await node.stop()
+        await server.stop()
+        shutil.rmtree(folder)
