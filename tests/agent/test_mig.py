@@ -21,6 +21,7 @@ from tonnage.model.mig import (
     MigStep,
     MigWork,
     ResetGpu,
+    SetMigMode,
 )
 from tonnage.model.sharing import Hold
 from tonnage.twin.clock import VirtualClock
@@ -212,9 +213,10 @@ async def test_mig_4_who_holds_a_gpu_that_is_reset_beside_is_waited_for(
     held = (await machine.divided())[1].instances[0].computes[0].uuid
     agent = Agent(machine, clock, made(MIXED, devices=(0,)))
     agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (held,), "ml", "train"),)
-    await agent.live(lambda: agent.state == MigState.PENDING and agent.mig.withheld == {})
+    await agent.live(lambda: agent.said and agent.said[-1][1].startswith("waits"))
     assert agent.said[-1] == (MigState.PENDING, f"waits: {held} is used by ml/train")
-    assert machine.steps == []
+    assert machine.steps == [SetMigMode("GPU-0", True), SetMigMode("GPU-0", False)]
+    assert agent.mig.withheld == {}
 
 
 async def test_mig_4_who_holds_what_must_go_is_named_and_waited_for(

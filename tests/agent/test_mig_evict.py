@@ -12,7 +12,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
-from tonnage.agent.mig_evict import PodEvictions
+from tonnage.agent.mig_evict import EVICTED, PodEvictions, ask_to_leave
 from tonnage.agent.world import World
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.server import ApiServer
@@ -73,3 +73,13 @@ async def test_what_is_not_ours_to_end_is_left_alone(api: KubernetesApi, evictio
     ]
     assert await evictions.evict("", "0b1c-uid") == "not evicted: its pod is not known"
     assert await there(api) == ["daemon", "elsewhere", "static"]
+
+
+async def test_mig_4_a_dry_run_says_the_same_and_ends_nobody(api: KubernetesApi) -> None:
+    await pod(api, "free")
+    await pod(api, "kept")
+    budget: JsonObject = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
+    await api.create(DISRUPTION_BUDGET, {"metadata": {"name": "b"}, "spec": budget}, namespace="ml")
+    assert await ask_to_leave(api, "n", "ml", "free", dry_run=True) == EVICTED
+    assert "disruption budget" in await ask_to_leave(api, "n", "ml", "kept", dry_run=True)
+    assert await there(api) == ["free", "kept"]

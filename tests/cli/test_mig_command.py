@@ -93,6 +93,20 @@ def test_mig_4_who_must_go_and_what_stays(
     assert sorted(each["start"] for each in whole["create"]) == [0, 2, 3, 4]
 
 
+def test_mig_4_who_uses_a_gpu_as_a_whole_must_go_before_it_is_divided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "n"}}
+    device = {"uuid": "GPU-0", "index": 0, "product": "NVIDIA A100-SXM4-80GB", "memoryMiB": 81920}
+    devices = [{**device, "holders": [holder("train", "GPU-0")]}]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "items": [{**status, "status": {"devices": devices}}]}))
+    words = ("--snapshot", str(file), "--node", "n", "--layout")
+    assert asked(capsys, *words, "all-balanced")[1]["items"][0]["gpus"][0]["evict"] == ["ml/train"]
+    status_of_it, answer = asked(capsys, *words, "all-disabled")
+    assert (status_of_it, answer["items"][0]["gpus"][0]["evict"]) == (0, [])
+
+
 def test_mig_3_the_documents_configurations_on_whole_gpus(
     configs: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +228,7 @@ def test_mig_5_what_has_no_mig_has_no_profiles(product: str, capsys: pytest.Capt
     [
         (("--product", "A100-80"), "say what is wanted"),
         (("--layout", "all-balanced"), "--node or --product"),
+        (("--product", "T4", "--layout", "all-balanced", "--try-evictions"), "a node in a live cluster"),
         (("--product", "A100-81", "--layout", "all-balanced"), "no GPU model A100-81"),
         (("--product", "A100-80", "--demand", "ten"), "write number x memory"),
         (("--product", "T4", "--demand", "1x1Gi"), "cannot be divided"),

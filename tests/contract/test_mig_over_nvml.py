@@ -177,7 +177,7 @@ async def test_gpus_behind_nvswitches_are_reset_together_and_the_others_are_as_t
     agent = Agent(machine, VirtualClock(), wish)
 
     def ended() -> bool:
-        if agent.state == MigState.PENDING and not agent.mig.withheld and driver.state.processes:
+        if driver.state.processes and agent.said and "waits" in agent.said[-1][1] and not agent.mig.withheld:
             assert agent.said[-1][1] == "waits: GPU-2 is used by process 4711"
             assert resets(driver.file) == []
             driver.become(replace(driver.state, processes=()))

@@ -23,7 +23,7 @@ from tonnage.decide.node.mig_change import MigChange, change_to, in_the_way, nex
 from tonnage.decide.node.mig_wish import MigWish, goals_of
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
-from tonnage.model.mig import DividedGpu, MigState, MigWork
+from tonnage.model.mig import DividedGpu, MigState, MigWork, ResetGpu
 from tonnage.model.sharing import Hold
 
 _LOG: Final = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ _TRY_AGAIN_S: Final = 1.0
 _BACK_OFF_S: Final = (10.0, 30.0, 60.0, 300.0)
 _LOOK_AGAIN_S: Final = 30.0
 """While somebody is in the way, or nothing can be made: not everything that changes this tells of it."""
+_ASK_AGAIN_S: Final = 5.0
+"""While pods are asked to leave, as kubectl drain has it."""
 _RESUMES: Final = 3
 """After so many agents that ended during a change it goes back; after twice as many it is given up."""
 _MOST_STEPS: Final = 4096
@@ -79,6 +81,8 @@ class NodeMig:
         self._failures = 0
         self._due: float | None = None
         """When to try again, after a failure."""
+        self._stubborn: set[str] = set()
+        """GPUs that did not take another mode without a reset."""
         self.standing: MigStanding | None = None
 
     @property
@@ -156,7 +160,7 @@ class NodeMig:
             self._drain({})
             self._say(MigStanding(wish.config, MigState.FAILED, goals))
             return
-        change = change_to(wish.config, goals, gpus, resets_of(inventory))
+        change = change_to(wish.config, goals, gpus, resets_of(inventory), self._stubborn)
         if change is not None and isinstance(wrong := next_step(change, gpus), str):
             raise HardwareError(Problem(wrong))
         if change is None:
@@ -174,6 +178,7 @@ class NodeMig:
         self._due = self._clock.monotonic() + _LOOK_AGAIN_S
         said = [str(user) for user in users]
         if self.evict is not None:
+            self._due = self._clock.monotonic() + _ASK_AGAIN_S
             self._drain(change.kept)
             pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
             why = await self.settled() if self.settled is not None else ""
@@ -246,17 +251,23 @@ class NodeMig:
 
     async def _carry_out(self, change: MigChange) -> None:
         """Forward; back if that fails; and then say how it ended."""
+        known = frozenset(self._stubborn)
         wrong = await self._take_steps(change)
+        new = tuple(self._stubborn - known)
         if wrong and not change.why:
             _LOG.error("MIG layout goes back: node=%s config=%s why=%s", self._node, change.config, wrong)
-            change = replace(change, why=wrong)
+            change = replace(change, why=wrong, stubborn=new)
             await self._noted(change)
             wrong = await self._take_steps(change)
         if wrong:
             await self._give_up(change, wrong)
             return
         await self._end()
-        if change.why:
+        if change.stubborn:
+            self._stubborn.update(change.stubborn)
+            self._due = self._clock.monotonic()
+            self._say(MigStanding(change.config, MigState.PENDING, change.why))
+        elif change.why:
             self._fail(change.config, f"{change.why}; the layout of before is back")
         else:
             self._failures = 0
@@ -282,6 +293,8 @@ class NodeMig:
                     raise HardwareError(Problem(step))
                 if not change.why and (users := in_the_way(change, gpus, self._holders.holds)):
                     raise HardwareError(Problem("; ".join(map(str, users))))
+                if isinstance(step, ResetGpu) and step.uuid not in change.resets:
+                    return self._asks_for_reset(step.uuid)
                 await self._hardware.apply(step)
             except (HardwareError, ConfigError) as error:
                 tries += 1
@@ -289,6 +302,14 @@ class NodeMig:
                     return words(error)
                 await self._clock.sleep(_TRY_AGAIN_S)
         return "the GPUs do not stay as they are made: somebody else changes them, too"
+
+    def _asks_for_reset(self, uuid: str) -> str:
+        """Note a GPU that has to be reset with its board: who uses the others has to be asked first."""
+        boards = resets_of(self._devices.inventory or Inventory())
+        if uuid not in boards or uuid in self._stubborn:
+            return f"{uuid} takes the other MIG mode only by a restart of the node"
+        self._stubborn.add(uuid)
+        return f"{uuid} takes the other MIG mode only by a reset with {', '.join(boards[uuid])}"
 
     async def _give_up(self, change: MigChange, wrong: str) -> None:
         """Nothing more can be done now: say what stands, and let it be used."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.world import World
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
 
+EVICTED: Final = "evicted"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 
 
@@ -25,20 +27,32 @@ class PodEvictions:
         """How the pod stands to its end, in a few words; why it does not end."""
         if self._api is None or not namespace or not name:
             return "not evicted: its pod is not known"
-        try:
-            listing = await self._api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
-            pod = next((each for each in listing.items if each.metadata.name == name), None)
-            if pod is None or pod.spec.node_name != self._node:
-                return "not evicted: this node has no such pod"
-            if left := _left_alone(pod):
-                return left
-            await self._api.create_subresource(POD, name, "eviction", _eviction(pod), namespace=namespace)
-        except ApiError as error:
-            return f"not evicted: {error.message}"
-        except ClusterError as error:
-            return f"not evicted: {error.problems[0].what if error.problems else 'no answer'}"
-        self._events.post("Normal", "MigPodEvicted", f"{namespace}/{name} is in the way of the MIG layout")
-        return "evicted"
+        said = await ask_to_leave(self._api, self._node, namespace, name)
+        if said == EVICTED:
+            self._events.post(
+                "Normal", "MigPodEvicted", f"{namespace}/{name} is in the way of the MIG layout"
+            )
+        return said
+
+
+async def ask_to_leave(
+    api: KubernetesApi, node: str, namespace: str, name: str, *, dry_run: bool = False
+) -> str:
+    """Evict a pod of the node: EVICTED, or why it is not, or that it is ending; a dry run changes nothing."""
+    try:
+        listing = await api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
+        pod = next((each for each in listing.items if each.metadata.name == name), None)
+        if pod is None or pod.spec.node_name != node:
+            return "not evicted: this node has no such pod"
+        if left := _left_alone(pod):
+            return left
+        body = _eviction(pod, dry_run=dry_run)
+        await api.create_subresource(POD, name, "eviction", body, namespace=namespace)
+    except ApiError as error:
+        return f"not evicted: {error.message}"
+    except ClusterError as error:
+        return f"not evicted: {error.problems[0].what if error.problems else 'no answer'}"
+    return EVICTED
 
 
 def _left_alone(pod: Pod) -> str:
@@ -52,7 +66,9 @@ def _left_alone(pod: Pod) -> str:
     return ""
 
 
-def _eviction(pod: Pod) -> JsonObject:
+def _eviction(pod: Pod, *, dry_run: bool) -> JsonObject:
     meta: JsonObject = {"name": pod.metadata.name, "namespace": pod.metadata.namespace}
     options: JsonObject = {"preconditions": {"uid": pod.metadata.uid}}
+    if dry_run:
+        options["dryRun"] = ["All"]
     return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tonnage.decide.node.mig_goal import GpuGoal, MigGpu
-    from tonnage.model.json import JsonValue
+    from tonnage.model.json import JsonObject, JsonValue
     from tonnage.model.mig import MigConfigs
 
 _DEMAND: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,7})(Mi|Gi)?B?")
@@ -34,6 +34,7 @@ class Asked(TypedDict):
     node: str | None
     product: str | None
     gpus: int
+    try_evictions: bool
 
 
 @click.group(help="Plan MIG layouts, and check the configurations that name them.")
@@ -54,6 +55,7 @@ command.add_command(layouts)
     epilog=examples(
         "tonnage mig plan --node a100-0 --layout all-balanced",
         "tonnage mig plan --node a100-0 mig-parted.yaml --config mixed-workload",
+        "tonnage mig plan --node a100-0 --layout all-1g.10gb --try-evictions",
         "tonnage mig plan --product A100-80 --layout 3g.40gb:1,2g.20gb:1,1g.10gb:2",
         "tonnage mig plan --product A100-80 --gpus 4 mig-parted.yaml",
         "tonnage mig plan --product A100-80 --demand 10x9800Mi --demand 2x40000Mi",
@@ -74,6 +76,11 @@ command.add_command(layouts)
     show_default=True,
     help="How many of the product.",
 )
+@click.option(
+    "--try-evictions",
+    is_flag=True,
+    help="Ask the API server, in a dry run, of whoever must go whether it could be evicted now.",
+)
 @common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
 def plan(common: Common, file: str | None, **asked: Unpack[Asked]) -> int:
     """Exit status 1 when it cannot be done, or somebody must go first."""
@@ -84,10 +91,34 @@ def plan(common: Common, file: str | None, **asked: Unpack[Asked]) -> int:
         raise click.UsageError("say which GPUs: --node or --product")
     if config is not None and file is None:
         raise click.UsageError("--config is a name in FILE, and there is no FILE")
+    if asked["try_evictions"] and (asked["node"] is None or common.snapshot is not None):
+        raise click.UsageError(
+            "--try-evictions asks about the pods of a node in a live cluster: say which --node"
+        )
     if demand:
         return _show_demand(common, asked["product"], demand)
     there = _gpus(common, asked["node"], asked["product"] or "", asked["gpus"])
-    return _show(common, _goals(there, file, config, layout or ""))
+    planned = _goals(there, file, config, layout or "")
+    node = asked["node"]
+    return _show(common, planned, _tried(common, node, planned) if asked["try_evictions"] and node else {})
+
+
+def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]) -> Mapping[str, str]:
+    """What the API server says to the eviction of whoever must go, by `namespace/name`."""
+    from tonnage.agent.mig_evict import ask_to_leave
+    from tonnage.cli.cluster import connected
+
+    pods = sorted({pod for group in planned.values() for goal in group for pod in goal.evicts})
+
+    async def ask() -> dict[str, str]:
+        async with connected(common) as api:
+            return {
+                pod: await ask_to_leave(api, node, *pod.split("/", 1), dry_run=True)
+                for pod in pods
+                if "/" in pod
+            }
+
+    return asyncio.run(ask())
 
 
 @command.command(
@@ -150,7 +181,7 @@ def _read(name: str) -> MigConfigs:
     return parse_mig_parted(files.texts[0].content, source=name)
 
 
-def _show(common: Common, planned: Mapping[str, tuple[GpuGoal, ...]]) -> int:
+def _show(common: Common, planned: Mapping[str, tuple[GpuGoal, ...]], tried: Mapping[str, str]) -> int:
     from tonnage.diagnose.mig_plans import goal_json, goal_lines
 
     goals = [goal for group in planned.values() for goal in group]
@@ -158,14 +189,27 @@ def _show(common: Common, planned: Mapping[str, tuple[GpuGoal, ...]]) -> int:
         items: list[JsonValue] = [
             {"config": name, "gpus": [goal_json(goal) for goal in group]} for name, group in planned.items()
         ]
-        emit({"items": items}, common.output)
+        evictions: list[JsonValue] = [{"pod": pod, "answer": answer} for pod, answer in tried.items()]
+        answers: JsonObject = {"evictions": evictions} if tried else {}
+        emit({"items": items, **answers}, common.output)
     else:
         for name, group in planned.items():
             click.echo(printable(name))
             for line in (line for goal in group for line in goal_lines(goal)):
                 click.echo(printable(f"  {line}"))
-    waits = any(goal.refusal is not None or (goal.plan is not None and goal.plan.holders) for goal in goals)
-    return int(waits)
+        if tried:
+            click.echo("evictions, in a dry run")
+        for pod, answer in tried.items():
+            click.echo(printable(f"  {pod}: {_in_a_dry_run(answer)}"))
+    return int(any(goal.refusal is not None or goal.evicts for goal in goals))
+
+
+def _in_a_dry_run(answer: str) -> str:
+    return (
+        "would be evicted"
+        if answer == "evicted"
+        else answer.replace("not evicted:", "would not be evicted:", 1)
+    )
 
 
 def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -> int:

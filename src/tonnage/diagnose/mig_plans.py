@@ -72,7 +72,7 @@ def goal_json(goal: GpuGoal) -> JsonObject:
             {"profile": name, "start": start, **_split_json(goal.plan.splits.get((name, start), ()))}
             for name, start in goal.plan.create
         ],
-        "evict": [*goal.plan.holders],
+        "evict": [*goal.evicts],
     }
 
 
@@ -105,8 +105,8 @@ def goal_lines(goal: GpuGoal) -> Iterator[str]:
     if goal.plan.create:
         made = (f"{_split(spot[0], goal.plan.splits.get(spot, ()))}@{spot[1]}" for spot in goal.plan.create)
         yield f"  create   {', '.join(made)}"
-    if goal.plan.holders:
-        yield f"  must go  {', '.join(goal.plan.holders)}"
+    if goal.evicts:
+        yield f"  must go  {', '.join(goal.evicts)}"
 
 
 def demand_json(demand: Demand) -> JsonObject:
@@ -165,7 +165,9 @@ def _gpu(place: int, device: GpuDevice) -> MigGpu:
         split = tuple(sorted((*before.split, *compute), reverse=True))
         found[key] = replace(before, holders=holders, split=split)
     index = device.index if device.index is not None else place
-    return MigGpu(index, device.product, device.uuid, tuple(found.values()), enabled=bool(device.parts))
+    whole = tuple(sorted(set(_holders(device, device.uuid))))
+    parts = tuple(found.values())
+    return MigGpu(index, device.product, device.uuid, parts, enabled=bool(parts), holders=whole)
 
 
 def _parts(profile: str) -> tuple[str, Split]:

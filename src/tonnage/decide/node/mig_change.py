@@ -7,7 +7,7 @@ whoever takes over after a crash goes on where it stands.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from tonnage.decide.node.mig_compute import Split
@@ -59,6 +59,7 @@ class MigChange:
     there is a reason (`why`) to go back to what was `before`. Not `begun`: the devices are withdrawn, nothing
     else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
     GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
+    It goes back on account of the `stubborn`, which want a reset that is not in `resets`.
     """
 
     config: str
@@ -69,6 +70,7 @@ class MigChange:
     begun: bool = False
     resumed: int = 0
     resets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    stubborn: tuple[str, ...] = ()
 
     @property
     def target(self) -> tuple[GpuShape, ...]:
@@ -111,11 +113,13 @@ def change_to(
     goals: Iterable[GpuGoal],
     gpus: Iterable[DividedGpu],
     resets: Mapping[str, tuple[str, ...]] | None = None,
+    stubborn: Set[str] = frozenset(),
 ) -> MigChange | None:
     """The change that brings the goals about; None: everything is so already. No goal is a refusal.
 
-    `resets`: see `mig_board.resets_of`. Who is reset beside a GPU that is turned is part of the change, and
-    gets back what it has.
+    `resets`: see `mig_board.resets_of`. Most drivers turn a GPU that nobody uses and leave the others of its
+    board alone, so these are reset with it only where it was `stubborn` before, or where all of them are
+    turned. Who is reset beside is part of the change, and gets back what it has.
     """
     there = {gpu.uuid: gpu for gpu in gpus}
     goal: dict[str, GpuShape] = {}
@@ -135,10 +139,11 @@ def change_to(
             continue
         goal[gpu.uuid] = shape
         kept[gpu.uuid] = tuple(one.id for one in gpu.instances if one.id not in touched)
+    turned = {uuid for uuid, shape in goal.items() if there[uuid].enabled != shape.enabled}
     together = {
         uuid: board
         for uuid, board in (resets or {}).items()
-        if uuid in goal and there[uuid].enabled != goal[uuid].enabled
+        if uuid in turned and (turned.issuperset(board) or not stubborn.isdisjoint(board))
     }
     for uuid in (uuid for board in together.values() for uuid in board):
         kept[uuid] = ()
@@ -157,7 +162,8 @@ def shape_of(gpu: DividedGpu) -> GpuShape:
 def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | str | None:
     """What is to be done now; None: nothing, it is as it shall be. A text: why nothing can be done.
 
-    GPUs that are reset together are changed together, so that one reset does for all of them.
+    GPUs that are reset together are changed together, so that one reset does for all of them. A reset of one
+    that is not in `resets` is not to be done: whose else it would be was not asked.
     """
     there = {gpu.uuid: gpu for gpu in gpus}
     shapes = {shape.uuid: shape for shape in change.target}
@@ -183,7 +189,7 @@ def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigSte
         if not isinstance(turn, ResetGpu):
             return turn
         if turn.uuid not in change.resets:
-            return f"{turn.uuid} takes the other MIG mode only by a restart of the node"
+            return turn
         others = tuple(uuid for uuid in change.resets[turn.uuid] if uuid != turn.uuid)
         return _emptied(change, board) or ResetGpu(turn.uuid, others)
     return next((step for shape, gpu in board if (step := _missing(shape, gpu)) is not None), None)

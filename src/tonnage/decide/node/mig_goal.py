@@ -17,7 +17,10 @@ INSTEAD: Final = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
 
 @dataclass(frozen=True, slots=True)
 class MigGpu:
-    """A GPU and its instances now; `enabled`: it is in MIG mode. `device`: its PCI device id, where known."""
+    """A GPU and its instances now; `enabled`: it is in MIG mode. `device`: its PCI device id, where known.
+
+    `holders` are the pods that use it as a whole, as `namespace/name`.
+    """
 
     index: int
     product: str
@@ -25,6 +28,7 @@ class MigGpu:
     now: tuple[Instance, ...] = ()
     enabled: bool = False
     device: str = ""
+    holders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,13 @@ class GpuGoal:
     refusal: NoLayout | None = None
     mode: bool = False
     where: tuple[str, ...] = ()
+
+    @property
+    def evicts(self) -> tuple[str, ...]:
+        """Who must go before it can be done, sorted."""
+        if self.plan is None:
+            return ()
+        return tuple(sorted({*self.plan.holders, *(self.gpu.holders if self.mode else ())}))
 
 
 def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tuple[GpuGoal, ...]:
