@@ -13,6 +13,7 @@ from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.fleet import Fleet, Loops, TwinNode
@@ -49,7 +50,11 @@ class Cluster:
         database: Path | None = None,
     ) -> None:
         self._kept = _opened(database)
-        self.server = ApiServer(clock, store=self._kept.store() if self._kept is not None else None)
+        if self._kept is None:
+            self.server = ApiServer(clock)
+        else:
+            pem = self._kept.fact_or("service-accounts", lambda: TokenKey().pem)
+            self.server = ApiServer(clock, store=self._kept.store(), token_key=TokenKey(pem))
         self.api: KubernetesApi = self.server.local()
         self._scenario = scenario
         self._clock = clock

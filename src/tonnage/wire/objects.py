@@ -357,6 +357,11 @@ class ResourceQuota(Object):
     status: dict[str, Any] = {}
 
 
+class ClusterRole(Object):
+    rules: list[dict[str, Any]] | None = None
+    aggregation_rule: dict[str, Any] | None = None
+
+
 class PodDisruptionBudget(Object):
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}

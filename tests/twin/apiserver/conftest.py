@@ -9,7 +9,7 @@ import shutil
 import ssl
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,17 +110,18 @@ class Client:
         body: JsonObject | bytes | None = None,
         *,
         token: str | None = "",
+        pairs: Sequence[tuple[str, str]] = (),
         **headers: str,
     ) -> Answer:
-        """The answer to a request; `token=None` sends none."""
+        """The answer to a request; `token=None` sends none, `pairs` are headers that may repeat."""
         data = msgspec.json.encode(body) if isinstance(body, dict) else body or b""
         lines = {"host": "127.0.0.1", "connection": "close", "content-length": str(len(data))}
-        if body:
+        if body and not pairs:
             lines["content-type"] = "application/json"
         if token is not None:
             lines["authorization"] = f"Bearer {token or self.token}"
         lines |= {name.replace("_", "-"): value for name, value in headers.items()}
-        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        head = "".join(f"{name}: {value}\r\n" for name, value in (*lines.items(), *pairs))
         reader, writer = await self.open()
         writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + data)
         async with asyncio.timeout(_PATIENCE_S):

@@ -7,9 +7,10 @@ from typing import Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import copied, put
+from tonnage.twin.apiserver.access import copied, mapping, put, text
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.pipeline import timestamp
+from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE
@@ -28,9 +29,9 @@ _CLASSES: Final = (
 def bootstrap(store: Store, clock: Clock, uid: Callable[[], str]) -> None:
     """Create what is missing."""
     now = timestamp(clock.now())
-    for resource, obj, extra in _objects():
+    for resource, obj, extra in (*_objects(), *_roles()):
         metadata: JsonObject = {**extra, "uid": uid(), "creationTimestamp": now}
-        key = ("", str(extra["name"]))
+        key = (text(extra, "namespace"), text(extra, "name"))
         if store.get(resource, key) is None:
             store.create(resource, key, {**obj, "metadata": metadata})
 
@@ -55,6 +56,11 @@ def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
             },
             {"name": name, "generation": 1},
         )
+
+
+def _roles() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
+    for resource, obj in default_roles():
+        yield resource, obj, mapping(obj, "metadata")
 
 
 def publish_api(store: Store, clock: Clock, uid: Callable[[], str], port: int) -> None:

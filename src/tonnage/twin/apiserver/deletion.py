@@ -23,6 +23,38 @@ from tonnage.twin.apiserver.strategies import NAMESPACE, POD, counts_generations
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
+_SHOWN_AGAIN: Final = frozenset(
+    {
+        POD,
+        NAMESPACE,
+        *(
+            ("", plural)
+            for plural in (
+                "persistentvolumeclaims",
+                "persistentvolumes",
+                "podtemplates",
+                "resourcequotas",
+                "serviceaccounts",
+                "services",
+            )
+        ),
+        *(
+            ("resource.k8s.io", plural)
+            for plural in ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices")
+        ),
+        *(
+            ("storage.k8s.io", plural)
+            for plural in (
+                "csidrivers",
+                "csinodes",
+                "storageclasses",
+                "volumeattachments",
+                "volumeattributesclasses",
+            )
+        ),
+    }
+)
+"""Kinds that answer with themselves even when they are gone."""
 _ATTEMPTS: Final = 5
 _DEFAULT_GRACE_S: Final = 30
 
@@ -68,9 +100,8 @@ def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObjec
         kept = None
     else:
         kept = pipeline.store.update(request.resource, request.key, obj, read=stored).object
-    # Pods and namespaces answer with themselves even when they are gone.
-    if kept is None and request.resource in (POD, NAMESPACE):
-        return obj
+    if kept is None and request.resource in _SHOWN_AGAIN:
+        return obj if request.resource in (POD, NAMESPACE) else stored.object
     return kept or success(request.resource, request.name, text(obj, "metadata", "uid"))
 
 

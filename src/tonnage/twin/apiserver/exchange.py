@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote
 
@@ -18,6 +18,8 @@ from tonnage.twin.apiserver.statuses import NoSuchPageError, status_of
 _SEND_S: Final = 30.0
 """A client that takes nothing for so long is cut off."""
 _PIECE: Final = 256 << 10
+CERTIFICATE: Final = "client-certificate"
+"""Where the state of a connection has the client's certificate, as `ssl` describes it."""
 JSON: Final = "application/json"
 
 
@@ -32,6 +34,7 @@ class Exchange:
         self.headers: dict[str, str] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
+        self.certificate: Mapping[str, object] | None = scope.get("state", {}).get(CERTIFICATE)
         self.pairs: list[tuple[str, str]] = []
         self.query: dict[str, str] = {}
         self.warnings: tuple[str, ...] = ()

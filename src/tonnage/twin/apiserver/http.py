@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -19,14 +17,17 @@ from tonnage.twin.apiserver.bodies import parse_body, read_body
 from tonnage.twin.apiserver.cautions import cautions
 from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
+from tonnage.twin.apiserver.gate import asked_of
 from tonnage.twin.apiserver.proxy import KubeletProxy
-from tonnage.twin.apiserver.requests import Address, Options, Outcome, Request
+from tonnage.twin.apiserver.requests import Address, Options, Outcome, Request, User
+from tonnage.twin.apiserver.resources import REVIEWS
+from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.statuses import (
     StatusError,
     bad_request,
     method_not_allowed,
     no_such_page,
-    unauthorized,
+    no_such_path,
     unsupported_media_type,
 )
 from tonnage.twin.apiserver.streams import WatchStream
@@ -43,13 +44,13 @@ class Application:
     """Everything that a client can reach."""
 
     def __init__(
-        self, verbs: Verbs, tables: Tables, proxy: KubeletProxy, watches: WatchStream, token: str
+        self, verbs: Verbs, tables: Tables, proxy: KubeletProxy, watches: WatchStream, security: Security
     ) -> None:
         self._verbs = verbs
         self._tables = tables
         self._proxy = proxy
         self._watches = watches
-        self._token = token.encode()
+        self._security = security
         self._discovery = Discovery(verbs.registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,13 +59,13 @@ class Application:
             return
         exchange = Exchange(scope, receive, send)
         try:
-            self._authenticate(exchange.headers)
             exchange.pairs = _query(scope)
             exchange.query = dict(exchange.pairs)
+            user = self._let_in(exchange)
             if scope["type"] == "websocket":
                 await self._websocket(exchange)
             else:
-                await self._serve(exchange)
+                await self._serve(exchange, user)
         except ApiError as error:
             await exchange.refuse(error)
         except ConnectionError:
@@ -74,10 +75,13 @@ class Application:
             why = f"Internal error occurred: {type(error).__name__}"
             await exchange.refuse(StatusError(500, "InternalError", why))
 
-    def _authenticate(self, headers: Mapping[str, str]) -> None:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
-            raise unauthorized()
+    def _let_in(self, exchange: Exchange) -> User:
+        """As whom the client asks what it may ask. Raises ApiError 400, 401, 403."""
+        gate = self._security.gate
+        user = gate.acting(exchange, gate.user(exchange))
+        asked = asked_of(user, exchange.method, exchange.path, exchange.query)
+        gate.allow(asked, websocket=exchange.scope["type"] == "websocket")
+        return user
 
     async def _websocket(self, exchange: Exchange) -> None:
         address = parameters.address_of(exchange.segments)
@@ -85,7 +89,7 @@ class Application:
             raise no_such_page()
         await self._proxy.stream(exchange, address)
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: Exchange, user: User) -> None:
         if self._discovery.answers(exchange.path):
             if exchange.method not in ("GET", "HEAD"):
                 raise method_not_allowed()
@@ -99,30 +103,43 @@ class Application:
         elif address.subresource in _KUBELET:
             await self._proxy.refuse(address)
         else:
-            await self._resource(exchange, address)
+            await self._resource(exchange, address, user)
 
-    async def _resource(self, exchange: Exchange, address: Address) -> None:
+    async def _resource(self, exchange: Exchange, address: Address, user: User) -> None:
+        if address.path[0] in REVIEWS:
+            await self._review(exchange, address, user)
+            return
         single = bool(address.name)
         match exchange.method:
             case "GET" if parameters.flag_of(exchange.query, "watch"):
-                await self._watches.run(exchange, self._request("watch", address), address)
+                await self._watches.run(exchange, self._request("watch", address, user), address)
             case "GET" if single:
-                await self._get(exchange, self._request("get", address))
+                await self._get(exchange, self._request("get", address, user))
             case "GET":
-                await self._list(exchange, self._request("list", address), address)
+                await self._list(exchange, self._request("list", address, user), address)
             case "POST" if not single or address.subresource:
-                await self._create(exchange, address)
+                await self._create(exchange, self._write_request("create", exchange, address, user))
             case "PUT" if single:
-                request = self._write_request("update", exchange, address)
+                request = self._write_request("update", exchange, address, user)
                 await self._written(
                     exchange, request, await self._verbs.update(request, await self._body(exchange))
                 )
             case "PATCH" if single:
-                await self._patch(exchange, self._write_request("patch", exchange, address))
+                await self._patch(exchange, self._write_request("patch", exchange, address, user))
             case "DELETE" if not address.subresource:
-                await self._delete(exchange, address)
+                await self._delete(exchange, address, user)
             case _:
                 raise method_not_allowed()
+
+    async def _review(self, exchange: Exchange, address: Address, user: User) -> None:
+        if address.name:
+            raise no_such_path()
+        if exchange.method != "POST":
+            raise method_not_allowed()
+        request = self._write_request("create", exchange, address, user)
+        outcome = self._security.reviews.answer(request, await self._body(exchange))
+        exchange.warnings += outcome.warnings
+        await exchange.answer(outcome.object, 201)
 
     async def _get(self, exchange: Exchange, request: Request) -> None:
         await self._show(exchange, request, await self._verbs.get(request))
@@ -152,9 +169,13 @@ class Application:
         ]
         await exchange.answer_list(msgspec.json.encode(head)[:-1] + b',"items":[', texts, b"]}\n")
 
-    async def _create(self, exchange: Exchange, address: Address) -> None:
-        request = self._write_request("create", exchange, address)
+    async def _create(self, exchange: Exchange, request: Request) -> None:
         body = await self._body(exchange)
+        if request.subresource == "token":
+            outcome = await self._security.tokens.answer(request, body)
+            exchange.warnings += outcome.warnings
+            await exchange.answer(outcome.object, 201)
+            return
         if request.subresource:
             await exchange.answer(await self._verbs.create_subresource(request, body), 201)
             return
@@ -177,14 +198,16 @@ class Application:
             exchange, request, await self._verbs.patch(request, PatchType(content_type), patch)
         )
 
-    async def _delete(self, exchange: Exchange, address: Address) -> None:
+    async def _delete(self, exchange: Exchange, address: Address, user: User) -> None:
         options, dry_run = parameters.delete_options(exchange.query, await self._body(exchange))
         write = Options(dry_run=dry_run)
         if address.name:
-            request = self._verbs.request("delete", address, options=write, notes=exchange.notes)
+            request = self._verbs.request("delete", address, options=write, notes=exchange.notes, user=user)
             await exchange.answer(await self._verbs.delete(request, options))
             return
-        request = self._verbs.request("deletecollection", address, options=write, notes=exchange.notes)
+        request = self._verbs.request(
+            "deletecollection", address, options=write, notes=exchange.notes, user=user
+        )
         query = parameters.list_query(exchange.query, address)
         deleted: list[JsonValue] = list(await self._verbs.delete_collection(request, query, options))
         head: JsonObject = {"kind": request.served.list_kind, "apiVersion": request.served.row.api_version}
@@ -215,12 +238,12 @@ class Application:
         data = await read_body(exchange.receive, exchange.headers)
         return parse_body(self._verbs.registry.schema, data, exchange.headers.get("content-type", ""))
 
-    def _request(self, verb: str, address: Address) -> Request:
-        return self._verbs.request(verb, address)
+    def _request(self, verb: str, address: Address, user: User) -> Request:
+        return self._verbs.request(verb, address, user=user)
 
-    def _write_request(self, verb: str, exchange: Exchange, address: Address) -> Request:
+    def _write_request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
         options = parameters.write_options(exchange.query)
-        return self._verbs.request(verb, address, options=options, notes=exchange.notes)
+        return self._verbs.request(verb, address, options=options, notes=exchange.notes, user=user)
 
 
 def partial_of(obj: JsonObject) -> JsonObject:

@@ -13,7 +13,9 @@ import uvicorn
 from tonnage.adapters.ports import Clock
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.twin.apiserver.http import Application
+from tonnage.twin.apiserver.peers import WithCertificates
 from tonnage.twin.apiserver.proxy import KubeletProxy
+from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables
 from tonnage.twin.apiserver.tls import client_context, server_context
@@ -36,13 +38,15 @@ _HOSTS: Final = (
 class Listener:
     """Serves a `Verbs` over HTTPS."""
 
-    def __init__(self, verbs: Verbs, clock: Clock, random: Random, authority: Authority, token: str) -> None:
+    def __init__(
+        self, verbs: Verbs, clock: Clock, random: Random, authority: Authority, security: Security
+    ) -> None:
         self._verbs = verbs
         self._authority = authority
         self._kubelet_trust: ssl.SSLContext | None = None
         tables = Tables(clock)
         proxy = KubeletProxy(verbs.store, self._trust)
-        self._app = Application(verbs, tables, proxy, WatchStream(verbs, tables, random), token)
+        self._app = Application(verbs, tables, proxy, WatchStream(verbs, tables, random), security)
         self._server: uvicorn.Server | None = None
         self._listening: list[socket.socket] = []
 
@@ -53,7 +57,7 @@ class Listener:
         pair = self._authority.issue("kube-apiserver", hosts=list(hosts), server=True)
         config = uvicorn.Config(
             self._app,
-            http="h11",
+            http=WithCertificates,
             ws="wsproto",
             lifespan="off",
             log_config=None,
@@ -66,7 +70,7 @@ class Listener:
             h11_max_incomplete_event_size=_MOST_HEADER,
         )
         config.load()
-        config.ssl = server_context(pair)
+        config.ssl = server_context(pair, self._authority.certificate_pem)
         # `Server.serve` would take over signals and the program's end: only its start and stop are wanted.
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)

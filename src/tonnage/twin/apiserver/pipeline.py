@@ -132,6 +132,10 @@ class Pipeline:
             raise not_found(request.resource, request.name)
         return stored
 
+    def fresh_uid(self) -> str:
+        """A uid that nothing has."""
+        return self._ids.uid()
+
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Ask every plugin that may complete the object. Raises ApiError."""
         for plugin in self._plugins:

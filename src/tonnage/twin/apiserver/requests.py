@@ -18,12 +18,18 @@ class FieldValidation(StrEnum):
     IGNORE = "Ignore"
 
 
+Extra = tuple[tuple[str, tuple[str, ...]], ...]
+"""What is known of a user besides: values by key."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """Who asks."""
 
     name: str
     groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Extra = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,20 +48,17 @@ class Served:
 
 
 # Served by no handler of ours: subresources of a kubelet's or of a controller's protocols.
-_UNSERVED = frozenset({"proxy", "portforward", "ephemeralcontainers", "resize", "token", "approval"})
-# Reviews (RBAC and authentication) have no store.
+_UNSERVED = frozenset({"proxy", "portforward", "ephemeralcontainers", "resize", "approval"})
 _UNSERVED_KINDS = frozenset({("", "ComponentStatus")})
-_UNSERVED_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+"""Groups whose objects are answered at once and kept nowhere."""
 
 
 def built_in(schema: Schema) -> Iterator[Served]:
     """The kinds of the table that the server serves."""
     for row in schema.kinds:
-        if (
-            row.group in _UNSERVED_GROUPS
-            or "list" not in row.verbs
-            or (row.group, row.kind) in _UNSERVED_KINDS
-        ):
+        stored = "list" in row.verbs and (row.group, row.kind) not in _UNSERVED_KINDS
+        if not stored and row.group not in REVIEWS:
             continue
         subresources = tuple(sub for sub in row.subresources if sub.name not in _UNSERVED)
         served = KindRow(

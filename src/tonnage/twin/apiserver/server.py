@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.twin.apiserver.admission import Plugin, default_gates, default_plugins
+from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
+from tonnage.twin.apiserver.authentication.users import ADMIN
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
+from tonnage.twin.apiserver.rbac.escalation import Escalation
+from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction
 from tonnage.twin.apiserver.resources import Registry
+from tonnage.twin.apiserver.security import Rights, security
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.wire.schema import load_schema
@@ -49,17 +54,25 @@ class ApiServer:
         store: Store | None = None,
         random: Random | None = None,
         plugins: Sequence[Plugin] = (),
+        token_key: TokenKey | None = None,
     ) -> None:
-        """`plugins` are asked after the built-in ones. A seeded `random` makes uids and names repeatable."""
+        """`plugins` are asked after the built-in ones. A seeded `random` makes uids and names repeatable.
+
+        `token_key` signs the tokens of service accounts; without one they are good while the server lives.
+        """
         self.store = store or Store()
         self._clock = clock
         self._random = random or SystemRandom()
         self.registry = Registry(load_schema())
-        admission = (*default_plugins(self.store), *plugins)
+        rights = Rights(self.store)
+        escalation = Escalation(rights.bindings, rights.authority)
+        restriction = NodeRestriction(self.store, rights.authority)
+        admission = (*default_plugins(self.store), restriction, escalation, *plugins)
         ids = Ids(self._uid, self._random)
         gates = default_gates(self.store)
         pipeline = Pipeline(self.store, Codec(self.registry), clock, ids, admission, gates)
         self.verbs = Verbs(self.store, self.registry, clock, pipeline)
+        self._security = security(self.store, clock, pipeline, rights, token_key or TokenKey())
         bootstrap(self.store, clock, self._uid)
         self.verbs.definitions.settle_all()
         self._listener: Listener | None = None
@@ -84,7 +97,8 @@ class ApiServer:
         from tonnage.twin.apiserver.listener import Listener
 
         token = token or secrets.token_urlsafe(32)
-        listener = Listener(self.verbs, self._clock, self._random, authority, token)
+        self._security.authenticator.let_in({token: ADMIN})
+        listener = Listener(self.verbs, self._clock, self._random, authority, self._security)
         bound = await listener.start(host, port)
         self._listener = listener
         publish_api(self.store, self._clock, self._uid, bound)

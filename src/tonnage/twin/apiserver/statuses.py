@@ -29,7 +29,7 @@ class StatusError(ApiError):
 
     def __init__(self, code: int, reason: str, message: str, *, details: JsonObject | None = None) -> None:
         super().__init__(code, reason, message)
-        self.details = details or {}
+        self.details = details
 
 
 def status_of(error: ApiError) -> JsonObject:
@@ -45,7 +45,7 @@ def status_of(error: ApiError) -> JsonObject:
     }
     if error.reason:
         status["reason"] = error.reason
-    if isinstance(error, StatusError) and error.details:
+    if isinstance(error, StatusError) and error.details is not None:
         status["details"] = error.details
     return {**status, "code": error.code}
 
@@ -78,7 +78,7 @@ class NoSuchPageError(StatusError):
     """404 outside every API group that is served; told in plain text, by which clients know it."""
 
     def __init__(self) -> None:
-        super().__init__(404, "NotFound", "the server could not find the requested resource")
+        super().__init__(404, "NotFound", "the server could not find the requested resource", details={})
 
 
 def no_such_path() -> StatusError:
@@ -135,7 +135,7 @@ def method_not_allowed(
     message: str = "the server does not allow this method on the requested resource",
 ) -> StatusError:
     """405."""
-    return StatusError(405, "MethodNotAllowed", message)
+    return StatusError(405, "MethodNotAllowed", message, details={})
 
 
 def unsupported_media_type(got: str, accepted: Sequence[str]) -> StatusError:
@@ -144,7 +144,7 @@ def unsupported_media_type(got: str, accepted: Sequence[str]) -> StatusError:
         "the body of the request was in an unknown format - accepted media types include: "
         f"{', '.join(accepted)}"
     )
-    return StatusError(415, "UnsupportedMediaType", message, details={"received": got} if got else {})
+    return StatusError(415, "UnsupportedMediaType", message, details={"received": got} if got else None)
 
 
 def too_large(limit: int) -> StatusError:
@@ -158,7 +158,7 @@ def too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[
     details: JsonObject = {"causes": _causes(causes)} if causes else {}
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
-    return StatusError(429, "TooManyRequests", message, details=details)
+    return StatusError(429, "TooManyRequests", message, details=details or None)
 
 
 def unavailable(message: str) -> StatusError:

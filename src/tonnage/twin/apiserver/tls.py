@@ -9,11 +9,14 @@ from pathlib import Path
 from tonnage.twin.pki import KeyPair
 
 
-def server_context(pair: KeyPair) -> ssl.SSLContext:
-    """A context for listening."""
+def server_context(pair: KeyPair, client_ca_pem: bytes = b"") -> ssl.SSLContext:
+    """A context for listening; clients may show a certificate of `client_ca_pem`, if that is given."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
+    if client_ca_pem:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(cadata=client_ca_pem.decode())
     _load(context, pair)
     return context
 

@@ -72,6 +72,9 @@ class Verbs:
             raise no_such_path()
         if namespace and not served.row.namespaced:
             raise no_such_path()
+        part = served.row.subresource(subresource) if subresource else None
+        if verb not in (part.verbs if part is not None else served.row.verbs):
+            raise method_not_allowed()
         if served.row.namespaced and not namespace and (name or verb not in ("list", "watch")):
             raise bad_request("an empty namespace may not be set when a resource name is provided")
         return Request(verb, served, namespace, name, subresource, options, user, notes or Notes())
@@ -164,6 +167,7 @@ class Verbs:
         """POST to `binding` or `eviction`: a Status."""
         if not isinstance(body, dict):
             raise bad_request("the body of the request is not a JSON object")
+        await self._pipeline.admit(request, body, None)
         match request.subresource:
             case "binding":
                 return await self._told(subresources.bind(self._pipeline, request, body))

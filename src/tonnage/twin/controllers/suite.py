@@ -14,6 +14,7 @@ from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.replica_set import ReplicaSetController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
+from tonnage.twin.controllers.role_aggregation import RoleAggregationController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
 from tonnage.twin.controllers.volume_protection import VolumeProtectionController
 
@@ -36,5 +37,6 @@ async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = ""
             ResourceQuotaController(api, clock),
             DisruptionController(api, clock),
             VolumeProtectionController(api, clock),
+            RoleAggregationController(api, clock),
         ):
             group.create_task(controller.run())

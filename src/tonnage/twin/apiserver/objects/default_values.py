@@ -98,6 +98,7 @@ DEFAULTS: Final[dict[str, JsonObject]] = {
         "volumeLifecycleModes": ["Persistent"],
         "requiresRepublish": False,
     },
+    "authentication/v1.TokenRequestSpec": {"expirationSeconds": 3600},
     "rbac/v1.RoleRef": {"apiGroup": "rbac.authorization.k8s.io"},
     "discovery/v1.EndpointPort": {"name": "", "protocol": "TCP"},
     "apiextensions/v1.CustomResourceDefinitionSpec": {"conversion": {"strategy": "None"}},

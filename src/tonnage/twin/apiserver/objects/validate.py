@@ -11,7 +11,15 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.problems import Errors
-from tonnage.twin.apiserver.objects.validation import cluster, custom, devices, limits, pods, workloads
+from tonnage.twin.apiserver.objects.validation import (
+    access,
+    cluster,
+    custom,
+    devices,
+    limits,
+    pods,
+    workloads,
+)
 from tonnage.twin.apiserver.objects.validation.fields import Found
 from tonnage.twin.apiserver.objects.validation.metadata import metadata_create, metadata_update
 from tonnage.wire.schema import KindRow
@@ -38,6 +46,10 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("policy", "PodDisruptionBudget"): workloads.disruption_budget,
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class,
     ("coordination.k8s.io", "Lease"): cluster.lease,
+    ("rbac.authorization.k8s.io", "Role"): access.role,
+    ("rbac.authorization.k8s.io", "ClusterRole"): access.cluster_role,
+    ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition,
     ("resource.k8s.io", "DeviceClass"): devices.device_class,
     ("resource.k8s.io", "ResourceClaim"): devices.resource_claim,
@@ -53,6 +65,8 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("apps", "StatefulSet"): workloads.stateful_set_update,
     ("batch", "Job"): workloads.job_update,
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class_update,
+    ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding_update,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding_update,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_update,
     ("resource.k8s.io", "DeviceClass"): devices.device_class_update,
     ("resource.k8s.io", "ResourceClaim"): devices.resource_claim_update,

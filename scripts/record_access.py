@@ -1,0 +1,128 @@
+"""Record what a genuine API server answers about access, and the roles and bindings it makes at birth.
+
+    PYTHONPATH=src:tests:. python scripts/record_access.py
+
+Writes `access-*` and `kubectl-access-*-answers.json.gz` in `tests/data` and the twin's default roles. Wants
+the programs that `scripts/build_kubernetes.py` builds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import shutil
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+from support.access_requests import ANSWERS, KUBECTL_ANSWERS, KUBECTLS, Asker, kubectl_scene, scenes
+from support.first_hour import Player
+from support.genuine import GenuinePlane, control_plane
+from tonnage.cli.kubectl import kubectl_binary
+
+ROLES: Final = Path(__file__).parents[1] / "src/tonnage/twin/apiserver/rbac/default_roles.json"
+_KINDS: Final = {
+    "clusterroles": "ClusterRole",
+    "clusterrolebindings": "ClusterRoleBinding",
+    "roles": "Role",
+    "rolebindings": "RoleBinding",
+}
+_VERSION: Final = "rbac.authorization.k8s.io/v1"
+_OWN: Final = ("uid", "creationTimestamp", "resourceVersion", "managedFields")
+_FLAGS: Final = ("--enable-admission-plugins=NodeRestriction",)
+_SETTLE_S: Final = 0.2
+"""Rights count after a moment."""
+
+
+class Genuine:
+    """A client of the server."""
+
+    def __init__(self, plane: GenuinePlane) -> None:
+        self._base = plane.programs.url
+        trusted = ssl.create_default_context(cafile=str(plane.files.certificate("ca")))
+        self._http = httpx2.AsyncClient(verify=trusted, trust_env=False, timeout=30)
+
+    async def send(
+        self, method: str, path: str, headers: list[tuple[str, str]], body: bytes
+    ) -> tuple[int, bytes]:
+        answer = await self._http.request(method, self._base + path, headers=headers, content=body)
+        if method != "GET":
+            await asyncio.sleep(_SETTLE_S)
+        return answer.status_code, answer.content
+
+
+async def record(plane: GenuinePlane) -> dict[str, list[list[Any]]]:
+    """Every scene's requests with status and body."""
+    asker = Asker(Genuine(plane).send, plane.token)
+    return {
+        scene.name: [[request, *await asker.ask(request)] for request in scene.requests] for scene in scenes()
+    }
+
+
+async def default_roles(plane: GenuinePlane) -> dict[str, list[dict[str, Any]]]:
+    """The roles and bindings that are there from the start, without what each cluster has of its own."""
+    genuine, result = Genuine(plane), {}
+    headers = [("authorization", f"Bearer {plane.token}")]
+    for plural, kind in _KINDS.items():
+        _, body = await genuine.send("GET", f"/apis/{_VERSION}/{plural}", headers, b"")
+        typed = {"apiVersion": _VERSION, "kind": kind}
+        result[plural] = [{**typed, **_without_own(one)} for one in json.loads(body)["items"]]
+    return result
+
+
+def _without_own(obj: dict[str, Any]) -> dict[str, Any]:
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _OWN}
+    return {**obj, "metadata": metadata}
+
+
+async def record_kubectl(plane: GenuinePlane, minor: str) -> list[list[Any]]:
+    """What that kubectl says: [command, exit status, stdout, stderr]."""
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    try:
+        player = Player(kubectl_binary(minor), plane.kubeconfig, folder, kubectl_scene())
+        rows = []
+        for command in kubectl_scene().commands:
+            answer = await player.ask(command)
+            await asyncio.sleep(_SETTLE_S)
+            rows.append([command, answer.code, answer.out, answer.err])
+    finally:
+        shutil.rmtree(folder)
+    return rows
+
+
+def main() -> None:
+    """Record everything, each part on a control plane of its own."""
+    roles, answers = _recorded(lambda plane: (default_roles(plane), record(plane)))
+    said = {
+        minor: _recorded(lambda plane, minor=minor: (record_kubectl(plane, minor),))[0]  # type: ignore[misc]
+        for minor in KUBECTLS
+    }
+    ROLES.write_text(json.dumps(roles, separators=(",", ":"), sort_keys=True) + "\n")
+    _write(ANSWERS, answers)
+    _write(KUBECTL_ANSWERS, said)
+
+
+def _recorded(parts: Callable[[GenuinePlane], tuple[Coroutine[None, None, Any], ...]]) -> list[Any]:
+    """What the parts record on a fresh control plane."""
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    try:
+        with control_plane(folder, *_FLAGS) as plane:
+            time.sleep(2)
+            return [asyncio.run(part) for part in parts(plane)]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(path: Path, content: object) -> None:
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+    path.write_bytes(gzip.compress(text, 9, mtime=0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Who asks: tokens, certificates, and those who act as another."""

@@ -1,0 +1,146 @@
+"""Tokens of service accounts on request, for an audience, for a time, bound to an object that lives as long.
+
+Source: pkg/registry/core/serviceaccount/storage/token.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from tonnage.adapters.ports import Clock
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, mapping, number, text, texts
+from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
+from tonnage.twin.apiserver.authentication.authenticator import ACCOUNT
+from tonnage.twin.apiserver.authentication.users import ACCOUNT as ACCOUNT_PREFIX
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
+from tonnage.twin.apiserver.objects.validation.access import token_request
+from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.requests import Outcome, Request
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.statuses import bad_request, conflict, not_found
+from tonnage.twin.apiserver.store import Store
+from tonnage.wire.schema import KindRow
+from tonnage.wire.timestamps import timestamp
+
+_GROUP: Final = "authentication.k8s.io"
+_ROW: Final = KindRow(
+    _GROUP, "v1", "TokenRequest", "serviceaccounts", "", True, ("create",), "authentication/v1.TokenRequest"
+)
+_SERVED: Final = Served(_ROW, "")
+_PLURALS: Final = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
+_PROJECTED_S: Final = 3607
+"""What kubelets ask for a pod's own volume: it lives a year, so that old clients may reread late."""
+_EXTENDED_S: Final = 365 * 24 * 3600
+
+
+class TokenRequests:
+    """Makes them."""
+
+    def __init__(self, store: Store, clock: Clock, pipeline: Pipeline, key: TokenKey) -> None:
+        self._store = store
+        self._clock = clock
+        self._pipeline = pipeline
+        self._key = key
+
+    async def answer(self, request: Request, body: JsonValue) -> Outcome:
+        """The request with its token. Raises ApiError 400, 403, 404, 409, 422."""
+        codec = self._pipeline.codec
+        asked, warnings = codec.decode(_SERVED, body, request.options.field_validation)
+        asked = codec.default(_SERVED, asked)
+        await self._pipeline.admit(request, asked, None)
+        self._check_metadata(request, mapping(asked, "metadata"))
+        account = self._store.get(ACCOUNT, request.key)
+        if account is None:
+            raise not_found(ACCOUNT, request.name)
+        uid, own = text(asked, "metadata", "uid"), text(account.object, "metadata", "uid")
+        if uid and uid != own:
+            why = (
+                f"the UID in the token request ({uid}) does not match the UID of the service account ({own})"
+            )
+            raise conflict((_GROUP, "TokenRequest"), request.name, why)
+        now = self._clock.now()
+        spec = {**mapping(asked, "spec")}
+        spec["audiences"] = list(texts(spec, "audiences")) or [ISSUER]
+        born: JsonObject = {"uid": own, "creationTimestamp": timestamp(now)}
+        metadata: JsonObject = {**mapping(asked, "metadata"), "name": request.name, **born}
+        asked = {**asked, "metadata": {**metadata, "namespace": request.namespace}, "spec": spec}
+        found = tuple(token_request(asked))
+        if found:
+            raise InvalidError(invalid_status(_ROW, "", found))
+        bound = self._bound(request, mapping(spec, "boundObjectRef"))
+        until = timestamp(now + timedelta(seconds=number(spec, "expirationSeconds")))
+        token = self._key.sign(self._claims(request, own, spec, bound))
+        return Outcome({**asked, "status": {"token": token, "expirationTimestamp": until}}, warnings)
+
+    def _check_metadata(self, request: Request, metadata: JsonObject) -> None:
+        if text(metadata, "namespace") not in ("", request.namespace):
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        name = text(metadata, "name")
+        if name not in ("", request.name):
+            fault = invalid("metadata.name", name, "must match the service account name if specified")
+            raise InvalidError(invalid_status(_ROW, request.name, (fault,)))
+
+    def _bound(self, request: Request, reference: JsonObject) -> JsonObject:
+        """The claims about the object that the token is bound to. Raises ApiError."""
+        if not reference:
+            return {}
+        kind, version = text(reference, "kind"), text(reference, "apiVersion")
+        name, uid = text(reference, "name"), text(reference, "uid")
+        if "/" in version or kind not in _PLURALS:
+            raise bad_request(f"cannot bind token to object of type {version}, Kind={kind}")
+        resource = ("", _PLURALS[kind])
+        stored = self._store.get(resource, ("" if kind == "Node" else request.namespace, name))
+        if stored is None:
+            raise not_found(resource, name)
+        claims: JsonObject = {kind.lower(): _reference(stored.object)}
+        if kind == "Pod":
+            if text(stored.object, "spec", "serviceAccountName") != request.name:
+                raise bad_request(
+                    f'cannot bind token for serviceaccount "{request.name}" to pod running with different '
+                    "serviceaccount name."
+                )
+            claims |= self._node_of(stored.object)
+        if uid and uid != text(stored.object, "metadata", "uid"):
+            why = (
+                f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+                "The object might have been deleted and then recreated"
+            )
+            raise conflict(("", kind), name, why)
+        return claims
+
+    def _node_of(self, pod: JsonObject) -> JsonObject:
+        name = text(pod, "spec", "nodeName")
+        node = self._store.get(("", "nodes"), ("", name))
+        if not name:
+            return {}
+        return {"node": _reference(node.object) if node is not None else {"name": name}}
+
+    def _claims(self, request: Request, uid: str, spec: JsonObject, bound: JsonObject) -> JsonObject:
+        now = int(self._clock.now().timestamp())
+        lives_s = number(spec, "expirationSeconds")
+        private: JsonObject = {
+            "namespace": request.namespace,
+            "serviceaccount": {"name": request.name, "uid": uid},
+            **bound,
+        }
+        if at(bound, "pod") is not None and lives_s == _PROJECTED_S and texts(spec, "audiences") == [ISSUER]:
+            private["warnafter"] = now + lives_s
+            lives_s = _EXTENDED_S
+        return {
+            "iss": ISSUER,
+            "sub": f"{ACCOUNT_PREFIX}{request.namespace}:{request.name}",
+            "aud": spec["audiences"],
+            "iat": now,
+            "nbf": now,
+            "exp": now + lives_s,
+            "jti": self._pipeline.fresh_uid(),
+            "kubernetes.io": private,
+        }
+
+
+def _reference(obj: JsonObject) -> JsonObject:
+    return {"name": text(obj, "metadata", "name"), "uid": text(obj, "metadata", "uid")}

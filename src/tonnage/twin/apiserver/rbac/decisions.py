@@ -1,0 +1,85 @@
+"""Decisions about requests: by privilege, for nodes, by roles and bindings; and the refusal in words.
+
+Source: staging/src/k8s.io/apiserver/pkg/authorization/union and .../handlers/responsewriters (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.objects.problems import quoted
+from tonnage.twin.apiserver.rbac.rules import Attributes
+from tonnage.twin.apiserver.requests import User
+from tonnage.twin.apiserver.statuses import StatusError, forbidden
+
+MASTERS: Final = "system:masters"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether something is allowed; `reason` says by what, or why not, where there is something to say."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class Authorizer(Protocol):
+    """One way to be allowed something. What one does not allow another may."""
+
+    def decide(self, asked: Attributes) -> Decision:
+        """Whether it allows what is asked."""
+        ...
+
+
+class Authority:
+    """All authorizers: whoever is privileged may everything, others what one of them allows."""
+
+    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
+        self._authorizers = authorizers
+
+    def decide(self, asked: Attributes) -> Decision:
+        """The first that allows it; else the reasons of all."""
+        if privileged(asked.user):
+            return Decision(True)
+        reasons = []
+        for authorizer in self._authorizers:
+            decision = authorizer.decide(asked)
+            if decision.allowed:
+                return decision
+            reasons += [decision.reason] if decision.reason else []
+        return Decision(False, "\n".join(reasons))
+
+    def require(self, asked: Attributes) -> None:
+        """Raises ApiError 403 unless it is allowed."""
+        decision = self.decide(asked)
+        if not decision.allowed:
+            raise refusal(asked, decision.reason)
+
+
+def privileged(user: User) -> bool:
+    """Whether nothing is refused to the user."""
+    return MASTERS in user.groups
+
+
+def refusal(asked: Attributes, reason: str = "") -> StatusError:
+    """403 of a request that nobody allows."""
+    who = f"User {quoted(asked.user.name)} cannot {asked.verb}"
+    if not asked.of_resource:
+        message = _sanitized(f"{who} path {quoted(asked.path)}")
+        details: JsonObject = {}
+        return StatusError(403, "Forbidden", f"forbidden: {_with(message, reason)}", details=details)
+    where = f"in the namespace {quoted(asked.namespace)}" if asked.namespace else "at the cluster scope"
+    what = f"resource {quoted(asked.whole)} in API group {quoted(asked.group)}"
+    message = _with(_sanitized(f"{who} {what} {where}"), reason)
+    return forbidden((asked.group, asked.resource), asked.name, message)
+
+
+def _with(message: str, reason: str) -> str:
+    return f"{message}: {reason}" if reason else message
+
+
+def _sanitized(message: str) -> str:
+    return message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

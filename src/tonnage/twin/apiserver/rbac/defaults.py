@@ -1,0 +1,24 @@
+"""The roles and bindings that a cluster has from its first moment: recorded from a genuine Kubernetes 1.35.8.
+
+`default_roles.json` is written by `scripts/record_access.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+import msgspec
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.rbac.bindings import GROUP
+from tonnage.twin.apiserver.store import Resource
+
+
+def default_roles() -> Iterator[tuple[Resource, JsonObject]]:
+    """Every object, which is the reader's own, with its resource."""
+    data = files(__name__.rpartition(".")[0]).joinpath("default_roles.json").read_bytes()
+    found: dict[str, list[JsonObject]] = msgspec.json.decode(data)
+    for plural, objects in found.items():
+        for obj in objects:
+            yield (GROUP, plural), obj

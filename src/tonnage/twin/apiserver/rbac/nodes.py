@@ -1,0 +1,208 @@
+"""What kubelets may: their own node, pods that are bound to it, and what these name.
+
+Source: plugin/pkg/auth/authorizer/node/node_authorizer.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final
+
+from tonnage.twin.apiserver.access import mapping, mappings, text
+from tonnage.twin.apiserver.rbac.bindings import CLUSTER_ROLE
+from tonnage.twin.apiserver.rbac.decisions import Decision
+from tonnage.twin.apiserver.rbac.defaults import default_roles
+from tonnage.twin.apiserver.rbac.pod_references import names_object
+from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, rule_of
+from tonnage.twin.apiserver.requests import User
+from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.strategies import POD
+
+NODES: Final = "system:nodes"
+LEASES: Final = "kube-node-lease"
+_PREFIX: Final = "system:node:"
+_ROLE: Final = "system:node"
+_RESOURCE: Final = "resource.k8s.io"
+_ALLOWED: Final = Decision(True)
+_REFUSED: Final = Decision(False)
+_OWN: Final = ("get", "create", "update", "patch", "delete")
+
+
+def node_of(user: User) -> str | None:
+    """The node whose kubelet the user is, empty if it does not say which; None for everybody else."""
+    if not user.name.startswith(_PREFIX) or NODES not in user.groups:
+        return None
+    return user.name.removeprefix(_PREFIX)
+
+
+class Nodes:
+    """Decides what kubelets ask for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._special: dict[tuple[str, str], Callable[[str, Attributes], Decision]] = {
+            ("", "secrets"): self._read,
+            ("", "configmaps"): self._read,
+            ("", "persistentvolumeclaims"): self._volume_claim,
+            ("", "persistentvolumes"): self._get,
+            (_RESOURCE, "resourceclaims"): self._get,
+            ("storage.k8s.io", "volumeattachments"): self._get,
+            ("", "serviceaccounts"): self._account,
+            ("coordination.k8s.io", "leases"): self._lease,
+            ("storage.k8s.io", "csinodes"): self._csi_node,
+            (_RESOURCE, "resourceslices"): self._slice,
+            ("", "nodes"): self._node,
+            ("", "pods"): self._pod,
+            ("certificates.k8s.io", "podcertificaterequests"): lambda _node, _asked: _REFUSED,
+        }
+
+    def decide(self, asked: Attributes) -> Decision:
+        """Whether the node that asks may."""
+        node = node_of(asked.user)
+        if node is None:
+            return _REFUSED
+        if not node:
+            return Decision(False, f'unknown node for user "{asked.user.name}"')
+        special = self._special.get((asked.group, asked.resource)) if asked.of_resource else None
+        if special is not None:
+            return special(node, asked)
+        return _ALLOWED if any(rule.allows(asked) for rule in self._rules) else _REFUSED
+
+    @cached_property
+    def _rules(self) -> tuple[Rule, ...]:
+        """What all nodes may alike; no edit of the role of that name changes it."""
+        return tuple(
+            rule_of(rule)
+            for resource, role in default_roles()
+            if resource == CLUSTER_ROLE and text(role, "metadata", "name") == _ROLE
+            for rule in mappings(role, "rules")
+        )
+
+    def _get(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb != "get":
+            return Decision(False, "can only get individual resources of this type")
+        return Decision(False, "cannot get subresource") if asked.subresource else self._related(node, asked)
+
+    def _read(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb not in ("get", "list", "watch"):
+            return Decision(False, "can only read resources of this type")
+        if asked.subresource:
+            return Decision(False, "cannot read subresource")
+        if not asked.namespace:
+            return Decision(False, "can only read namespaced object of this type")
+        return self._related(node, asked)
+
+    def _volume_claim(self, node: str, asked: Attributes) -> Decision:
+        if asked.subresource != "status":
+            return self._get(node, asked)
+        if asked.verb not in ("update", "patch"):
+            return Decision(False, "can only get/update/patch this type")
+        return self._related(node, asked)
+
+    def _account(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb == "get" and not asked.subresource:
+            return self._read(node, asked)
+        if asked.verb != "create" or not asked.name:
+            return Decision(False, "can only create tokens for individual service accounts")
+        if asked.subresource != "token":
+            return Decision(False, "can only create token subresource of serviceaccount")
+        return self._related(node, asked)
+
+    def _lease(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb not in _OWN:
+            return Decision(False, "can only get, create, update, patch, or delete a node lease")
+        if asked.namespace != LEASES:
+            return Decision(False, f'can only access leases in the "{LEASES}" system namespace')
+        if asked.verb != "create" and asked.name != node:
+            return Decision(False, "can only access node lease with the same name as the requesting node")
+        return _ALLOWED
+
+    def _csi_node(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb not in _OWN:
+            return Decision(False, "can only get, create, update, patch, or delete a CSINode")
+        if asked.subresource:
+            return Decision(False, "cannot authorize CSINode subresources")
+        if asked.verb != "create" and asked.name != node:
+            return Decision(False, "can only access CSINode with the same name as the requesting node")
+        return _ALLOWED
+
+    def _slice(self, node: str, asked: Attributes) -> Decision:
+        if asked.subresource:
+            return Decision(False, "cannot authorize ResourceSlice subresources")
+        match asked.verb:
+            case "create":
+                return _ALLOWED
+            case "get" | "update" | "patch" | "delete":
+                return self._related(node, asked)
+            case "watch" | "list" | "deletecollection" if _selects(asked.fields, "spec.nodeName", node):
+                return _ALLOWED
+            case "watch" | "list" | "deletecollection":
+                why = "can only list/watch/deletecollection resourceslices with nodeName field selector"
+                return Decision(False, why)
+        verbs = "get, watch, list, create, update, patch, delete, deletecollection"
+        return Decision(False, f"only the following verbs are allowed for a ResourceSlice: {verbs}")
+
+    def _node(self, node: str, asked: Attributes) -> Decision:
+        match asked.subresource, asked.verb:
+            case "", "create" | "update" | "patch":
+                return _ALLOWED
+            case "", "get" | "list" | "watch":
+                if asked.name == node:
+                    return _ALLOWED
+                what = f"'{asked.name}'" if asked.name else "all nodes"
+                return Decision(False, f"node '{node}' cannot read {what}, only its own Node object")
+            case "status", "update" | "patch":
+                return _ALLOWED
+        return _REFUSED
+
+    def _pod(self, node: str, asked: Attributes) -> Decision:
+        match asked.subresource, asked.verb:
+            case "", "get":
+                return self._get(node, asked)
+            case "", "list" | "watch":
+                if _selects(asked.fields, "spec.nodeName", node):
+                    return _ALLOWED
+                if asked.name:
+                    return self._related(node, asked)
+                return Decision(False, "can only list/watch pods with spec.nodeName field selector")
+            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
+                return _ALLOWED
+        return _REFUSED
+
+    def _related(self, node: str, asked: Attributes) -> Decision:
+        """Whether something that is bound to the node names the object."""
+        if not asked.name:
+            return Decision(False, "No Object name found")
+        if self._known(node, asked):
+            return _ALLOWED
+        return Decision(False, f"no relationship found between node '{node}' and this object")
+
+    def _known(self, node: str, asked: Attributes) -> bool:
+        resource = (asked.group, asked.resource)
+        match resource:
+            case ("", "pods"):
+                stored = self._store.get(POD, (asked.namespace, asked.name))
+                return stored is not None and text(stored.object, "spec", "nodeName") == node
+            case (_, "resourceslices" | "volumeattachments"):
+                stored = self._store.get(resource, ("", asked.name))
+                return stored is not None and text(stored.object, "spec", "nodeName") == node
+            case ("", "persistentvolumes"):
+                stored = self._store.get(resource, ("", asked.name))
+                if stored is None:
+                    return False
+                claim = mapping(stored.object, "spec", "claimRef")
+                owner = text(claim, "namespace"), text(claim, "name")
+                return self._named(node, "persistentvolumeclaims", *owner)
+        return self._named(node, asked.resource, asked.namespace, asked.name)
+
+    def _named(self, node: str, plural: str, namespace: str, name: str) -> bool:
+        return any(
+            text(stored.object, "spec", "nodeName") == node and names_object(stored.object, plural, name)
+            for stored in self._store.list(POD, namespace=namespace)
+        )
+
+
+def _selects(fields: str, field: str, value: str) -> bool:
+    """Whether a field selector demands this value."""
+    return any(term in (f"{field}={value}", f"{field}=={value}") for term in fields.split(","))

@@ -1,0 +1,101 @@
+"""What a pod's specification names: secrets, config maps, claims, the account. Its node may read these.
+
+Source: pkg/api/v1/pod/util.go and plugin/pkg/auth/authorizer/node/graph.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import at, mapping, mappings, text
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+_SECRET_REFERENCES: Final = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+
+def names_object(pod: JsonObject, plural: str, name: str) -> bool:
+    """Whether the pod needs the object of its namespace to run. A mirror pod has a right to nothing."""
+    if at(pod, "metadata", "annotations", MIRROR) is not None:
+        return False
+    match plural:
+        case "secrets":
+            return name in _secrets(mapping(pod, "spec"))
+        case "configmaps":
+            return name in _config_maps(mapping(pod, "spec"))
+        case "serviceaccounts":
+            return text(pod, "spec", "serviceAccountName") == name
+        case "persistentvolumeclaims":
+            return name in _volume_claims(pod)
+        case "resourceclaims":
+            return name in _resource_claims(pod)
+    return False
+
+
+def _secrets(spec: JsonObject) -> Iterator[str]:
+    yield from (text(one, "name") for one in mappings(spec, "imagePullSecrets"))
+    yield from _environment(spec, "secretRef", "secretKeyRef")
+    for volume in mappings(spec, "volumes"):
+        yield text(volume, "secret", "secretName")
+        yield text(volume, "azureFile", "secretName")
+        yield text(volume, "csi", "nodePublishSecretRef", "name")
+        yield from (text(volume, kind, "secretRef", "name") for kind in _SECRET_REFERENCES)
+        yield from (text(one, "secret", "name") for one in mappings(volume, "projected", "sources"))
+
+
+def _config_maps(spec: JsonObject) -> Iterator[str]:
+    yield from _environment(spec, "configMapRef", "configMapKeyRef")
+    for volume in mappings(spec, "volumes"):
+        yield text(volume, "configMap", "name")
+        yield from (text(one, "configMap", "name") for one in mappings(volume, "projected", "sources"))
+
+
+def _environment(spec: JsonObject, whole: str, key: str) -> Iterator[str]:
+    for container in (one for kind in _CONTAINERS for one in mappings(spec, kind)):
+        yield from (text(one, whole, "name") for one in mappings(container, "envFrom"))
+        yield from (text(one, "valueFrom", key, "name") for one in mappings(container, "env"))
+
+
+def _volume_claims(pod: JsonObject) -> Iterator[str]:
+    own = text(pod, "metadata", "name")
+    for volume in mappings(pod, "spec", "volumes"):
+        yield text(volume, "persistentVolumeClaim", "claimName")
+        if at(volume, "ephemeral") is not None:
+            yield f"{own}-{text(volume, 'name')}"
+
+
+def _resource_claims(pod: JsonObject) -> Iterator[str]:
+    yield from (text(one, "resourceClaimName") for one in mappings(pod, "spec", "resourceClaims"))
+    yield from (text(one, "resourceClaimName") for one in mappings(pod, "status", "resourceClaimStatuses"))
+    yield text(pod, "status", "extendedResourceClaimStatus", "resourceClaimName")
+
+
+def first_reference(pod: JsonObject) -> str:
+    """The first sort of API object that the pod needs, as refusals name it; empty if it needs none."""
+    spec = mapping(pod, "spec")
+    if text(spec, "serviceAccountName"):
+        return "serviceaccounts"
+    if any(_secrets(spec)):
+        return "secrets"
+    if any(_config_maps(spec)):
+        return "configmaps"
+    if mappings(spec, "resourceClaims"):
+        return "resourceclaims"
+    for volume in mappings(spec, "volumes"):
+        for key, shown in _VOLUMES:
+            if at(volume, key) is not None:
+                return shown
+        sources = mappings(volume, "projected", "sources")
+        if any(at(one, "serviceAccountToken") is not None for one in sources):
+            return "serviceaccounts (via projected volumes)"
+    return ""
+
+
+_VOLUMES: Final = (
+    ("csi", "csidrivers (via CSI volumes)"),
+    ("glusterfs", "endpoints (via glusterFS volumes)"),
+    ("persistentVolumeClaim", "persistentvolumeclaims"),
+    ("ephemeral", "persistentvolumeclaims (via ephemeral volumes)"),
+)

@@ -1,0 +1,216 @@
+"""Reviews: questions about access that are answered at once and kept nowhere.
+
+Source: pkg/registry/{authorization,authentication} and their validation (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from tonnage.adapters.ports import Clock
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, mapping, mappings, text, texts
+from tonnage.twin.apiserver.authentication.account_tokens import ISSUER
+from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
+from tonnage.twin.apiserver.authentication.users import user_info
+from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.objects.problems import (
+    FieldError,
+    InvalidError,
+    invalid,
+    invalid_status,
+    required,
+)
+from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.rbac.bindings import Bindings, aggregate
+from tonnage.twin.apiserver.rbac.decisions import Authority
+from tonnage.twin.apiserver.rbac.nodes import node_of
+from tonnage.twin.apiserver.rbac.rules import Attributes
+from tonnage.twin.apiserver.requests import Outcome, Request, User
+from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.wire.timestamps import timestamp
+
+_NODES: Final = "node authorizer does not support user rule resolution"
+_RESOURCE: Final = "resourceAttributes"
+_PATH: Final = "nonResourceAttributes"
+
+
+class Reviews:
+    """Answers them."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        clock: Clock,
+        authenticator: Authenticator,
+        authority: Authority,
+        bindings: Bindings,
+    ) -> None:
+        self._codec = codec
+        self._clock = clock
+        self._authenticator = authenticator
+        self._authority = authority
+        self._bindings = bindings
+        self._answers: dict[str, Callable[[Request, JsonObject], JsonObject]] = {
+            "SelfSubjectReview": self._oneself,
+            "TokenReview": self._token,
+            "SelfSubjectAccessReview": self._own_access,
+            "SubjectAccessReview": self._access,
+            "LocalSubjectAccessReview": self._access,
+            "SelfSubjectRulesReview": self._rules,
+        }
+
+    def answer(self, request: Request, body: JsonValue) -> Outcome:
+        """The review with its answer. Raises ApiError 400, 422."""
+        asked, warnings = self._codec.decode(request.served, body, request.options.field_validation)
+        metadata = mapping(asked, "metadata")
+        if request.namespace:
+            if text(metadata, "namespace") not in ("", request.namespace):
+                raise bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request"
+                )
+            metadata["namespace"] = request.namespace
+        return Outcome(self._answers[request.served.row.kind](request, asked), warnings)
+
+    def _oneself(self, request: Request, _asked: JsonObject) -> JsonObject:
+        born: JsonObject = {"creationTimestamp": timestamp(self._clock.now())}
+        return {**_head(request), "metadata": born, "status": {"userInfo": user_info(request.user)}}
+
+    def _token(self, _request: Request, asked: JsonObject) -> JsonObject:
+        token, audiences = text(asked, "spec", "token"), texts(asked, "spec", "audiences")
+        if not token:
+            raise bad_request("token is required for TokenReview in authentication")
+        try:
+            known = self._authenticator.known(token, audiences or (ISSUER,))
+        except TokenError as error:
+            why = f"[invalid bearer token, {error}]" if str(error) else "invalid bearer token"
+            return {**asked, "status": {"user": {}, "error": why}}
+        status: JsonObject = {"authenticated": True, "user": user_info(known.user)}
+        return {**asked, "status": {**status, "audiences": list(known.audiences)}}
+
+    def _own_access(self, request: Request, asked: JsonObject) -> JsonObject:
+        _refuse(request, [*_one_of(asked), *_selectors(asked), *_nameless(asked)])
+        return {**asked, "status": self._status(_wanted(request.user, mapping(asked, "spec")))}
+
+    def _access(self, request: Request, asked: JsonObject) -> JsonObject:
+        spec = mapping(asked, "spec")
+        found = list(_one_of(asked))
+        if not text(spec, "user") and not texts(spec, "groups"):
+            found.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+        found += [*_selectors(asked), *_nameless(asked)]
+        if request.served.row.namespaced:
+            found += _local(asked)
+        _refuse(request, found)
+        user = User(text(spec, "user"), tuple(texts(spec, "groups")), text(spec, "uid"))
+        return {**asked, "status": self._status(_wanted(user, spec))}
+
+    def _status(self, wanted: Attributes) -> JsonObject:
+        decision = self._authority.decide(wanted)
+        return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
+
+    def _rules(self, request: Request, asked: JsonObject) -> JsonObject:
+        namespace = text(asked, "spec", "namespace")
+        if not namespace:
+            raise bad_request("no namespace on request")
+        is_node = node_of(request.user) is not None
+        grants = self._bindings.grants(request.user, namespace)
+        rules = [rule for grant in grants for rule in grant.rules]
+        faults = [_NODES] if is_node else []
+        faults += [grant.fault for grant in grants if grant.fault]
+        status: JsonObject = {
+            "resourceRules": [
+                _without(rule.as_json(), "nonResourceURLs") for rule in rules if rule.resources
+            ],
+            "nonResourceRules": [
+                {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)} for rule in rules if rule.urls
+            ],
+            "incomplete": is_node,
+        }
+        if faults:
+            status["evaluationError"] = aggregate(faults)
+        return {**_head(request), "metadata": {}, "spec": {}, "status": status}
+
+
+def _head(request: Request) -> JsonObject:
+    return {"kind": request.served.row.kind, "apiVersion": request.served.row.api_version}
+
+
+def _without(obj: JsonObject, key: str) -> JsonObject:
+    return {name: value for name, value in obj.items() if name != key}
+
+
+def _wanted(user: User, spec: JsonObject) -> Attributes:
+    """What a review asks for."""
+    if at(spec, _RESOURCE) is None:
+        path = mapping(spec, _PATH)
+        return Attributes(user, text(path, "verb"), path=text(path, "path"), of_resource=False)
+    asked = mapping(spec, _RESOURCE)
+    group, resource, subresource = (text(asked, key) for key in ("group", "resource", "subresource"))
+    namespace, name = text(asked, "namespace"), text(asked, "name")
+    verb, fields = text(asked, "verb"), _fields(asked)
+    return Attributes(user, verb, group, resource, subresource, namespace, name, fields)
+
+
+def _fields(asked: JsonObject) -> str:
+    raw = text(asked, "fieldSelector", "rawSelector")
+    terms = [
+        f"{text(one, 'key')}={texts(one, 'values')[0]}"
+        for one in mappings(asked, "fieldSelector", "requirements")
+        if text(one, "operator") == "In" and len(texts(one, "values")) == 1
+    ]
+    return raw or ",".join(terms)
+
+
+def _one_of(asked: JsonObject) -> Found:
+    spec = mapping(asked, "spec")
+    resource, path = at(spec, _RESOURCE), at(spec, _PATH)
+    if resource is not None and path is not None:
+        shown: JsonObject = {"Path": text(path, "path"), "Verb": text(path, "verb")}
+        yield invalid(f"spec.{_PATH}", shown, f"cannot be specified in combination with {_RESOURCE}")
+    if resource is None and path is None:
+        why = f"exactly one of {_PATH} or {_RESOURCE} must be specified"
+        yield invalid(f"spec.{_RESOURCE}", None, why)
+
+
+def _selectors(asked: JsonObject) -> Found:
+    for key in ("fieldSelector", "labelSelector"):
+        path = f"spec.{_RESOURCE}.{key}"
+        selector = at(asked, "spec", _RESOURCE, key)
+        if not isinstance(selector, dict):
+            continue
+        raw, requirements = text(selector, "rawSelector"), mappings(selector, "requirements")
+        if raw and requirements:
+            yield invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")
+        if not raw and not requirements:
+            why = f"when {path} is specified, requirements or rawSelector is required"
+            yield required(f"{path}.requirements", why)
+
+
+def _nameless(asked: JsonObject) -> Found:
+    metadata = mapping(asked, "metadata")
+    kept: JsonObject = {key: value for key, value in metadata.items() if value and key != "namespace"}
+    if kept:
+        space = " except for namespace" if text(asked, "metadata", "namespace") else ""
+        yield invalid("metadata", kept, f"must be empty{space}")
+
+
+def _local(asked: JsonObject) -> Found:
+    namespace = text(asked, "spec", _RESOURCE, "namespace")
+    if at(asked, "spec", _RESOURCE) is not None and namespace != text(asked, "metadata", "namespace"):
+        yield invalid(f"spec.{_RESOURCE}.namespace", namespace, "must match metadata.namespace")
+    path = at(asked, "spec", _PATH)
+    if path is not None:
+        shown: JsonObject = {"Path": text(path, "path"), "Verb": text(path, "verb")}
+        yield invalid(f"spec.{_PATH}", shown, "disallowed on this kind of request")
+
+
+def _refuse(request: Request, found: Sequence[FieldError]) -> None:
+    """Raise ApiError 422 if anything is wrong; upstream leaves the kind's name out here."""
+    if found:
+        nameless = msgspec.structs.replace(request.served.row, kind="")
+        status = invalid_status(nameless, "", tuple(found))
+        mapping(status, "details").pop("kind")
+        raise InvalidError(status)

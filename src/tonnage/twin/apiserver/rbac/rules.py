@@ -1,0 +1,160 @@
+"""Rules of roles: what one allows, and whether some cover another.
+
+Source: pkg/apis/rbac/v1/evaluation_helpers.go, pkg/registry/rbac/validation and component-helpers'
+auth/rbac/validation (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import texts
+from tonnage.twin.apiserver.objects.problems import quoted
+from tonnage.twin.apiserver.requests import User
+
+ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is asked of whom. A request for no resource has only `verb` and `path`.
+
+    `fields` is the field selector as it was written.
+    """
+
+    user: User
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    fields: str = ""
+    path: str = ""
+    of_resource: bool = True
+
+    @property
+    def whole(self) -> str:
+        """`pods`, or `pods/log`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a role, its lists in their order."""
+
+    verbs: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+
+    def allows(self, asked: Attributes) -> bool:
+        """Whether it allows what is asked.
+
+        >>> bob = User("bob")
+        >>> Rule(("get",), ("",), ("*/log",)).allows(Attributes(bob, "get", "", "pods", "log"))
+        True
+        """
+        if ALL not in self.verbs and asked.verb not in self.verbs:
+            return False
+        if not asked.of_resource:
+            return any(url in (ALL, asked.path) or _below(url, asked.path) for url in self.urls)
+        return (
+            (ALL in self.groups or asked.group in self.groups)
+            and self._has(asked)
+            and (not self.names or asked.name in self.names)
+        )
+
+    def _has(self, asked: Attributes) -> bool:
+        if ALL in self.resources or asked.whole in self.resources:
+            return True
+        return bool(asked.subresource) and f"*/{asked.subresource}" in self.resources
+
+    def atoms(self) -> Iterator[Rule]:
+        """The rule as rules of one verb, group, resource and name each, or of one verb and URL."""
+        for group in self.groups:
+            for resource in self.resources:
+                for verb in self.verbs:
+                    for name in self.names or ("",):
+                        yield Rule((verb,), (group,), (resource,), (name,) if name else ())
+        for url in self.urls:
+            for verb in self.verbs:
+                yield Rule((verb,), urls=(url,))
+
+    def covers(self, atom: Rule) -> bool:
+        """Whether whoever has this rule has the atom too."""
+        return (
+            _has_all(self.verbs, atom.verbs)
+            and _has_all(self.groups, atom.groups)
+            and all(self._covers_resource(one) for one in atom.resources)
+            and all(any(own == url or _below(own, url) for own in self.urls) for url in atom.urls)
+            and (not self.names or (bool(atom.names) and set(atom.names) <= set(self.names)))
+        )
+
+    def _covers_resource(self, resource: str) -> bool:
+        if ALL in self.resources or resource in self.resources:
+            return True
+        _, slash, subresource = resource.partition("/")
+        return bool(slash) and f"*/{subresource}" in self.resources
+
+    def __str__(self) -> str:
+        """As messages show a rule: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
+        parts = (
+            ("APIGroups", self.groups),
+            ("Resources", self.resources),
+            ("NonResourceURLs", self.urls),
+            ("ResourceNames", self.names),
+            ("Verbs", self.verbs),
+        )
+        return "{" + ", ".join(f"{name}:{listed(values)}" for name, values in parts if values) + "}"
+
+    def as_json(self) -> JsonObject:
+        """As reviews show it."""
+        parts: dict[str, tuple[str, ...]] = {
+            "verbs": self.verbs,
+            "apiGroups": self.groups,
+            "resources": self.resources,
+            "resourceNames": self.names,
+            "nonResourceURLs": self.urls,
+        }
+        return {name: list(values) for name, values in parts.items() if values}
+
+
+def rule_of(value: JsonValue) -> Rule:
+    """A PolicyRule."""
+    keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
+    return Rule(*(tuple(texts(value, key)) for key in keys))
+
+
+def uncovered(owned: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+    """What of `wanted` nobody has who has `owned`, the verbs of one object together again."""
+    known = list(owned)
+    atoms = [atom for rule in wanted for atom in rule.atoms()]
+    missing = [atom for atom in atoms if not any(rule.covers(atom) for rule in known)]
+    together: dict[tuple[object, ...], Rule] = {}
+    for number, atom in enumerate(missing):
+        key = (number,) if atom.urls else (atom.groups, atom.resources, atom.names)
+        verbs = (*together[key].verbs, *atom.verbs) if key in together else atom.verbs
+        together[key] = Rule(verbs, atom.groups, atom.resources, atom.names, atom.urls)
+    return list(together.values())
+
+
+def listed(values: Iterable[str]) -> str:
+    """Strings as Go's %q prints a slice.
+
+    >>> listed(["a", "b"])
+    '["a" "b"]'
+    """
+    return f"[{' '.join(quoted(value) for value in values)}]"
+
+
+def _has_all(own: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    return ALL in own or set(wanted) <= set(own)
+
+
+def _below(pattern: str, path: str) -> bool:
+    """Whether a pattern that ends in an asterisk stands for a path."""
+    return pattern.endswith(ALL) and path.startswith(pattern.rstrip(ALL))

@@ -1,0 +1,43 @@
+"""All that decides who may do what on one server, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.adapters.ports import Clock
+from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
+from tonnage.twin.apiserver.authentication.authenticator import Authenticator
+from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
+from tonnage.twin.apiserver.gate import Gate
+from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.rbac.bindings import Bindings
+from tonnage.twin.apiserver.rbac.decisions import Authority
+from tonnage.twin.apiserver.rbac.nodes import Nodes
+from tonnage.twin.apiserver.rbac.reviews import Reviews
+from tonnage.twin.apiserver.store import Store
+
+
+class Rights:
+    """Who has which rights, by what the store holds."""
+
+    def __init__(self, store: Store) -> None:
+        self.bindings = Bindings(store)
+        self.authority = Authority((Nodes(store), self.bindings))
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What the HTTP face asks about access."""
+
+    authenticator: Authenticator
+    gate: Gate
+    reviews: Reviews
+    tokens: TokenRequests
+
+
+def security(store: Store, clock: Clock, pipeline: Pipeline, rights: Rights, key: TokenKey) -> Security:
+    """The parts for one server, whose service accounts' tokens `key` signs."""
+    authenticator = Authenticator(store, clock, key)
+    reviews = Reviews(pipeline.codec, clock, authenticator, rights.authority, rights.bindings)
+    gate = Gate(authenticator, rights.authority)
+    return Security(authenticator, gate, reviews, TokenRequests(store, clock, pipeline, key))

@@ -1,0 +1,79 @@
+"""The aggregation controller: a ClusterRole with selectors has the rules of all ClusterRoles they select.
+
+Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation (v1.35).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.wire.kinds import CLUSTER_ROLE
+from tonnage.wire.objects import ClusterRole
+
+
+class RoleAggregationController:
+    """Gathers anew whenever a ClusterRole changes."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._roles = Informer(api, CLUSTER_ROLE, clock)
+        self._roles.subscribe(self._changed)
+
+    async def run(self) -> None:
+        """Gather until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._roles.run())
+            await self._roles.synced()
+            group.create_task(work(self._queue, self._reconcile))
+
+    def _changed(self, delta: Delta[ClusterRole]) -> None:
+        if delta.before is not None and delta.after is not None and _same(delta.before, delta.after):
+            return
+        for role in self._roles:
+            if role.aggregation_rule is not None:
+                self._queue.add(key_of(role))
+
+    async def _reconcile(self, key: Key) -> None:
+        role = self._roles.get(key[1])
+        if role is None or role.aggregation_rule is None:
+            return
+        rules = gathered(role, self._roles)
+        if rules == (role.rules or []):
+            return
+        patch: list[JsonValue] = list(rules)
+        try:
+            await self._api.patch(CLUSTER_ROLE, key[1], {"rules": patch})
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+
+def gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[JsonValue]:
+    """The rules that a role gathers from the others, each once, in the order of selectors and names."""
+    others = sorted(
+        (one for one in roles if one.metadata.name != role.metadata.name), key=lambda one: one.metadata.name
+    )
+    rules: list[JsonValue] = []
+    for selector in (role.aggregation_rule or {}).get("clusterRoleSelectors") or []:
+        requirements = label_requirements(selector)
+        for one in others:
+            if matches_labels(requirements, one.metadata.labels):
+                rules += [rule for rule in one.rules or [] if rule not in rules]
+    return rules
+
+
+def _same(before: ClusterRole, after: ClusterRole) -> bool:
+    """Whether nothing has changed that counts."""
+    return (before.metadata.labels, before.rules, before.aggregation_rule) == (
+        after.metadata.labels,
+        after.rules,
+        after.aggregation_rule,
+    )
