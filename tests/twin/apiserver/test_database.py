@@ -119,8 +119,9 @@ async def _fill(life: Life) -> None:
 
 async def test_a_full_disk_refuses_writes_and_loses_nothing(path: Path) -> None:
     life = Life(path)
+    await life.server.store.on_disk()
     connection = life.database._connection  # a disk of this size, without one
-    pages = connection.execute("PRAGMA page_count").fetchone()[0] + 100
+    pages = connection.execute("PRAGMA page_count").fetchone()[0] + 40
     connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(ApiError) as caught:
         await _fill(life)
