@@ -14,7 +14,7 @@ import pytest
 from support.crash.hardware import ever_gone, read_gpus
 from support.crash.node import crash_node
 from support.crash.nursery import Fuse
-from support.crash.transitions import CREATE, DESTROY, KINDS, SHORT, Transition, transitions
+from support.crash.transitions import CREATE, DESTROY, KINDS, MODE, SHORT, Transition, transitions
 from support.crash.trial import attempt, chosen, fuses, sort_of
 from support.driver_root import Driver
 from support.nvml.state import DriverState
@@ -33,6 +33,7 @@ async def test_mig_4_killed_at_a_few_moments_it_ends_well_and_bystanders_lose_no
     moments = [
         ("beside", Fuse(DESTROY, 1, after=True)),
         ("MIG on, then refused", Fuse("rename mig", 3)),
+        ("MIG on by a board's reset", Fuse(MODE, 2, after=True)),
         ("evicted", Fuse("api POST pods/eviction", 1, after=True)),
         ("another wish", Fuse(CREATE, 1, after=True)),
     ]

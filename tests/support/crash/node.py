@@ -23,6 +23,7 @@ from support.crash.relay import Relay
 from support.crash.transitions import FIRST, Place, Transition
 from support.driver_root import Driver
 from support.kubelet_side import Kubelet
+from support.nvml.nvidia_smi import install as install_smi
 from support.nvml.state import DriverState
 from tonnage.adapters.checkpoints import payload_of
 from tonnage.adapters.clock import SystemClock
@@ -80,6 +81,7 @@ class CrashNode:
     def __init__(self, root: Path, server: ApiServer, endpoint: Endpoint) -> None:
         self.root = root
         self.driver = Driver(root, DriverState())
+        install_smi(root)
         self.kubelet = Kubelet(root)
         self.relay = Relay(endpoint, self._written)
         self.nursery = Nursery(root.parent)

@@ -173,6 +173,20 @@ def _turned_on(chance: random.Random) -> Transition:
     return Transition("MIG on", (whole, _bystander(chance, 1)), {0: made}, stays=((1, 1),))
 
 
+def _turned_on_by_reset(chance: random.Random) -> Transition:
+    made = _names(_some(chance, chance.choice(_layouts("A100-80"))))
+    other = _gpu(1, "H100-80", _some(chance, chance.choice(_layouts("H100-80"))))
+    whole = FakeGpu(0, "A100-80", "GPU-0")
+    return Transition("MIG on by a reset", (whole, other), {0: made}, stays=((1, 1),))
+
+
+def _turned_on_by_reset_of_a_board(chance: random.Random) -> Transition:
+    """Two GPUs of one board, which are reset together."""
+    wanted = {slot: _names(_some(chance, chance.choice(_layouts("A100-80")))) for slot in (0, 1)}
+    gpus = tuple(FakeGpu(slot, "A100-80", f"GPU-{slot}") for slot in wanted)
+    return Transition("MIG on by a board's reset", gpus, wanted)
+
+
 def _turned_off(chance: random.Random) -> Transition:
     gpu = _gpu(0, "H100-80", chance.choice(_layouts("H100-80")))
     return Transition("MIG off", (gpu, _bystander(chance, 1)), {0: None}, stays=((1, 1),))
@@ -257,7 +271,16 @@ def _other_wish(chance: random.Random) -> Transition:
 
 KINDS: Final[tuple[Callable[[random.Random], Transition], ...]] = (
     *(_anew, _beside, _out_of_nothing, _down_to_nothing, _turned_on, _turned_off, _split, _joined, _several),
-    *(_by_name, _held, _evicted, _other_wish, _refused_mode, _refused_after_mode),
+    *(
+        _turned_on_by_reset,
+        _turned_on_by_reset_of_a_board,
+        _by_name,
+        _held,
+        _evicted,
+        _other_wish,
+        _refused_mode,
+        _refused_after_mode,
+    ),
     _refused("create refused", CREATE),
     _refused("destroy refused", DESTROY),
     _refused("part's create refused", CREATE_PART),
