@@ -130,6 +130,7 @@ class Package:
     )
     aliases: dict[str, str] = field(default_factory=dict)
     enums: set[str] = field(default_factory=set)
+    atomic: set[str] = field(default_factory=set)
     constants: dict[str, tuple[str, Json]] = field(default_factory=dict)
     imports: dict[str, str] = field(default_factory=dict)
 
@@ -184,6 +185,8 @@ def read_declaration(
         package.imports[imported[1] or imported[2].rsplit("/", 1)[-1]] = imported[2]
     elif (declared := _DECLARATION.match(line)) is not None:
         name, body = declared[1], declared[2].removeprefix("= ")
+        if ("structType", "atomic") in markers or ("mapType", "atomic") in markers:
+            package.atomic.add(name)
         if body.startswith("struct"):
             package.structs[name] = []
             return None if body.endswith("}") else name
@@ -308,7 +311,8 @@ def type_row(resolver: Resolver, package: Package, name: str) -> Row:
             )
         else:
             fields.append(field_row(resolver, package, go))
-    return {"fields": fields, "inline": inline} if inline else {"fields": fields}
+    row: Row = {"fields": fields, "inline": inline} if inline else {"fields": fields}
+    return {"atomic": True, **row} if name in package.atomic else row
 
 
 def kind_rows(folder: Path, packages: dict[str, Package]) -> list[Row]:
@@ -379,7 +383,9 @@ def render(table: Row) -> str:
         assert isinstance(row, dict)
         parts = []
         for key, rows in row.items():
-            assert isinstance(rows, list)
+            if not isinstance(rows, list):
+                parts.append(f'"{key}":{json.dumps(rows)}')
+                continue
             body = ",\n".join(json.dumps(item, separators=(",", ":")) for item in rows)
             parts.append(f'"{key}":[\n{body}]' if rows else f'"{key}":[]')
         chunks.append(f"{json.dumps(name)}:{{" + ",".join(parts) + "}")

@@ -104,6 +104,8 @@ class ObjectType(msgspec.Struct, frozen=True):
     name: str
     fields: dict[str, Field]
     inlined: tuple[Inline, ...] = ()
+    atomic: bool = False
+    """Owned and replaced as a whole by server-side apply."""
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -122,6 +124,7 @@ class Schema(msgspec.Struct, frozen=True):
 class _TypeRow(msgspec.Struct):
     fields: list[Field]
     inline: list[Inline] = []
+    atomic: bool = False
 
 
 class _Table(msgspec.Struct):
@@ -156,5 +159,5 @@ def _flatten(table: _Table, name: str, done: dict[str, ObjectType]) -> ObjectTyp
                 fields[inner.name] = msgspec.structs.replace(inner, number=0, inside=path)
         if field is not None:
             fields[field.name] = field
-    done[name] = ObjectType(name, fields, tuple(row.inline))
+    done[name] = ObjectType(name, fields, tuple(row.inline), row.atomic)
     return done[name]

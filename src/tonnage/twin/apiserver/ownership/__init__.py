@@ -1,0 +1,1 @@
+"""Who owns which field of an object: server-side apply, and the bookkeeping that every other write owes it."""

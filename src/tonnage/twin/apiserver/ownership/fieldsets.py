@@ -1,0 +1,270 @@
+"""Sets of fields, and their algebra, in the very form in which objects carry them (FieldsV1).
+
+A set is a tree of dicts. A key is a path element: `f:` a field's name, `k:` the key fields of a list's element,
+`v:` a value in a set, `i:` an index. Under it stands what of its inside is in the set; `{}` means the field
+alone, and `.` among others means the field as well as the others. Nobody changes a tree in place.
+
+Source: sigs.k8s.io/structured-merge-diff v6 (fieldpath/set.go, element.go, serialize.go).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from tonnage.model.json import JsonValue
+
+FieldSet: TypeAlias = "dict[str, FieldSet]"
+SELF: Final = "."
+EMPTY: Final[FieldSet] = {}
+_RANKS: Final = {".": 0, "f": 1, "k": 2, "v": 3, "i": 4}
+_PLAIN: Final = ("f:", ".")
+_ESCAPES: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def node(member: bool, inside: FieldSet) -> FieldSet | None:
+    """What stands under a key; None if the key is not to stand at all."""
+    if not inside:
+        return EMPTY if member else None
+    return {SELF: EMPTY, **inside} if member else inside
+
+
+def is_member(found: FieldSet) -> bool:
+    """Whether the field itself is in the set."""
+    return not found or SELF in found
+
+
+def inside(found: FieldSet) -> FieldSet:
+    """What of the field's inside is in the set."""
+    return {key: value for key, value in found.items() if key != SELF} if SELF in found else found
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Everything of both.
+
+    >>> union({"f:a": {}}, {"f:a": {"f:b": {}}})
+    {'f:a': {'.': {}, 'f:b': {}}}
+    """
+    if not other or one is other:
+        return one
+    if not one:
+        return other
+    result = dict(one)
+    for key, theirs in other.items():
+        ours = result.get(key)
+        if ours is None:
+            result[key] = theirs
+        elif ours != theirs:
+            merged = node(is_member(ours) or is_member(theirs), union(inside(ours), inside(theirs)))
+            result[key] = EMPTY if merged is None else merged
+    return result
+
+
+def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in one and not in the other; `one` itself where they share nothing.
+
+    >>> difference({"f:a": {".": {}, "f:b": {}}}, {"f:a": {}})
+    {'f:a': {'f:b': {}}}
+    """
+    result: FieldSet | None = None
+    for key in one.keys() & other.keys():
+        ours, theirs = one[key], other[key]
+        left = node(
+            is_member(ours) and not is_member(theirs), difference(inside(ours), inside(theirs))
+        )
+        if left == ours:
+            continue
+        if result is None:
+            result = dict(one)
+        if left is None:
+            del result[key]
+        else:
+            result[key] = left
+    return one if result is None else result
+
+
+def without(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in one, less every field of the other with all that is inside of it.
+
+    >>> without({"f:status": {"f:phase": {}}, "f:spec": {}}, {"f:status": {}})
+    {'f:spec': {}}
+    """
+    result: FieldSet | None = None
+    for key in one.keys() & other.keys():
+        ours, theirs = one[key], other[key]
+        left = None if is_member(theirs) else node(is_member(ours), without(inside(ours), theirs))
+        if left == ours:
+            continue
+        if result is None:
+            result = dict(one)
+        if left is None:
+            del result[key]
+        else:
+            result[key] = left
+    return one if result is None else result
+
+
+def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in both."""
+    result: FieldSet = {}
+    for key in one.keys() & other.keys():
+        ours, theirs = one[key], other[key]
+        left = node(is_member(ours) and is_member(theirs), intersection(inside(ours), inside(theirs)))
+        if left is not None:
+            result[key] = left
+    return result
+
+
+def has(fields: FieldSet, *path: str) -> bool:
+    """Whether the field at a path of elements is in the set."""
+    found: FieldSet | None = fields
+    for key in path:
+        found = None if found is None else found.get(key)
+    return found is not None and is_member(found)
+
+
+def ordered(fields: FieldSet) -> FieldSet:
+    """The set as it is written: names in order, then keys, values and indices."""
+    keys = list(fields)
+    if len(keys) > 1:
+        if all(key.startswith(_PLAIN) for key in keys):
+            keys.sort()
+        else:
+            keys.sort(key=_rank)
+    return {key: ordered(fields[key]) if fields[key] else EMPTY for key in keys}
+
+
+def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
+    """Every field of the set, the ones on a level before those inside of them."""
+    keys = list(ordered(fields))
+    for key in keys:
+        if key != SELF and is_member(fields[key]):
+            yield (key,)
+    for key in keys:
+        if key != SELF:
+            for path in paths(inside(fields[key])):
+                yield (key, *path)
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """A path as messages have it.
+
+    >>> path_text(("f:spec", 'k:{"name":"main"}', "f:image"))
+    '.spec[name="main"].image'
+    """
+    return "".join(_element_text(key) for key in path)
+
+
+def _element_text(key: str) -> str:
+    kind, rest = key[0], key[2:]
+    match kind:
+        case "f":
+            return f".{rest}"
+        case "k":
+            fields = json.loads(rest)
+            return f"[{','.join(f'{name}={_value_text(value)}' for name, value in fields.items())}]"
+        case "v":
+            return f"[={_value_text(json.loads(rest))}]"
+        case _:
+            return f"[{rest}]"
+
+
+def _value_text(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@lru_cache(maxsize=8192)
+def _rank(key: str) -> tuple[int, object]:
+    """Where a path element stands among its like."""
+    match key[0]:
+        case "k":
+            return 2, [(name, value_rank(value)) for name, value in json.loads(key[2:]).items()]
+        case "v":
+            return 3, value_rank(json.loads(key[2:]))
+        case "i":
+            return 4, int(key[2:])
+        case other:
+            return _RANKS.get(other, 5), key
+
+
+def value_rank(value: JsonValue) -> tuple[int, object]:
+    """The order of scalars: numbers, strings, truth values, the rest."""
+    if isinstance(value, bool):
+        return 2, value
+    if isinstance(value, (int, float)):
+        return 0, value
+    if isinstance(value, str):
+        return 1, value
+    return 3, json.dumps(value, sort_keys=True)
+
+
+def key_element(names: tuple[str, ...], values: tuple[JsonValue, ...]) -> str:
+    """The path element of a list's element with these key fields.
+
+    >>> key_element(("protocol", "containerPort"), ("TCP", 80))
+    'k:{"containerPort":80,"protocol":"TCP"}'
+    """
+    pairs = dict(sorted(zip(names, values, strict=True)))
+    return f"k:{_written(pairs)}"
+
+
+def value_element(value: JsonValue) -> str:
+    """The path element of a value in a set."""
+    return f"v:{_written(value)}"
+
+
+def _written(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
+
+
+MOST_DEEP: Final = 400
+
+
+def read_fields(value: JsonValue, depth: int = 0) -> FieldSet:
+    """The set that a client wrote; elements of kinds that nobody knows are passed over.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, dict) or depth > MOST_DEEP:
+        raise ValueError("fieldsV1 is not a tree of objects")
+    result: FieldSet = {}
+    for key, found in value.items():
+        if key == SELF:
+            result[SELF] = EMPTY
+            continue
+        element = _read_element(key)
+        if element is None:
+            continue
+        held = read_fields(found, depth + 1)
+        result[element] = union_nodes(result[element], held) if element in result else held
+    return {} if set(result) == {SELF} else result
+
+
+def union_nodes(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What stands under one key in two sets, together."""
+    return union({"f:": one}, {"f:": other})["f:"]
+
+
+def _read_element(key: str) -> str | None:
+    if len(key) < 2 or key[1] != ":":
+        raise ValueError(f"{key!r} is no path element")
+    kind, rest = key[0], key[2:]
+    match kind:
+        case "f":
+            return key
+        case "v":
+            return value_element(json.loads(rest))
+        case "k":
+            fields = json.loads(rest)
+            if not isinstance(fields, dict):
+                raise ValueError(f"{key!r} names no key fields")
+            return key_element(tuple(fields), tuple(fields.values()))
+        case "i":
+            return f"i:{int(rest)}"
+        case _:
+            return None

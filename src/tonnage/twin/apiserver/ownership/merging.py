@@ -1,0 +1,211 @@
+"""What applying does to values: a configuration laid over an object, fields taken out, fields named.
+
+Source: sigs.k8s.io/structured-merge-diff v6 (typed/merge.go, remove.go, tofieldset.go, reconcile_schema.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.ownership.comparing import element_of
+from tonnage.twin.apiserver.ownership.fieldsets import (
+    EMPTY,
+    SELF,
+    FieldSet,
+    inside,
+    is_member,
+    node,
+)
+from tonnage.twin.apiserver.ownership.shapes import ATOMIC, Shape, untyped
+
+_UNKNOWN: Final = untyped()
+
+
+def merge(shape: Shape, live: JsonValue, config: JsonValue) -> JsonValue:
+    """The object with what the configuration says; nothing is taken out. Raises BadElementError."""
+    if isinstance(config, list) and shape.listed:
+        if shape.listed == ATOMIC or not config and not live:
+            return config
+        return _lists(shape, live if isinstance(live, list) else [], config) or None
+    if shape.mapped and (config is None or isinstance(config, dict)):
+        known, wanted = live if isinstance(live, dict) else {}, config or {}
+        return config if shape.whole or not (known or wanted) else _maps(shape, known, wanted)
+    if config is None and isinstance(live, list) and shape.listed and shape.listed != ATOMIC and live:
+        return live
+    return config
+
+
+def _maps(shape: Shape, live: JsonObject, config: JsonObject) -> JsonObject:
+    result = dict(live)
+    for key, value in config.items():
+        inner = shape.field(key) or _UNKNOWN
+        result[key] = merge(inner, live.get(key), value)
+    return result
+
+
+def _lists(shape: Shape, live: list[JsonValue], config: list[JsonValue]) -> list[JsonValue]:
+    """Elements of both: the configuration's in its order, the object's others where they stood before."""
+    theirs = [(element_of(shape, value), value) for value in live]
+    ours = [(element_of(shape, value), value) for value in config]
+    known: dict[str, JsonValue] = {}
+    for key, value in theirs:
+        # Elements that stand more than once merge with nothing.
+        known[key] = None if key in known else value
+    wanted = dict(ours)
+    items = shape.items or _UNKNOWN
+    result: list[JsonValue] = []
+    for key, value in _woven(theirs, ours):
+        result.append(merge(items, known.get(key), wanted[key]) if key in wanted else value)
+    return result
+
+
+def _woven(
+    theirs: list[tuple[str, JsonValue]], ours: list[tuple[str, JsonValue]]
+) -> Iterator[tuple[str, JsonValue]]:
+    """Both lists as one, each of our elements once."""
+    live, wanted = {key for key, _ in theirs}, {key for key, _ in ours}
+    shared = iter([key for key, _ in ours if key in live])
+    due = next(shared, None)
+    done: set[str] = set()
+    left = right = 0
+    while left < len(theirs) or right < len(ours):
+        if left < len(theirs) and right < len(ours):
+            key = theirs[left][0]
+            if key == ours[right][0]:
+                done.add(key)
+                yield theirs[left]
+                left, right = left + 1, right + 1
+                due = next(shared, None)
+                continue
+            if key in wanted and due is not None and due != key:
+                # One of ours, but not its turn.
+                left += 1
+                continue
+        if left < len(theirs):
+            key = theirs[left][0]
+            if key not in wanted:
+                yield theirs[left]
+                left += 1
+                continue
+            if key in done:
+                left += 1
+        if right < len(ours):
+            key = ours[right][0]
+            done.add(key)
+            yield ours[right]
+            right += 1
+            if due == key:
+                due = next(shared, None)
+
+
+def taken_out(shape: Shape, value: JsonValue, fields: FieldSet) -> JsonValue:
+    """The value without the fields of a set; None where nothing is left."""
+    if isinstance(value, dict):
+        if shape.whole or not value:
+            return None
+        kept: JsonObject = {}
+        for key, inner in value.items():
+            found = fields.get(f"f:{key}")
+            if found is None:
+                kept[key] = inner
+            elif not is_member(found):
+                kept[key] = taken_out(shape.field(key) or _UNKNOWN, inner, found)
+        return kept or None
+    if isinstance(value, list):
+        if shape.listed == ATOMIC or not value:
+            return None
+        return list(_left(shape, value, fields)) or None
+    return value
+
+
+def _left(shape: Shape, values: list[JsonValue], fields: FieldSet) -> Iterator[JsonValue]:
+    for value in values:
+        found = fields.get(element_of(shape, value))
+        if found is None:
+            yield value
+        elif not is_member(found):
+            yield taken_out(shape.items or _UNKNOWN, value, found)
+
+
+def named_fields(shape: Shape, value: JsonValue) -> FieldSet:
+    """The fields that a configuration names: leaves, elements of lists, keys of maps. Raises BadElementError."""
+    return _inside(shape, value)[1]
+
+
+def _inside(shape: Shape, value: JsonValue) -> tuple[bool, FieldSet]:
+    """Whether a value counts as a field itself, and what of its inside does."""
+    if isinstance(value, dict):
+        return (True, {}) if shape.whole else (False, _of_map(shape, value))
+    if isinstance(value, list):
+        return (True, {}) if shape.listed == ATOMIC else (False, _of_list(shape, value))
+    if value is None and not shape.loose:
+        return shape.whole or shape.listed == ATOMIC or bool(shape.scalar), {}
+    return True, {}
+
+
+def _of_map(shape: Shape, value: JsonObject) -> FieldSet:
+    found: FieldSet = {}
+    for key, inner in value.items():
+        member, held = _inside(shape.field(key) or _UNKNOWN, inner)
+        bare = inner is None or inner == {}
+        stands = node(member or bare or key not in shape.fields, held)
+        if stands is not None:
+            found[f"f:{key}"] = stands
+    return found
+
+
+def _of_list(shape: Shape, values: list[JsonValue]) -> FieldSet:
+    found: FieldSet = {}
+    keys = [element_of(shape, value) for value in values]
+    for key, value in zip(keys, values, strict=True):
+        held = _inside(shape.items or _UNKNOWN, value)[1] if keys.count(key) == 1 else EMPTY
+        found[key] = node(True, held) or EMPTY
+    return found
+
+
+def with_named(shape: Shape | None, fields: FieldSet) -> FieldSet:
+    """The set with every declared field on the way to its members."""
+    result: FieldSet = {}
+    for key, found in fields.items():
+        if key == SELF or not found:
+            result[key] = found
+            continue
+        inner, declared = _under(shape, key)
+        held = with_named(inner, inside(found))
+        result[key] = node(is_member(found) or declared, held) or EMPTY
+    return result
+
+
+def _under(shape: Shape | None, key: str) -> tuple[Shape | None, bool]:
+    """The type under a path element, and whether it is a declared field."""
+    if shape is None:
+        return None, False
+    if key.startswith("f:"):
+        declared = shape.fields.get(key[2:])
+        return declared or shape.element, declared is not None
+    return (shape.items, False) if key.startswith("k:") else (None, False)
+
+
+def reconciled(shape: Shape | None, fields: FieldSet) -> FieldSet:
+    """A set written under another schema: what is owned whole now has no fields inside of it."""
+    result: FieldSet | None = None
+    for key, found in fields.items():
+        if not found or key == SELF:
+            continue
+        inner, _ = _under(shape, key)
+        if inner is None or inner.loose:
+            continue
+        whole = inner.whole if inner.mapped else inner.listed == ATOMIC
+        left = EMPTY if whole and inside(found) else _kept(inner, found)
+        if left is not found:
+            result = dict(fields) if result is None else result
+            result[key] = left
+    return fields if result is None else result
+
+
+def _kept(shape: Shape, found: FieldSet) -> FieldSet:
+    held = inside(found)
+    left = reconciled(shape, held)
+    return found if left is held or left == held else node(is_member(found), left) or EMPTY
