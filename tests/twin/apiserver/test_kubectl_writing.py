@@ -189,10 +189,22 @@ async def test_a_missing_namespace_is_named(kubectl: Any) -> None:
     assert 'namespaces "nowhere" not found' in answer.err
 
 
-async def test_server_side_apply_is_refused_clearly(kubectl: Any) -> None:
-    answer = await kubectl.attempt("apply --server-side -f -", DEPLOYMENT_YAML)
+async def test_server_side_apply_names_managers_and_yields_to_force(kubectl: Any) -> None:
+    first = await kubectl("apply --server-side -f -", DEPLOYMENT_YAML)
+    assert "deployment.apps/serve serverside-applied" in first.out
+    other = DEPLOYMENT_YAML.replace("replicas: 2", "replicas: 3")
+    answer = await kubectl.attempt("apply --server-side --field-manager=me -f -", other)
     assert answer.code == 1
-    assert "server-side apply is not served by this server yet; use client-side apply" in answer.err
+    assert 'Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas' in answer.err
+    assert "--force-conflicts" in answer.err
+    await kubectl("apply --server-side --field-manager=me --force-conflicts -f -", other)
+    shown = (await kubectl("get deployment serve -o json --show-managed-fields")).json
+    owners = {
+        entry["manager"]
+        for entry in shown["metadata"]["managedFields"]
+        if "f:replicas" in entry["fieldsV1"].get("f:spec", {})
+    }
+    assert owners == {"me"}
 
 
 async def test_replace_and_edit_of_something_stale_conflict(kubectl: Any, running: Any) -> None:

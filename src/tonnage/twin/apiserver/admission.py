@@ -165,19 +165,21 @@ class PodDefaults:
     """A new pod's service account, and how long it stays on a node that is lost."""
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
-        """Complete a new pod."""
-        if request.resource != POD or obj is None or old is not None or request.subresource:
+        """Complete a new pod, and give one that is changed back what it must not lose."""
+        if request.resource != POD or obj is None or request.subresource:
             return
         spec = mapping(obj, "spec")
-        account = text(spec, "serviceAccountName") or text(spec, "serviceAccount") or "default"
-        spec["serviceAccountName"] = spec["serviceAccount"] = account
+        if old is None:
+            account = text(spec, "serviceAccountName") or text(spec, "serviceAccount") or "default"
+            spec["serviceAccountName"] = spec["serviceAccount"] = account
         tolerations = mappings(spec, "tolerations")
         lacking = [key for key in _EVICTING_TAINTS if not any(_tolerates(own, key) for own in tolerations)]
         added: list[JsonValue] = [
             {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATED_S}
             for key in lacking
         ]
-        spec["tolerations"] = [*tolerations, *added]
+        if added:
+            spec["tolerations"] = [*tolerations, *added]
 
 
 def _tolerates(toleration: JsonObject, key: str) -> bool:

@@ -22,12 +22,12 @@ class Codec:
     """The decode, default and validate stages of the pipeline."""
 
     def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._empty: dict[str, JsonObject | None] = {}
+        self.registry = registry
+        self._empty: dict[str, JsonObject] = {}
 
     @cached_property
     def _schema(self) -> Schema:
-        return self._registry.schema
+        return self.registry.schema
 
     def decode(
         self, served: Served, body: JsonValue, validation: FieldValidation
@@ -38,7 +38,7 @@ class Codec:
         if served.custom is not None:
             decoded = decode_custom(self._schema, served.custom.schema, body, strict=strict)
         else:
-            decoded = decode(self._schema, served.row.type, body, strict=strict)
+            decoded = decode(self._schema, served.row.type, body, strict=strict, stored=True)
         return decoded.value, decoded.unknown if validation is FieldValidation.WARN else ()
 
     def default(self, served: Served, obj: JsonObject) -> JsonObject:
@@ -60,13 +60,17 @@ class Codec:
 
     def empty_status(self, served: Served) -> JsonObject | None:
         """The status of an object that has none yet; None where the field is left out."""
+        written = self.empty(served)
+        return mapping(written, "status") if "status" in written else None
+
+    def empty(self, served: Served) -> JsonObject:
+        """An object of which nothing is set, as it is written. Not to be changed."""
         name = served.row.type
         if not name:
-            return None
+            return {"apiVersion": served.row.api_version, "kind": served.row.kind}
         if name not in self._empty:
             body: JsonObject = {"apiVersion": served.row.api_version, "kind": served.row.kind}
-            written = decode(self._schema, name, body).value
-            self._empty[name] = mapping(written, "status") if "status" in written else None
+            self._empty[name] = decode(self._schema, name, body).value
         return self._empty[name]
 
     def in_version(self, served: Served, obj: JsonObject) -> JsonObject:

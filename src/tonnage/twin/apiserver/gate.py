@@ -72,6 +72,10 @@ class Gate:
             # A WebSocket begins with GET; who may read only must not get a shell by it.
             self._authority.require(_creating(asked))
 
+    def allow_creation(self, asked: Attributes) -> None:
+        """Raises ApiError 403 where a change would make the object and its writer may make none."""
+        self._authority.require(_creating(asked))
+
 
 def _creating(asked: Attributes) -> Attributes:
     return Attributes(

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from tonnage.adapters.ports import PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver import parameters
+from tonnage.twin.apiserver import applying, parameters
 from tonnage.twin.apiserver.bodies import parse_body, read_body
 from tonnage.twin.apiserver.cautions import cautions
 from tonnage.twin.apiserver.discovery import Discovery
@@ -28,7 +28,6 @@ from tonnage.twin.apiserver.statuses import (
     method_not_allowed,
     no_such_page,
     no_such_path,
-    unsupported_media_type,
 )
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables
@@ -36,7 +35,6 @@ from tonnage.twin.apiserver.verbs import Verbs
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_QUERY: Final = 64 << 10
-_APPLY: Final = "application/apply-patch+yaml"
 _KUBELET: Final = frozenset({"log", "exec", "attach"})
 
 
@@ -184,19 +182,28 @@ class Application:
     async def _patch(self, exchange: Exchange, request: Request) -> None:
         data = await read_body(exchange.receive, exchange.headers)
         content_type = exchange.headers.get("content-type", "").partition(";")[0].strip()
-        if content_type == _APPLY:
-            # Server-side apply is one more change of the stored object: it belongs into Verbs.patch.
-            raise StatusError(
-                415,
-                "UnsupportedMediaType",
-                "server-side apply is not served by this server yet; use client-side apply",
-            )
+        if content_type == applying.CONTENT_TYPE:
+            await self._apply(exchange, request, data)
+            return
         if content_type not in list(PatchType):
-            raise unsupported_media_type(content_type, [one.value for one in PatchType])
+            raise applying.no_patch(request.served)
+        parameters.check_patch(exchange.query, apply=False)
         patch = parse_body(self._verbs.registry.schema, data, "application/json")
         await self._written(
             exchange, request, await self._verbs.patch(request, PatchType(content_type), patch)
         )
+
+    async def _apply(self, exchange: Exchange, request: Request, data: bytes) -> None:
+        parameters.check_patch(exchange.query, apply=True)
+        config, repeated = applying.read_config(data, request.options.field_validation)
+        if not request.subresource and self._verbs.store.get(request.resource, request.key) is None:
+            asked = asked_of(request.user, exchange.method, exchange.path, exchange.query)
+            self._security.gate.allow_creation(asked)
+        outcome, made = await self._verbs.apply(
+            request, config, force=parameters.flag_of(exchange.query, "force")
+        )
+        exchange.warnings += repeated
+        await self._written(exchange, request, outcome, 201 if made else 200)
 
     async def _delete(self, exchange: Exchange, address: Address, user: User) -> None:
         options, dry_run = parameters.delete_options(exchange.query, await self._body(exchange))
@@ -242,7 +249,8 @@ class Application:
         return self._verbs.request(verb, address, user=user)
 
     def _write_request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
-        options = parameters.write_options(exchange.query)
+        agent = exchange.headers.get("user-agent", "")
+        options = parameters.write_options(exchange.query, agent, f"{verb.capitalize()}Options")
         return self._verbs.request(verb, address, options=options, notes=exchange.notes, user=user)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.listing import ListQuery
-from tonnage.twin.apiserver.requests import Address, DeleteOptions
+from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options
 from tonnage.twin.apiserver.verbs import Verbs, WatchOptions
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
@@ -21,8 +21,10 @@ T = TypeVar("T", bound=Object)
 class LocalKubernetes:
     """A client of the server in the same process; what it reads are its own copies."""
 
-    def __init__(self, verbs: Verbs) -> None:
+    def __init__(self, verbs: Verbs, manager: str = "kube-controller-manager") -> None:
+        """`manager` is who owns the fields that are written here."""
         self._verbs = verbs
+        self._options = Options(field_manager=manager)
 
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
         """The object. Raises ApiError 404."""
@@ -65,7 +67,9 @@ class LocalKubernetes:
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
         plain = _plain(body)
-        request = self._verbs.request("create", _address(kind, namespace or _namespace(plain)))
+        request = self._verbs.request(
+            "create", _address(kind, namespace or _namespace(plain)), options=self._options
+        )
         return _read(kind, (await self._verbs.create(request, plain)).object)
 
     async def replace(
@@ -76,7 +80,7 @@ class LocalKubernetes:
         metadata = plain.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""
         address = _address(kind, namespace or _namespace(plain), str(name or ""), subresource)
-        request = self._verbs.request("update", address)
+        request = self._verbs.request("update", address, options=self._options)
         return _read(kind, (await self._verbs.update(request, plain)).object)
 
     async def patch(
@@ -90,7 +94,9 @@ class LocalKubernetes:
         subresource: str = "",
     ) -> T:
         """The object after the patch."""
-        request = self._verbs.request("patch", _address(kind, namespace, name, subresource))
+        request = self._verbs.request(
+            "patch", _address(kind, namespace, name, subresource), options=self._options
+        )
         return _read(kind, (await self._verbs.patch(request, patch_type, patch)).object)
 
     async def delete(

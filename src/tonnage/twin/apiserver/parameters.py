@@ -8,6 +8,8 @@ from typing import Final
 from tonnage.model.json import JsonValue
 from tonnage.twin.apiserver.access import at, items, text
 from tonnage.twin.apiserver.listing import ListQuery
+from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, forbidden, required
+from tonnage.twin.apiserver.ownership.names import manager_of_agent, manager_problems, options_status
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, FieldValidation, Options
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.verbs import WatchOptions
@@ -80,8 +82,12 @@ def watch_options(query: Mapping[str, str], otherwise_s: float) -> WatchOptions:
     )
 
 
-def write_options(query: Mapping[str, str]) -> Options:
-    """Options of a write. Raises ApiError 400."""
+def write_options(query: Mapping[str, str], agent: str = "", kind: str = "") -> Options:
+    """Options of a write by a program of that user agent; refusals call them `kind`. Raises ApiError."""
+    manager = query.get("fieldManager", "")
+    wrong = manager_problems(manager, "fieldManager")
+    if wrong:
+        raise InvalidError(options_status(kind, wrong))
     dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "") or "Warn"
     if dry_run not in ("", "All"):
         raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
@@ -90,7 +96,18 @@ def write_options(query: Mapping[str, str]) -> Options:
         raise bad_request(
             f'fieldValidation: Unsupported value: "{validation}": supported values: {supported}'
         )
-    return Options(dry_run == "All", FieldValidation(validation), query.get("fieldManager", "")[:128])
+    return Options(dry_run == "All", FieldValidation(validation), manager or manager_of_agent(agent))
+
+
+def check_patch(query: Mapping[str, str], *, apply: bool) -> None:
+    """Refuse what belongs to the other kind of patch. Raises ApiError 422."""
+    wrong: list[FieldError] = []
+    if apply and not query.get("fieldManager"):
+        wrong.append(required("fieldManager", "is required for apply patch"))
+    if not apply and query.get("force"):
+        wrong.append(forbidden("force", "may not be specified for non-apply patch"))
+    if wrong:
+        raise InvalidError(options_status("PatchOptions", tuple(wrong)))
 
 
 def delete_options(query: Mapping[str, str], body: JsonValue) -> tuple[DeleteOptions, bool]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.applying import no_patch
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
@@ -18,7 +19,7 @@ from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.objects.strategic import go_map, strategic_merge
 from tonnage.twin.apiserver.pipeline import Change, Unreadable
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.statuses import bad_request, unsupported_media_type
+from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.wire.schema import Schema
 
 _WRONG_TYPE: Final = re.compile(r"json: cannot unmarshal (\w+)(?: (\S+))? into Go .* of type (.+)")
@@ -41,8 +42,7 @@ def patched(
 
 def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValue) -> Change:
     if served.custom is not None:
-        accepted = (PatchType.JSON, PatchType.MERGE)
-        raise unsupported_media_type(PatchType.STRATEGIC, accepted)
+        raise no_patch(served)
     if not isinstance(patch, dict):
         what = describe(patch)
         raise bad_request(f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}")

@@ -7,19 +7,23 @@ apply is one more way (beside the three patches) to get from the stored object t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, copied, items, mapping, number, put, text
+from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, number, put, text
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
+from tonnage.twin.apiserver.ownership.names import entry_problems
+from tonnage.twin.apiserver.ownership.refusals import check_new
+from tonnage.twin.apiserver.ownership.tracking import Application, Ownership, put_entries, without_entries
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import already_exists, bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import StaleError, Store, Stored
@@ -69,16 +73,21 @@ class Pipeline:
         self.clock = clock
         self._ids = ids
         self._plugins = plugins
+        self.ownership = Ownership(codec, clock)
 
-    async def create(self, request: Request, body: JsonValue) -> Outcome:
-        """The object as stored. Raises ApiError."""
+    async def create(self, request: Request, body: JsonValue, applied: Application | None = None) -> Outcome:
+        """The object as stored; `applied` is the configuration that it is made of. Raises ApiError."""
         served = request.served
         obj, warnings = self.codec.decode(served, body, request.options.field_validation)
         self._address(request, obj)
         prefix = self._identify(obj)
         obj = self.codec.default(served, obj)
+        sent = at(obj, "metadata", "managedFields")
+        owners = applied.entries if applied else self.ownership.created(request, obj, sent)
+        put_entries(obj, owners)
         await self.admit(request, obj, None)
         prepare_create(request, obj, self.codec.empty_status(served))
+        put_entries(obj, owners)
         self._check(request, obj, None)
         await self.validate(request, obj, None)
         obj = self.codec.for_store(served, obj)
@@ -100,23 +109,53 @@ class Pipeline:
                     break
                 name = self._generated(prefix)
                 put(obj, name, "metadata", "name")
-        raise already_exists(request.resource, name)
+        raise already_exists(request.resource, name, ending=self._ends(request, name))
 
-    async def update(self, request: Request, change: Change, unreadable: Unreadable | None = None) -> Outcome:
+    def _ends(self, request: Request, name: str) -> bool:
+        """Whether the object that has the name already is being deleted."""
+        stored = self.store.get(request.resource, (request.namespace, name))
+        return stored is not None and bool(text(stored.object, "metadata", "deletionTimestamp"))
+
+    async def apply(self, request: Request, application: Application) -> Outcome:
+        """The object once a configuration is applied, which may make it. Raises ApiError."""
+        change = partial(self.ownership.apply, request, application)
+        if request.subresource or self.store.get(request.resource, request.key) is not None:
+            return await self.update(request, change, applied=application)
+        body = change(self.codec.empty(request.served))
+        check_new(request, body)
+        drop(body, "metadata", "resourceVersion")
+        application.made = True
+        return await self.create(replace(request, verb="create"), body, application)
+
+    async def update(
+        self,
+        request: Request,
+        change: Change,
+        unreadable: Unreadable | None = None,
+        applied: Application | None = None,
+    ) -> Outcome:
         """The object after `change`; asked again when somebody else was faster. Raises ApiError."""
         for _ in range(_ATTEMPTS):
             stored = self.read(request)
             old = self.codec.in_version(request.served, stored.object)
-            obj, warnings = self._read(request, change(old), unreadable)
+            body = change(old)
+            sent = at(body, "metadata", "managedFields")
+            if sent is not None and sent == at(old, "metadata", "managedFields"):
+                # Most writers send back who owns what, which is much to read for nothing.
+                body, sent = without_entries(body), None
+            obj, warnings = self._read(request, body, unreadable)
             self._address(request, obj)
             self._expect(request, obj, old)
             obj = self.codec.default(request.served, obj)
+            owners = applied.entries if applied else self.ownership.updated(request, obj, old, sent)
+            put_entries(obj, owners)
             await self.admit(request, obj, old)
             obj = prepare_update(request, obj, old)
+            put_entries(obj, owners)
             put(obj, at(old, "metadata", "resourceVersion"), "metadata", "resourceVersion")
             self._check(request, obj, old)
             await self.validate(request, obj, old)
-            obj = self.codec.for_store(request.served, obj)
+            obj = self.ownership.settled(self.codec.for_store(request.served, obj), stored.object)
             if request.options.dry_run or obj == stored.object:
                 return Outcome(obj, warnings)
             try:
@@ -212,7 +251,10 @@ class Pipeline:
             raise conflict(request.resource, request.name)
 
     def _check(self, request: Request, obj: JsonObject, old: JsonObject | None) -> None:
-        errors = self.codec.problems(request.served, obj, old, request.subresource)
+        errors = (
+            *self.codec.problems(request.served, obj, old, request.subresource),
+            *entry_problems(at(obj, "metadata", "managedFields")),
+        )
         if errors:
             raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
 

@@ -77,9 +77,9 @@ class ApiServer:
         self.verbs.definitions.settle_all()
         self._listener: Listener | None = None
 
-    def local(self) -> LocalKubernetes:
-        """A client in this process."""
-        return LocalKubernetes(self.verbs)
+    def local(self, manager: str = "kube-controller-manager") -> LocalKubernetes:
+        """A client in this process, and as whom it owns what it writes."""
+        return LocalKubernetes(self.verbs, manager)
 
     async def start(
         self,

@@ -91,9 +91,10 @@ def no_such_page() -> StatusError:
     return NoSuchPageError()
 
 
-def already_exists(resource: Resource, name: str) -> StatusError:
-    """409 of a create."""
+def already_exists(resource: Resource, name: str, *, ending: bool = False) -> StatusError:
+    """409 of a create; `ending` where what is there is being deleted."""
     message = f'{qualified(resource)} "{name}" already exists'
+    message = f"object is being deleted: {message}" if ending else message
     return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
 
 
@@ -111,7 +112,7 @@ def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Cause
     subject = f'{qualified(resource)} "{name}"' if name else qualified(resource)
     details = _details(resource, name)
     if causes:
-        details["causes"] = _causes(causes)
+        details["causes"] = causes_of(causes)
     return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details=details)
 
 
@@ -155,7 +156,7 @@ def too_large(limit: int) -> StatusError:
 
 def too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> StatusError:
     """429, such as an eviction that a disruption budget forbids."""
-    details: JsonObject = {"causes": _causes(causes)} if causes else {}
+    details: JsonObject = {"causes": causes_of(causes)} if causes else {}
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
     return StatusError(429, "TooManyRequests", message, details=details or None)
@@ -190,7 +191,8 @@ def _details(resource: Resource, name: str) -> JsonObject:
     }
 
 
-def _causes(causes: Sequence[Cause]) -> list[JsonValue]:
+def causes_of(causes: Sequence[Cause]) -> list[JsonValue]:
+    """Causes as a Status' details have them."""
     return [
         {"reason": cause.reason, "message": cause.message, **({"field": cause.field} if cause.field else {})}
         for cause in causes

@@ -18,6 +18,8 @@ POD: Final[Resource] = ("", "pods")
 NODE: Final[Resource] = ("", "nodes")
 NAMESPACE: Final[Resource] = ("", "namespaces")
 JOB: Final[Resource] = ("batch", "jobs")
+DAEMON_SET: Final[Resource] = ("apps", "daemonsets")
+DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 _COUNTED: Final[frozenset[Resource]] = frozenset(
     {
@@ -44,6 +46,10 @@ _COUNTED: Final[frozenset[Resource]] = frozenset(
     }
 )
 """Kinds whose metadata.generation counts changes of what is desired."""
+
+_NEVER_RAISED: Final = frozenset({("scheduling.k8s.io", "priorityclasses")})
+"""Kinds whose generation stays what it was at birth."""
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 _FIRST_STATUS: Final[dict[Resource, JsonObject]] = {
     POD: {"phase": "Pending"},
@@ -75,6 +81,9 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
         put(obj, ["kubernetes"], "spec", "finalizers")
     if served.key == JOB:
         _select_own_pods(obj)
+    if served.key == DEFINITION:
+        stored = [at(one, "name") for one in mappings(obj, "spec", "versions") if flag(one, "storage")]
+        put(obj, stored, "status", "storedVersions")
 
 
 def _select_own_pods(job: JsonObject) -> None:
@@ -90,6 +99,8 @@ def _select_own_pods(job: JsonObject) -> None:
     }
     labels = mapping(job, "spec", "template", "metadata", "labels")
     put(job, {**labels, **own}, "spec", "template", "metadata", "labels")
+    if not mapping(job, "metadata", "labels"):
+        put(job, {**labels, **own}, "metadata", "labels")
     put(job, {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}, "spec", "selector")
 
 
@@ -108,9 +119,19 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject) -> JsonOb
             obj["status"] = copied(mapping(old, "status"))
     if served.key == NAMESPACE:
         put(obj, at(old, "spec", "finalizers") or [], "spec", "finalizers")
+    if served.key == DAEMON_SET:
+        _count_templates(obj, old)
     keep_identity(obj, old)
     count_generation(served, obj, old)
     return obj
+
+
+def _count_templates(obj: JsonObject, old: JsonObject) -> None:
+    """Count, in an annotation, how often a DaemonSet's pods have been described anew."""
+    known = text(old, "metadata", "annotations", _TEMPLATE_GENERATION)
+    count = int(known) if known.isdecimal() else 1
+    count += at(obj, "spec", "template") != at(old, "spec", "template")
+    put(obj, str(count), "metadata", "annotations", _TEMPLATE_GENERATION)
 
 
 def keep_identity(obj: JsonObject, old: JsonObject) -> None:
@@ -130,7 +151,11 @@ def counts_generations(served: Served) -> bool:
 
 
 def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
-    """Raise metadata.generation when what is desired has changed."""
+    """Raise metadata.generation above the old object's when what is desired has changed."""
+    if "generation" in mapping(old, "metadata"):
+        put(obj, at(old, "metadata", "generation"), "metadata", "generation")
+    if served.key in _NEVER_RAISED:
+        return
     if counts_generations(served) and _desired(served, obj) != _desired(served, old):
         put(obj, number(old, "metadata", "generation") + 1, "metadata", "generation")
 

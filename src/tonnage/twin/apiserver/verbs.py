@@ -16,6 +16,7 @@ from tonnage.twin.apiserver.eviction import evict
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, page
 from tonnage.twin.apiserver.objects import problems
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
+from tonnage.twin.apiserver.ownership.tracking import Application
 from tonnage.twin.apiserver.patches import patched, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
@@ -134,6 +135,12 @@ class Verbs:
             return await self._told(subresources.rescale(self._pipeline, request, change))
         unreadable = unreadable_patch(schema, patch_type, patch)
         return await self._told(self._settled(request, self._pipeline.update(request, change, unreadable)))
+
+    async def apply(self, request: Request, config: JsonObject, *, force: bool) -> tuple[Outcome, bool]:
+        """The object once a configuration is applied, and whether that made it."""
+        application = Application(config, force)
+        outcome = await self._told(self._settled(request, self._pipeline.apply(request, application)))
+        return outcome, application.made
 
     async def delete(self, request: Request, options: DeleteOptions) -> JsonObject:
         """The object while it still stands, else a Status."""

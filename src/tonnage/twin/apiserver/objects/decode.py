@@ -31,6 +31,7 @@ class _Walk:
     """Where the decoder stands: as messages about types say it (`stack`), as strict errors do (`path`)."""
 
     schema: Schema
+    stored: bool = False
     struct: str = ""
     stack: list[str] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
@@ -48,11 +49,14 @@ class _Walk:
         raise BodyError(f"json: cannot unmarshal {what} into {where} of type {go_type}")
 
 
-def decode(schema: Schema, type_name: str, body: JsonValue, *, strict: bool = False) -> Decoded:
+def decode(
+    schema: Schema, type_name: str, body: JsonValue, *, strict: bool = False, stored: bool = False
+) -> Decoded:
     """The object of that type (`core/v1.Pod`) that a JSON body says.
 
     Unknown fields are dropped and named; null and, where Go leaves them out, zero values are dropped;
     what Go always writes is filled in (`status: {}`). Quantities, times and base64 come out canonical.
+    With `stored`, an empty list or map is none at all, as in the database, which keeps protobuf.
 
     Raises:
         BodyError: a value has the wrong type; or, with `strict`, a field is unknown or stands twice.
@@ -64,7 +68,7 @@ def decode(schema: Schema, type_name: str, body: JsonValue, *, strict: bool = Fa
                 "couldn't get version/kind; json parse error: json: cannot unmarshal "
                 f"{scalars.describe(body)} into Go value of type struct"
             )
-        walk = _Walk(schema)
+        walk = _Walk(schema, stored)
         value = _object(walk, schema.types[type_name], body)
         if strict and walk.strict:
             raise BodyError(f"strict decoding error: {', '.join(walk.strict)}")
@@ -104,22 +108,24 @@ def _object(walk: _Walk, described: ObjectType, body: JsonObject) -> JsonObject:
         walk.path.pop()
         del walk.stack[depth:]
     walk.struct = outer
-    return _written(walk.schema, fields, found)
+    return _written(walk, fields, found)
 
 
-def _written(schema: Schema, fields: dict[str, Field], found: JsonObject) -> JsonObject:
+def _written(walk: _Walk, fields: dict[str, Field], found: JsonObject) -> JsonObject:
     """The fields that Go writes, in its order."""
     result: JsonObject = {}
     for name, row in fields.items():
-        if name in found:
+        if name in found and not (walk.stored and row.type in _HOLDERS and found[name] in _EMPTY):
             value = found[name]
             if row.keep or row.pointer or value not in _ZEROES:
                 result[name] = value
         elif row.keep:
-            result[name] = zero_value(schema, row)
+            result[name] = zero_value(walk.schema, row)
     return result
 
 
+_HOLDERS: Final = ("array", "map")
+_EMPTY: Final[tuple[JsonValue, ...]] = ([], {})
 _ZEROES: Final[tuple[JsonValue, ...]] = ("", 0, [], {})
 
 

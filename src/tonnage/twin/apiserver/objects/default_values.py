@@ -107,5 +107,6 @@ DEFAULTS: Final[dict[str, JsonObject]] = {
     "core/v1.EphemeralContainer": _CONTAINER,
     "admissionregistration/v1.ValidatingWebhook": _WEBHOOK,
     "admissionregistration/v1.MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
-    "admissionregistration/v1.Rule": {"scope": "*"},
+    "admissionregistration/v1.RuleWithOperations": {"scope": "*"},
+    "admissionregistration/v1.NamedRuleWithOperations": {"scope": "*"},
 }

@@ -267,6 +267,13 @@ def _network_policy_spec(obj: JsonObject) -> None:
         obj["policyTypes"] = ["Ingress", "Egress"] if obj.get("egress") else ["Ingress"]
 
 
+def _device_request(obj: JsonObject) -> None:
+    if not obj.get("allocationMode"):
+        obj["allocationMode"] = "ExactCount"
+    if obj["allocationMode"] == "ExactCount" and not obj.get("count"):
+        obj["count"] = 1
+
+
 def _subject(obj: JsonObject) -> None:
     if not obj.get("apiGroup") and obj.get("kind") in ("User", "Group"):
         obj["apiGroup"] = "rbac.authorization.k8s.io"
@@ -309,6 +316,8 @@ RULES: Final[dict[str, Callable[[JsonObject], None]]] = {
     "autoscaling/v2.HorizontalPodAutoscalerBehavior": _scaling_behavior,
     "networking/v1.NetworkPolicySpec": _network_policy_spec,
     "rbac/v1.Subject": _subject,
+    "resource/v1.ExactDeviceRequest": _device_request,
+    "resource/v1.DeviceSubRequest": _device_request,
     "apiextensions/v1.CustomResourceDefinitionNames": _custom_names,
     "apiextensions/v1.CustomResourceDefinition": _custom_resource,
 }

@@ -35,6 +35,8 @@ def _value(shape: Shape, value: JsonValue) -> Iterator[str]:
             yield from _prefixed(f".{key}", _value(found, inner))
     elif isinstance(value, list) and shape.listed:
         yield from _list(shape, value)
+    elif shape.loose and not isinstance(value, (dict, list)):
+        yield from _scalar(shape.scalar, value)
     elif shape.mapped:
         yield f"expected map, got {_shown(value)}"
     elif shape.scalar:

@@ -6,7 +6,7 @@ Source: sigs.k8s.io/structured-merge-diff v6 (typed/compare.go, helpers.go).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects.patch import same_json
@@ -23,7 +23,7 @@ from tonnage.twin.apiserver.ownership.shapes import ATOMIC, MAP, Shape, untyped
 
 _UNKNOWN: Final = untyped()
 """Of a field that the type has not."""
-_Three = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
+_Three: TypeAlias = "tuple[FieldSet | None, FieldSet | None, FieldSet | None]"
 _ALTERED: Final[_Three] = (None, EMPTY, None)
 
 
@@ -197,7 +197,7 @@ def _keyed(shape: Shape, value: JsonValue) -> str:
     names: list[str] = []
     values: list[JsonValue] = []
     for name, default in shape.keys:
-        found = value[name] if name in value else default
+        found = value.get(name, default)
         if found is not None or name in value:
             names.append(name)
             values.append(found)

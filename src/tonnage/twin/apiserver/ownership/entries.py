@@ -57,6 +57,16 @@ class Owned:
     fields: FieldSet
     api_version: str
     time: str = ""
+    entry: JsonObject | None = None
+    """As the object carries it; None where it has changed since."""
+
+    def left(self, fields: FieldSet) -> Owned:
+        """The same manager with these fields."""
+        return self if fields is self.fields else replace(self, fields=fields, entry=None)
+
+    def since(self, time: str) -> Owned:
+        """The same manager with fields changed at that time."""
+        return self if time == self.time else replace(self, time=time, entry=None)
 
 
 Managers = dict[Manager, Owned]
@@ -87,7 +97,8 @@ def read_entries(entries: JsonValue, *, trusted: bool = False) -> Managers:
             "" if operation == APPLY else version,
             text(entry, "subresource"),
         )
-        managers[manager] = Owned(_fields(entry, trusted=trusted), version, text(entry, "time"))
+        fields = _fields(entry, trusted=trusted)
+        managers[manager] = Owned(fields, version, text(entry, "time"), entry if trusted else None)
     return managers
 
 
@@ -117,6 +128,8 @@ def written_entries(managers: Managers) -> list[JsonValue]:
 
 
 def _entry(manager: Manager, owned: Owned) -> JsonObject:
+    if owned.entry is not None:
+        return owned.entry
     entry: JsonObject = {}
     if manager.name:
         entry["manager"] = manager.name
@@ -173,6 +186,6 @@ def capped(managers: Managers) -> Managers:
             result[bucket] = result.pop(first[version])
         del result[manager]
         fields = union(owned.fields, result[bucket].fields)
-        result[bucket] = replace(owned, fields=fields)
+        result[bucket] = replace(owned, fields=fields, entry=None)
         excess -= 1
     return result

@@ -1,8 +1,8 @@
 """Sets of fields, and their algebra, in the very form in which objects carry them (FieldsV1).
 
-A set is a tree of dicts. A key is a path element: `f:` a field's name, `k:` the key fields of a list's element,
-`v:` a value in a set, `i:` an index. Under it stands what of its inside is in the set; `{}` means the field
-alone, and `.` among others means the field as well as the others. Nobody changes a tree in place.
+A set is a tree of dicts. A key is a path element: `f:` a field's name, `k:` the key fields of an element in
+a list, `v:` a value in a set, `i:` an index. Under it stands what of its inside is in the set; `{}` means the
+field alone, and `.` among others means the field as well as the others. Nobody changes a tree in place.
 
 Source: sigs.k8s.io/structured-merge-diff v6 (fieldpath/set.go, element.go, serialize.go).
 """
@@ -73,9 +73,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     result: FieldSet | None = None
     for key in one.keys() & other.keys():
         ours, theirs = one[key], other[key]
-        left = node(
-            is_member(ours) and not is_member(theirs), difference(inside(ours), inside(theirs))
-        )
+        left = node(is_member(ours) and not is_member(theirs), difference(inside(ours), inside(theirs)))
         if left == ours:
             continue
         if result is None:

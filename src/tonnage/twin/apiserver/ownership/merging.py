@@ -26,7 +26,7 @@ _UNKNOWN: Final = untyped()
 def merge(shape: Shape, live: JsonValue, config: JsonValue) -> JsonValue:
     """The object with what the configuration says; nothing is taken out. Raises BadElementError."""
     if isinstance(config, list) and shape.listed:
-        if shape.listed == ATOMIC or not config and not live:
+        if shape.listed == ATOMIC or (not config and not live):
             return config
         return _lists(shape, live if isinstance(live, list) else [], config) or None
     if shape.mapped and (config is None or isinstance(config, dict)):
@@ -130,7 +130,7 @@ def _left(shape: Shape, values: list[JsonValue], fields: FieldSet) -> Iterator[J
 
 
 def named_fields(shape: Shape, value: JsonValue) -> FieldSet:
-    """The fields that a configuration names: leaves, elements of lists, keys of maps. Raises BadElementError."""
+    """The fields that a configuration names: leaves, list elements, map keys. Raises BadElementError."""
     return _inside(shape, value)[1]
 
 

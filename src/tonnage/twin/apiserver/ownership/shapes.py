@@ -1,4 +1,4 @@
-"""What server-side apply must know of a type: which parts are owned whole, and what tells list elements apart.
+"""What server-side apply must know of a type: what is owned whole, and what tells list elements apart.
 
 Source: k8s.io/kube-openapi (pkg/schemaconv), sigs.k8s.io/structured-merge-diff v6 (schema), v1.35.
 """
@@ -9,7 +9,14 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, mapping, text, texts
-from tonnage.twin.apiserver.objects.structural import EMBEDDED, INT_OR_STRING, LIST_KEYS, LIST_TYPE, MAP_TYPE, PRESERVE
+from tonnage.twin.apiserver.objects.structural import (
+    EMBEDDED,
+    INT_OR_STRING,
+    LIST_KEYS,
+    LIST_TYPE,
+    MAP_TYPE,
+    PRESERVE,
+)
 from tonnage.wire.schema import Field, Schema
 
 ATOMIC: Final = "atomic"
@@ -29,24 +36,7 @@ _SCALARS: Final = {
     "float64": _NUMERIC,
 }
 _SCHEMAS: Final = ("schema-or-array", "schema-or-bool", "schema-or-strings")
-_STRIPPED: Final = ("apiVersion", "kind")
-_STRIPPED_META: Final = (
-    "name",
-    "namespace",
-    "creationTimestamp",
-    "selfLink",
-    "uid",
-    "clusterName",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-)
-STRIPPED: Final[JsonObject] = {
-    "f:apiVersion": {},
-    "f:kind": {},
-    "f:metadata": {".": {}, **{f"f:{name}": {} for name in _STRIPPED_META}},
-}
-"""Fields of every object that nobody ever owns, as a set."""
+_TYPE_META: Final = ("apiVersion", "kind")
 
 
 class Shape:
@@ -215,7 +205,7 @@ class Custom:
             if isinstance(described, dict):
                 shape.fields[name] = self._of(described, preserve=preserve)
         if whole or flag(schema, EMBEDDED):
-            for name in _STRIPPED:
+            for name in _TYPE_META:
                 shape.fields[name] = Shape(_STRING)
             shape.fields["metadata"] = self._built_in.type("meta/v1.ObjectMeta")
         extra = schema.get("additionalProperties")

@@ -7,7 +7,7 @@ Source: sigs.k8s.io/structured-merge-diff v6 (merge/update.go), k8s.io/apimachin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -22,9 +22,26 @@ from tonnage.twin.apiserver.ownership.fieldsets import (
     without,
 )
 from tonnage.twin.apiserver.ownership.merging import merge, named_fields, reconciled, taken_out, with_named
-from tonnage.twin.apiserver.ownership.shapes import STRIPPED, Shape
+from tonnage.twin.apiserver.ownership.shapes import Shape
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
+_STRIPPED_META: Final = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+)
+STRIPPED: Final[FieldSet] = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {".": {}, **{f"f:{name}": {} for name in _STRIPPED_META}},
+}
+"""Fields of every object that nobody ever owns, as a set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,8 @@ class Version:
     shape: Shape
     ignored: FieldSet
     convert: Callable[[JsonObject], JsonObject]
+    settled: bool = True
+    """The type never changes while objects live."""
 
 
 Versions = Callable[[str], Version | None]
@@ -93,8 +112,8 @@ def updated(
             continue
         fields = difference(owned.fields, theirs.touched)
         if fields:
-            left[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
-    mine = difference(change.written, _stripped())
+            left[manager] = owned.left(fields)
+    mine = difference(change.written, STRIPPED)
     if mine:
         manager = writer.manager(UPDATE)
         before = left.get(manager)
@@ -127,32 +146,22 @@ def applied(
     now = {**managers, manager: Owned(fields, version.name, last.time if last else "")}
     if last is not None and last.fields:
         merged = _pruned(merged, now, manager, last, versions)
-    now = _taken(live, merged, now, manager, version, versions, force=force)
+    now = _taken(_Changes(live, merged, version, versions), now, manager, force=force)
     if manager in now:
-        kept = difference(now[manager].fields, _stripped())
+        kept = difference(now[manager].fields, STRIPPED)
         if kept:
-            now[manager] = replace(now[manager], fields=kept)
+            now[manager] = now[manager].left(kept)
         else:
             del now[manager]
     if merged == live:
         return Applied(None, now)
     if manager in now:
-        now[manager] = replace(now[manager], time=writer.now)
+        now[manager] = now[manager].since(writer.now)
     return Applied(merged, now)
 
 
-def _taken(
-    live: JsonObject,
-    new: JsonObject,
-    managers: Managers,
-    taker: Manager,
-    version: Version,
-    versions: Versions,
-    *,
-    force: bool,
-) -> Managers:
-    """The managers once the taker has what others lose by this change. Raises ConflictsError."""
-    changes = _Changes(live, new, version, versions)
+def _taken(changes: _Changes, managers: Managers, taker: Manager, *, force: bool) -> Managers:
+    """The managers once the taker has what others lose by a change. Raises ConflictsError."""
     left: Managers = {}
     conflicts: list[Conflict] = []
     for manager, owned in managers.items():
@@ -167,7 +176,7 @@ def _taken(
         conflicts += (Conflict(manager, path) for path in paths(lost))
         fields = difference(difference(owned.fields, lost), theirs.removed)
         if fields:
-            left[manager] = replace(owned, fields=fields)
+            left[manager] = owned.left(fields)
     if conflicts and not force:
         raise ConflictsError(conflicts)
     return left
@@ -220,13 +229,9 @@ def _reconciled(managers: Managers, versions: Versions) -> Managers:
         version = versions(owned.api_version)
         if version is None:
             continue
-        fields = reconciled(version.shape, owned.fields)
-        result[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
+        fields = owned.fields if version.settled else reconciled(version.shape, owned.fields)
+        result[manager] = owned.left(fields)
     return result
-
-
-def _stripped() -> FieldSet:
-    return STRIPPED  # type: ignore[return-value]
 
 
 class _Changes:
@@ -242,7 +247,9 @@ class _Changes:
         """The change in a version; None where the kind is not served in it."""
         if name not in self._known:
             version = self._versions(name)
-            self._known[name] = version and compare(
-                version.shape, version.convert(self._live), version.convert(self._new)
-            ).less(version.ignored)
+            self._known[name] = None if version is None else self._in(version)
         return self._known[name]
+
+    def _in(self, version: Version) -> Change:
+        live, new = version.convert(self._live), version.convert(self._new)
+        return compare(version.shape, live, new).less(version.ignored)

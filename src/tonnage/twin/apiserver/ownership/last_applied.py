@@ -1,0 +1,59 @@
+"""kubectl's own record of what it applied on the client's side, and the way from there to the server's side.
+
+Source: k8s.io/apimachinery (util/managedfields/internal: lastapplied.go, lastappliedmanager.go,
+lastappliedupdater.go), v1.35.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import copied, mapping, text
+from tonnage.twin.apiserver.ownership.checking import faults
+from tonnage.twin.apiserver.ownership.comparing import BadElementError, compare
+from tonnage.twin.apiserver.ownership.fieldsets import difference, has
+from tonnage.twin.apiserver.ownership.merging import named_fields
+from tonnage.twin.apiserver.ownership.updating import Conflict, Version
+
+KUBECTL: Final = "kubectl"
+"""The one manager for whom the record counts."""
+ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_MOST_BYTES: Final = 256 << 10
+
+
+def not_its_own(conflicts: list[Conflict], live: JsonObject, version: Version) -> list[Conflict] | None:
+    """The conflicts over fields that kubectl had not set itself; None where it has kept no usable record."""
+    record = text(live, "metadata", "annotations", ANNOTATION)
+    try:
+        said = msgspec.json.decode(record) if record else None
+    except (msgspec.DecodeError, RecursionError):
+        said = None
+    if not isinstance(said, dict) or text(said, "apiVersion") != version.name:
+        return None
+    if faults(version.shape, said):
+        return None
+    try:
+        since = compare(version.shape, said, live)
+        own = difference(named_fields(version.shape, said), since.touched)
+    except BadElementError:
+        return None
+    return [one for one in conflicts if not has(own, *one.path)]
+
+
+def renewed(obj: JsonObject, config: JsonObject) -> JsonObject:
+    """The object with its record, if it has one, as of this configuration."""
+    if not text(obj, "metadata", "annotations", ANNOTATION):
+        return obj
+    told = copied(config)
+    mapping(told, "metadata", "annotations").pop(ANNOTATION, None)
+    # Go writes maps in the order of their keys, and ends with a line feed.
+    record = msgspec.json.encode(told, order="sorted").decode() + "\n"
+    result = copied(obj)
+    annotations = mapping(result, "metadata", "annotations")
+    annotations[ANNOTATION] = record
+    if sum(len(key) + len(str(value)) for key, value in annotations.items()) > _MOST_BYTES:
+        del annotations[ANNOTATION]
+    return result

@@ -1,0 +1,66 @@
+"""Names of managers: said by the writer, or his user agent's first word.
+
+Source: k8s.io/apiserver (endpoints/handlers/create.go), apimachinery (apis/meta/v1/validation), v1.35.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.objects.problems import Errors, FieldError, invalid, invalid_status, too_long
+from tonnage.wire.schema import KindRow
+
+LONGEST: Final = 128
+_LONGEST_SUBRESOURCE: Final = 256
+
+
+def manager_of_agent(agent: str) -> str:
+    """The manager that a user agent stands for.
+
+    >>> manager_of_agent("kubectl/v1.35.0 (linux/amd64) kubernetes/4e1f4a1")
+    'kubectl'
+    """
+    name, size = "", 0
+    for letter in agent.partition("/")[0]:
+        if not letter.isprintable():
+            continue
+        size += len(letter.encode())
+        if size > LONGEST:
+            break
+        name += letter
+    return name
+
+
+def manager_problems(name: str, path: str) -> Errors:
+    """What is wrong with a manager's name."""
+    if name.isprintable() and len(name.encode()) <= LONGEST:
+        return ()
+    found: list[FieldError] = []
+    if len(name.encode()) > LONGEST:
+        found.append(too_long(path, LONGEST))
+    position = 0
+    for letter in name:
+        if not letter.isprintable():
+            said = f"invalid character U+{ord(letter):04X} (at position {position})"
+            found.append(invalid(path, name, said))
+        position += len(letter.encode())
+    return tuple(found)
+
+
+def entry_problems(entries: JsonValue) -> Errors:
+    """What is wrong with names in an object's `managedFields`, whose rest is readable."""
+    found: list[FieldError] = []
+    for index, entry in enumerate(entries if isinstance(entries, list) else []):
+        path = f"metadata.managedFields[{index}]"
+        found += manager_problems(text(entry, "manager"), f"{path}.manager")
+        if len(text(entry, "subresource").encode()) > _LONGEST_SUBRESOURCE:
+            found.append(too_long(f"{path}.subresource", _LONGEST_SUBRESOURCE))
+    return tuple(found)
+
+
+def options_status(kind: str, errors: Errors) -> JsonObject:
+    """The Status of options that are not allowed; `kind` is such as PatchOptions."""
+    row = KindRow("meta.k8s.io", "v1", kind, "", "", namespaced=False, verbs=(), type="")
+    return invalid_status(row, "", errors)

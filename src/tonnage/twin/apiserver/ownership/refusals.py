@@ -1,0 +1,60 @@
+"""What the server says of a configuration that it does not apply.
+
+Source: k8s.io/apimachinery (util/managedfields/internal: conflict.go, structuredmerge.go), v1.35.
+"""
+
+from __future__ import annotations
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.ownership.fieldsets import path_text
+from tonnage.twin.apiserver.ownership.updating import Conflict
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.statuses import Cause, StatusError, bad_request, causes_of, conflict
+
+
+def conflict_status(conflicts: list[Conflict]) -> StatusError:
+    """409, with every field that somebody else owns."""
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {one.manager}", path_text(one.path))
+        for one in conflicts
+    ]
+    return StatusError(409, "Conflict", _text(conflicts), details={"causes": causes_of(causes)})
+
+
+def _text(conflicts: list[Conflict]) -> str:
+    if len(conflicts) == 1:
+        one = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {one.manager}: {path_text(one.path)}"
+    lines: list[str] = []
+    for manager in sorted({one.manager for one in conflicts}, key=lambda manager: manager.identifier):
+        lines.append(f"conflicts with {manager}:")
+        lines += [f"- {path_text(one.path)}" for one in conflicts if one.manager == manager]
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+
+
+def unfit(config: JsonObject, wrong: str) -> StatusError:
+    """500, as upstream has it for a configuration that its type does not fit."""
+    metadata = config.get("metadata")
+    namespace, name = text(metadata, "namespace"), text(metadata, "name")
+    version, kind = text(config, "apiVersion"), text(config, "kind")
+    # Go prints the core group as nothing, with the slash left in.
+    group = version if "/" in version else f"/{version}"
+    about = f"{namespace}/{name}; {group}, Kind={kind}"
+    return StatusError(500, "", f"failed to create typed patch object ({about}): {wrong}")
+
+
+def check_new(request: Request, body: JsonObject) -> None:
+    """Refuse to make an object that says it is there already, or is another. Raises ApiError."""
+    name, uid = text(body, "metadata", "name"), text(body, "metadata", "uid")
+    if uid:
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(request.resource, request.name, why)
+    if not name:
+        raise bad_request(
+            f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != request.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({request.name})"
+        )

@@ -1,0 +1,279 @@
+"""The bookkeeping for the server's own kinds: who owns the fields of an object after a write, and applying.
+
+Source: k8s.io/apiserver (endpoints/handlers), k8s.io/apimachinery (util/managedfields), and the reset
+fields of the strategies in k8s.io/kubernetes (pkg/registry), v1.35.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from tonnage.adapters.ports import Clock
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, items, mapping, text
+from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.ownership import last_applied
+from tonnage.twin.apiserver.ownership.checking import faults
+from tonnage.twin.apiserver.ownership.comparing import BadElementError
+from tonnage.twin.apiserver.ownership.entries import (
+    MalformedError,
+    Managers,
+    read_entries,
+    same_but_for_times,
+    written_entries,
+)
+from tonnage.twin.apiserver.ownership.fieldsets import FieldSet
+from tonnage.twin.apiserver.ownership.refusals import conflict_status, unfit
+from tonnage.twin.apiserver.ownership.shapes import BuiltIn, Custom, Shape
+from tonnage.twin.apiserver.ownership.updating import (
+    BEFORE_FIRST_APPLY,
+    Applied,
+    ConflictsError,
+    Version,
+    Versions,
+    Writer,
+    applied,
+    updated,
+)
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.twin.apiserver.store import Resource
+
+_STATUS: Final[FieldSet] = {"f:status": {}}
+_SPEC: Final[FieldSet] = {"f:spec": {}}
+_NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
+_IGNORED: Final[dict[tuple[Resource, str], FieldSet]] = {
+    (("", "pods"), "status"): {
+        "f:spec": {},
+        "f:metadata": {"f:deletionTimestamp": {}, "f:ownerReferences": {}},
+    },
+    (("apps", "deployments"), "status"): {"f:spec": {}, "f:metadata": {"f:labels": {}}},
+    (("certificates.k8s.io", "certificatesigningrequests"), ""): {"f:spec": {}, "f:status": {}},
+    (("certificates.k8s.io", "certificatesigningrequests"), "status"): {
+        "f:spec": {},
+        "f:status": {"f:conditions": {}},
+    },
+    # Their strategies name a version that the API has not.
+    (("networking.k8s.io", "servicecidrs"), ""): {},
+    (("networking.k8s.io", "servicecidrs"), "status"): {},
+    **{
+        ((group, plural), "status"): _NOT_STATUS
+        for group, plural in (
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+            ("apiextensions.k8s.io", "customresourcedefinitions"),
+            ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+            ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+            ("resource.k8s.io", "resourceclaims"),
+            ("storage.k8s.io", "volumeattachments"),
+        )
+    },
+}
+"""Fields that a request to a (sub)resource does not set, where that is not what goes without saying."""
+
+
+@dataclass(slots=True)
+class Application:
+    """A configuration that is being applied; tried again, it starts from the object as it is then."""
+
+    config: JsonObject
+    force: bool
+    entries: list[JsonValue] = field(default_factory=list)
+    made: bool = False
+    """Whether the object was not there before."""
+
+
+class Ownership:
+    """Who owns what, kept in the objects themselves."""
+
+    def __init__(self, codec: Codec, clock: Clock) -> None:
+        registry = codec.registry
+        self._registry = registry
+        self._codec = codec
+        self._clock = clock
+        self._built_in = BuiltIn(registry.schema)
+        self._custom = Custom(self._built_in)
+        self._known: dict[tuple[str, str, str], tuple[Served, Version]] = {}
+
+    def created(self, request: Request, obj: JsonObject, sent: JsonValue) -> list[JsonValue]:
+        """`managedFields` of a new object. `sent` is what its writer put there himself."""
+        managers = _readable(sent)
+        empty = self._codec.empty(request.served)
+        return self._updated(request, empty, obj, {} if managers is None else managers)
+
+    def updated(self, request: Request, obj: JsonObject, old: JsonObject, sent: JsonValue) -> list[JsonValue]:
+        """`managedFields` of an object after an update to `obj`, whose writer sent these."""
+        known = items(old, "metadata", "managedFields")
+        if request.subresource or sent is None or sent == known:
+            managers = read_entries(known, trusted=True)
+        elif _resets(sent):
+            managers = {}
+        else:
+            managers = _readable(sent) or read_entries(known, trusted=True)
+        if not managers:
+            # Objects that nobody has applied, and that lost their entries, are not tracked.
+            return []
+        return self._updated(request, old, obj, managers)
+
+    def _updated(
+        self, request: Request, old: JsonObject, obj: JsonObject, managers: Managers
+    ) -> list[JsonValue]:
+        writer = self._writer(request)
+        try:
+            return written_entries(updated(old, obj, managers, writer, self._versions(request)))
+        except BadElementError:
+            # Lists that the type forbids; validation will say so.
+            return items(old, "metadata", "managedFields")
+
+    def settled(self, obj: JsonObject, stored: JsonObject) -> JsonObject:
+        """The object to store: the stored one where nothing but the times of entries would change."""
+        entries, known = items(obj, "metadata", "managedFields"), items(stored, "metadata", "managedFields")
+        if entries is known or entries == known or not same_but_for_times(entries, known):
+            return obj
+        metadata = {**mapping(obj, "metadata"), "managedFields": known}
+        return stored if {**obj, "metadata": metadata} == stored else obj
+
+    def apply(self, request: Request, application: Application, live: JsonObject) -> JsonObject:
+        """The object once a configuration is applied; who owns it then is in `application.entries`.
+
+        `live` is the object as it is, in the request's version; an object of the kind that is none yet has no
+        uid. Raises ApiError 400, 409, 500.
+        """
+        config = application.config
+        self._fits(request, config)
+        writer = self._writer(request)
+        versions = self._versions(request)
+        managers = read_entries(items(live, "metadata", "managedFields"), trusted=True)
+        if not managers:
+            first = Writer(BEFORE_FIRST_APPLY, writer.version, writer.subresource, writer.now)
+            managers = updated(self._codec.empty(request.served), live, managers, first, versions)
+        try:
+            result = self._applied(live, application, managers, writer, versions)
+        except ConflictsError as error:
+            raise conflict_status(error.conflicts) from None
+        obj = live if result.object is None else result.object
+        if writer.name == last_applied.KUBECTL:
+            obj = last_applied.renewed(obj, config)
+        application.entries = written_entries(result.managers)
+        return obj
+
+    def _applied(
+        self,
+        live: JsonObject,
+        application: Application,
+        managers: Managers,
+        writer: Writer,
+        versions: Versions,
+    ) -> Applied:
+        config = application.config
+        try:
+            return applied(live, config, managers, writer, versions, force=application.force)
+        except ConflictsError as error:
+            if writer.name != last_applied.KUBECTL:
+                raise
+            left = last_applied.not_its_own(error.conflicts, live, writer.version)
+            if left is None:
+                raise
+            if left:
+                raise ConflictsError(left) from None
+            return applied(live, config, managers, writer, versions, force=True)
+
+    def _fits(self, request: Request, config: JsonObject) -> None:
+        """Raises ApiError for a configuration that is not of the kind."""
+        row = request.served.row
+        version, kind = text(config, "apiVersion"), text(config, "kind")
+        if (version, kind) != (row.api_version, row.kind):
+            raise bad_request(f"invalid object type: {_shown_type(version, kind)}")
+        if at(config, "metadata", "managedFields") is not None:
+            raise bad_request("metadata.managedFields must be nil")
+        wrong = faults(self._version(request.served, request.subresource).shape, config)
+        if wrong:
+            raise unfit(config, wrong)
+
+    def _writer(self, request: Request) -> Writer:
+        version = self._version(request.served, request.subresource)
+        now = self._clock.now()
+        return Writer(request.options.field_manager, version, request.subresource, written_time(now))
+
+    def _versions(self, request: Request) -> Versions:
+        row = request.served.row
+
+        def version(name: str) -> Version | None:
+            if name == row.api_version:
+                return self._version(request.served, request.subresource)
+            group, _, short = name.rpartition("/")
+            served = self._registry.find(group, short, row.plural)
+            return None if served is None else self._version(served, request.subresource)
+
+        return version
+
+    def _version(self, served: Served, subresource: str) -> Version:
+        key = (served.row.api_version, served.row.plural, subresource)
+        known, version = self._known.get(key, (None, None))
+        if version is None or known is not served:
+            version = Version(
+                served.row.api_version,
+                self._shape(served),
+                ignored_by(served, subresource),
+                lambda obj: self._codec.in_version(served, obj),
+                settled=served.custom is None,
+            )
+            self._known[key] = (served, version)
+        return version
+
+    def _shape(self, served: Served) -> Shape:
+        if served.custom is None:
+            return self._built_in.type(served.row.type)
+        return self._custom.kind(served.custom.schema)
+
+
+def ignored_by(served: Served, subresource: str) -> FieldSet:
+    """Fields that a request to this (sub)resource leaves as they are, whatever it says."""
+    known = _IGNORED.get((served.key, subresource))
+    if known is not None:
+        return known
+    if subresource == "status":
+        return _SPEC
+    return _STATUS if served.has_status else {}
+
+
+def written_time(moment: datetime) -> str:
+    """A moment as entries have it, to the second."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _readable(sent: JsonValue) -> Managers | None:
+    try:
+        return read_entries(sent)
+    except MalformedError:
+        return None
+
+
+def _resets(sent: JsonValue) -> bool:
+    """Whether a writer asks for the entries to be forgotten: an empty list, or one empty entry."""
+    if not isinstance(sent, list):
+        return False
+    return not sent or (len(sent) == 1 and isinstance(sent[0], dict) and not any(sent[0].values()))
+
+
+def without_entries(obj: JsonValue) -> JsonValue:
+    """The object without its entries; the given one is not changed."""
+    if not isinstance(obj, dict) or not isinstance(metadata := obj.get("metadata"), dict):
+        return obj
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def put_entries(obj: JsonObject, entries: list[JsonValue]) -> None:
+    """Let an object carry these entries, or none."""
+    metadata = obj.setdefault("metadata", {})
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+        if entries:
+            metadata["managedFields"] = entries
+
+
+def _shown_type(version: str, kind: str) -> str:
+    group, _, short = version.rpartition("/")
+    return f"{group}/{short}, Kind={kind}"
