@@ -1,6 +1,6 @@
 """Ask a genuine API server what the cases of tests/data/admission answer, and keep that.
 
-    python -m scripts.record_admission_answers [ID ...]
+    python -m scripts.record_admission_answers [BEGINNING_OF_ID ...]
 
 Named cases replace what is kept of them. The server's programs are those of `scripts/build_kubernetes.py`.
 """
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.admission_cases import ANSWERS, Case, cases, told
 from support.genuine import GenuinePlane, control_plane
+from support.webhook_server import webhooks
 
 _WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 
@@ -76,11 +77,12 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder,
         control_plane(Path(folder), "--disable-admission-plugins=ServiceAccount") as plane,
+        webhooks() as values,
     ):
         server = Server(plane)
-        for case in cases():
-            if not wanted or case.id in wanted:
-                kept[case.id] = server.play(case, {})
+        for case in cases(values):
+            if not wanted or any(case.id.startswith(one) for one in wanted):
+                kept[case.id] = server.play(case, values)
     known = {case.id for case in cases()}
     kept = {key: answers for key, answers in sorted(kept.items()) if key in known}
     ANSWERS.write_text(json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False) + "\n")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,8 @@ _SLOW_KINDS: Final = re.compile(
     r"|customresourcedefinitions|\w+webhookconfigurations|validatingadmission\w+)(/|$|\?)"
 )
 _GENERATED: Final = re.compile(r"\b([a-z]+-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_UID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_MOMENT: Final = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _BROWSED: Final = re.compile(r"([\w-]+)|\[(\d+)\]")
 
 
@@ -61,6 +63,14 @@ def cases(values: Mapping[str, str] = {}) -> Iterator[Case]:
             yield Case(filled["id"], filled["about"], filled.get("labels", {}), steps)
 
 
+def filled(case: Case, values: Mapping[str, str]) -> Case:
+    """A case with these values for the names that are left in it."""
+    steps = tuple(
+        replace(one, path=_filled(one.path, values), body=_filled(one.body, values)) for one in case.steps
+    )
+    return replace(case, steps=steps)
+
+
 def _step(row: dict[str, Any]) -> Step:
     method, _, path = row["do"].partition(" ")
     kind = row.get("type") or ("application/merge-patch+json" if method == "PATCH" else "application/json")
@@ -94,7 +104,8 @@ def told(
     text = json.dumps(kept)
     for name, value in values.items():
         text = text.replace(json.dumps(value)[1:-1], _brace(name))
-    plain: dict[str, Any] = json.loads(_GENERATED.sub(r"\1?????", text))
+    text = _GENERATED.sub(r"\1?????", text)
+    plain: dict[str, Any] = json.loads(_MOMENT.sub("{moment}", _UID.sub("{uid}", text)))
     return plain
 
 

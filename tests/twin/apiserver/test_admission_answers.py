@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 
-from support.admission_cases import ANSWERS, Case, Step, cases, told
+from support.admission_cases import ANSWERS, Case, Step, cases, filled, told
+from support.webhook_server import webhooks
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import PatchType
 from tonnage.model.errors import ApiError
@@ -23,6 +24,12 @@ from tonnage.twin.apiserver.statuses import status_of
 
 RECORDED = json.loads(ANSWERS.read_text())
 CASES = list(cases())
+
+
+@pytest.fixture(scope="module")
+def values() -> Iterator[dict[str, str]]:
+    with webhooks() as found:
+        yield found
 
 
 class Twin:
@@ -73,9 +80,9 @@ class Twin:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
-async def test_a_case_is_answered_as_a_genuine_server_answers_it(case: Case) -> None:
-    """SHR-11, ADM-9, ADM-10 and whatever else admission says."""
-    assert await Twin().play(case, {}) == RECORDED[case.id]
+async def test_a_case_is_answered_as_a_genuine_server_answers_it(case: Case, values: dict[str, str]) -> None:
+    """ADM-9, ADM-10 and whatever else admission says."""
+    assert await Twin().play(filled(case, values), values) == RECORDED[case.id]
 
 
 def test_every_recorded_answer_is_asked_for() -> None:

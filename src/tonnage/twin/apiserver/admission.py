@@ -13,16 +13,19 @@ from typing import Final, Protocol
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.limits import LimitBounds, LimitDefaults
 from tonnage.twin.apiserver.pod_security import PodSecurity
 from tonnage.twin.apiserver.quotas import ResourceQuotas
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.runtime_classes import RuntimeClasses
 from tonnage.twin.apiserver.services import ServiceAddresses
 from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found, shown_name
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE, NODE, POD
 from tonnage.twin.apiserver.volume_defaults import VolumeDefaults
+from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
 
 PRIORITY_CLASS: Final[Resource] = ("scheduling.k8s.io", "priorityclasses")
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
@@ -186,9 +189,9 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
     return text(toleration, "key") in ("", key) and text(toleration, "effect") in ("", "NoExecute")
 
 
-def default_plugins(store: Store) -> tuple[Plugin, ...]:
+def default_plugins(store: Store, registry: Registry, codec: Codec) -> tuple[Plugin, ...]:
     """The plugins that complete objects, in upstream's order."""
-    return (
+    own: tuple[Plugin, ...] = (
         NamespaceLifecycle(store),
         LimitDefaults(store),
         PodDefaults(),
@@ -197,10 +200,15 @@ def default_plugins(store: Store) -> tuple[Plugin, ...]:
         Priority(store),
         VolumeDefaults(store),
         RuntimeClasses(store),
-        ServiceAddresses(store),
     )
+    return (*own, MutatingWebhooks(store, registry, codec, own), ServiceAddresses(store))
 
 
-def default_gates(store: Store) -> tuple[Plugin, ...]:
+def default_gates(store: Store, registry: Registry, codec: Codec) -> tuple[Plugin, ...]:
     """The plugins that are asked of valid objects, in upstream's order."""
-    return (LimitBounds(store), PodSecurity(store), ResourceQuotas(store))
+    return (
+        LimitBounds(store),
+        PodSecurity(store),
+        ValidatingWebhooks(store, registry, codec),
+        ResourceQuotas(store),
+    )

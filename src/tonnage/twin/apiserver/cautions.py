@@ -20,8 +20,6 @@ _IDLE: Final[dict[Resource, str]] = {
     ("autoscaling", "horizontalpodautoscalers"): "nothing scales for a HorizontalPodAutoscaler",
     ("batch", "cronjobs"): "nothing starts a CronJob's jobs",
     ("batch", "jobs"): "nothing makes a Job's pods",
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): "no webhook is called",
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): "no webhook is called",
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): "no admission policy is evaluated",
     ("networking.k8s.io", "ingresses"): "no Ingress carries traffic",
     ("networking.k8s.io", "networkpolicies"): "no NetworkPolicy is enforced",

@@ -65,6 +65,7 @@ async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -
         stored = pipeline.read(request)
         expect(request, stored, options)
         await pipeline.admit(request, None, stored.object)
+        await pipeline.validate(request, None, stored.object)
         obj = _marked(pipeline, request, stored, options)
         try:
             return _settle(pipeline, request, stored, obj)

@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.ownership.tracking import Application, Ownership, pu
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import already_exists, bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import StaleError, Store, Stored
-from tonnage.twin.apiserver.strategies import POD, prepare_create, prepare_update
+from tonnage.twin.apiserver.strategies import POD, drop_identity, prepare_create, prepare_update
 
 Change = Callable[[JsonObject], JsonValue]
 """From the object as it is (in the request's version; not to be changed) to the body that is wanted."""
@@ -80,12 +80,13 @@ class Pipeline:
         served = request.served
         obj, warnings = self.codec.decode(served, body, request.options.field_validation)
         self._address(request, obj)
-        prefix = self._identify(obj)
+        drop_identity(obj)
         obj = self.codec.default(served, obj)
         sent = at(obj, "metadata", "managedFields")
         owners = applied.entries if applied else self.ownership.created(request, obj, sent)
         put_entries(obj, owners)
         await self.admit(request, obj, None)
+        prefix = self._identify(obj)
         prepare_create(request, obj, self.codec.empty_status(served))
         put_entries(obj, owners)
         self._check(request, obj, None)

@@ -117,9 +117,8 @@ def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Cause
 
 
 def shown_name(obj: JsonObject) -> str:
-    """How refusals name a new object: upstream asks these plugins before it makes a name of a prefix."""
-    name, prefix = text(obj, "metadata", "name"), text(obj, "metadata", "generateName")
-    return prefix if prefix and name.startswith(prefix) and len(name) > len(prefix) else name
+    """How refusals name a new object: upstream makes a name of a prefix only after these plugins."""
+    return text(obj, "metadata", "name") or text(obj, "metadata", "generateName")
 
 
 def bad_request(message: str) -> StatusError:

@@ -134,6 +134,13 @@ def _count_templates(obj: JsonObject, old: JsonObject) -> None:
     put(obj, str(count), "metadata", "annotations", _TEMPLATE_GENERATION)
 
 
+def drop_identity(obj: JsonObject) -> None:
+    """Take from a new object what only the server writes; it is written once admission has completed it."""
+    metadata = mapping(obj, "metadata")
+    for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        metadata.pop(key, None)
+
+
 def keep_identity(obj: JsonObject, old: JsonObject) -> None:
     """Give `obj` what no writer changes."""
     metadata, known = mapping(obj, "metadata"), mapping(old, "metadata")

@@ -18,6 +18,7 @@ from tonnage.twin.apiserver.objects.validation import (
     devices,
     limits,
     pods,
+    webhooks,
     workloads,
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found
@@ -51,6 +52,8 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): webhooks.webhooks,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): webhooks.webhooks,
     ("resource.k8s.io", "DeviceClass"): devices.device_class,
     ("resource.k8s.io", "ResourceClaim"): devices.resource_claim,
     ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template,

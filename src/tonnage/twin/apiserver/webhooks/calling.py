@@ -1,0 +1,239 @@
+"""One POST to a webhook over TLS, within its time.
+
+Source: k8s.io/apiserver pkg/util/webhook (client.go), k8s.io/client-go rest (v1.35).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from urllib.parse import urlsplit
+
+import h11
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
+from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.webhooks.review import CallError
+
+_MOST_ANSWER: Final = 3 << 20
+"""Bytes of an answer; etcd would not take a larger object."""
+_SERVICE: Final[Resource] = ("", "services")
+_ENDPOINTS: Final[Resource] = ("", "endpoints")
+_POD: Final[Resource] = ("", "pods")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a webhook listens: its URL as errors tell it, what to dial, and whose certificate to expect."""
+
+    url: str
+    host: str
+    port: int
+    path: str
+    server_name: str
+
+
+def target_of(client: JsonObject, store: Store, timeout_s: int) -> Target:
+    """Where the client configuration of a webhook leads. Raises CallError."""
+    written = text(client, "url")
+    if written:
+        parts = urlsplit(written)
+        host, asked = parts.hostname or "", f"{parts.path or '/'}?timeout={timeout_s}s"
+        return Target(f"https://{parts.netloc}{asked}", host, parts.port or 443, asked, host)
+    service = mapping(client, "service")
+    namespace, name = text(service, "namespace"), text(service, "name")
+    port = number(service, "port", default=443)
+    server, asked = f"{name}.{namespace}.svc", f"{text(service, 'path') or '/'}?timeout={timeout_s}s"
+    url = f"https://{server}:{port}{asked}"
+    host, dialled = _resolved(store, namespace, name, port, url)
+    return Target(url, host, dialled, asked, server)
+
+
+def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> tuple[str, int]:
+    """An address behind a service: of its Endpoints, else of a running pod that it selects.
+
+    The twin has no network of its own, so nothing answers at a service's own address.
+    """
+    stored = store.get(_SERVICE, (namespace, name))
+    if stored is None:
+        raise _post_failed(url, f'service "{name}" not found')
+    service = stored.object
+    wanted = next((one for one in mappings(service, "spec", "ports") if number(one, "port") == port), None)
+    if wanted is None:
+        raise _post_failed(url, f'no service port {port} found for service "{name}"')
+    if text(service, "spec", "type") == "ExternalName":
+        return text(service, "spec", "externalName"), port
+    endpoints = store.get(_ENDPOINTS, (namespace, name))
+    for subset in mappings(endpoints.object, "subsets") if endpoints is not None else ():
+        addresses, ports = mappings(subset, "addresses"), mappings(subset, "ports")
+        numbers = [number(one, "port") for one in ports if text(one, "name") == text(wanted, "name")]
+        if addresses and numbers:
+            return text(addresses[0], "ip"), numbers[0]
+    found = _pod_behind(store, namespace, service, wanted, port)
+    if found is None:
+        raise _post_failed(url, f'no endpoints available for service "{name}"')
+    return found
+
+
+def _pod_behind(
+    store: Store, namespace: str, service: JsonObject, wanted: JsonObject, port: int
+) -> tuple[str, int] | None:
+    selector = mapping(service, "spec", "selector")
+    aim = at(wanted, "targetPort")
+    for pod in (one.object for one in store.list(_POD, namespace=namespace)) if selector else ():
+        labels = mapping(pod, "metadata", "labels")
+        address = text(pod, "status", "podIP")
+        if not address or text(pod, "status", "phase") != "Running":
+            continue
+        if any(labels.get(key) != value for key, value in selector.items()):
+            continue
+        named = {text(one, "name"): number(one, "containerPort") for one in _ports(pod)}
+        number_of = named.get(aim, 0) if isinstance(aim, str) else aim if isinstance(aim, int) else port
+        if number_of:
+            return address, number_of
+    return None
+
+
+def _ports(pod: JsonObject) -> list[JsonObject]:
+    return [port for one in mappings(pod, "spec", "containers") for port in mappings(one, "ports")]
+
+
+async def post(client: JsonObject, store: Store, body: bytes, timeout_s: int) -> bytes:
+    """The body of the answer. Raises CallError, never later than `timeout_s`."""
+    target = target_of(client, store, timeout_s)
+    try:
+        async with asyncio.timeout(timeout_s):
+            code, kind, data = await _exchange(client, target, body)
+    except TimeoutError:
+        raise _post_failed(target.url, "context deadline exceeded") from None
+    except ssl.SSLCertVerificationError as error:
+        raise _post_failed(target.url, _distrust(error, target)) from None
+    except ssl.SSLError as error:
+        raise _post_failed(target.url, f"tls: {error.reason or error}") from None
+    except ConnectionRefusedError:
+        dialled = f"dial tcp {_joined(target)}: connect: connection refused"
+        raise _post_failed(target.url, dialled) from None
+    except (OSError, h11.ProtocolError) as error:
+        raise _post_failed(target.url, str(error) or "EOF") from None
+    if not 200 <= code < 300:
+        raise CallError(f"failed to call webhook: {_refused(code, kind, data)}")
+    if not data:
+        told = f"0-length response with status code: {code} and content type: {kind}"
+        raise CallError(f"failed to call webhook: {told}")
+    return data
+
+
+async def _exchange(client: JsonObject, target: Target, body: bytes) -> tuple[int, str, bytes]:
+    reader, writer = await asyncio.open_connection(
+        target.host, target.port, ssl=_trusting(text(client, "caBundle")), server_hostname=target.server_name
+    )
+    try:
+        connection = h11.Connection(h11.CLIENT)
+        headers = [
+            ("host", _host_header(target)),
+            ("accept", "application/json, */*"),
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        head = connection.send(h11.Request(method="POST", target=target.path, headers=headers))
+        sent = connection.send(h11.Data(data=body))
+        writer.write((head or b"") + (sent or b"") + (connection.send(h11.EndOfMessage()) or b""))
+        await writer.drain()
+        return await _read(connection, reader)
+    finally:
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _read(connection: h11.Connection, reader: asyncio.StreamReader) -> tuple[int, str, bytes]:
+    """Code, content type and body of the answer."""
+    code, kind, body = 0, "", bytearray()
+    while True:
+        event = connection.next_event()
+        match event:
+            case h11.NEED_DATA:
+                connection.receive_data(await reader.read(64 << 10))
+            case h11.InformationalResponse():
+                pass
+            case h11.Response():
+                code = event.status_code
+                kind = dict(event.headers).get(b"content-type", b"").decode("latin-1")
+            case h11.Data():
+                body += event.data
+                if len(body) > _MOST_ANSWER:
+                    raise OSError(f"the answer has more than {_MOST_ANSWER} bytes")
+            case h11.EndOfMessage():
+                return code, kind, bytes(body)
+            case _:
+                raise OSError("EOF")
+
+
+@lru_cache(maxsize=64)
+def _trusting(bundle: str) -> ssl.SSLContext:
+    """Trust in what a caBundle holds, or in the machine's authorities without one."""
+    if not bundle:
+        return ssl.create_default_context()
+    try:
+        return ssl.create_default_context(cadata=base64.b64decode(bundle).decode("ascii"))
+    except (binascii.Error, UnicodeDecodeError, ssl.SSLError):
+        raise CallError("could not get REST client: unable to load root certificates") from None
+
+
+def _distrust(error: ssl.SSLCertVerificationError, target: Target) -> str:
+    words = "tls: failed to verify certificate: x509: "
+    match error.verify_code:
+        case 62 | 64:
+            return f"{words}certificate is not valid for {target.server_name}"
+        case 10:
+            return f"{words}certificate has expired or is not yet valid"
+        case _:
+            return f"{words}certificate signed by unknown authority"
+
+
+def _refused(code: int, kind: str, data: bytes) -> str:
+    """What a client says of an answer that is no success: the Status in it, or what the code means."""
+    try:
+        status: JsonValue = json.loads(data)
+    except ValueError:
+        status = None
+    if text(status, "kind") == "Status" and text(status, "message"):
+        return text(status, "message")
+    said = data.decode(errors="replace").strip() if kind.startswith("text/") or not kind else ""
+    match code:
+        case 404:
+            return "the server could not find the requested resource"
+        case 401:
+            return "the server has asked for the client to provide credentials"
+        case 403:
+            return f"forbidden: {said}" if said else "forbidden"
+        case 405:
+            return "the server does not allow this method on the requested resource"
+        case 503:
+            return "the server is currently unable to handle the request"
+        case _ if code >= 500:
+            return f'an error on the server ("{said or "unknown"}") has prevented the request from succeeding'
+        case _:
+            return f"the server responded with the status code {code} but did not return more information"
+
+
+def _post_failed(url: str, why: str) -> CallError:
+    return CallError(f'failed to call webhook: Post "{url}": {why}')
+
+
+def _joined(target: Target) -> str:
+    return f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
+
+
+def _host_header(target: Target) -> str:
+    name = f"[{target.server_name}]" if ":" in target.server_name else target.server_name
+    return f"{name}:{target.port}"

@@ -1,0 +1,271 @@
+"""The two admission plugins that ask webhooks: one after the other to change, all at once to judge.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{mutating,validating,generic} (v1.35).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import copied, mapping, mappings, number, text
+from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.objects.body import BodyError
+from tonnage.twin.apiserver.objects.patch import PatchError, json_patch
+from tonnage.twin.apiserver.requests import FieldValidation, Request
+from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.webhooks.calling import post
+from tonnage.twin.apiserver.webhooks.matching import (
+    Asked,
+    is_exempt,
+    selector_at,
+    selects_namespace,
+    selects_object,
+    version_asked,
+)
+from tonnage.twin.apiserver.webhooks.review import (
+    Answer,
+    CallError,
+    call_failed,
+    denial,
+    internal,
+    read_answer,
+    review,
+    review_version,
+)
+
+MUTATING: Final[Resource] = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
+VALIDATING: Final[Resource] = ("admissionregistration.k8s.io", "validatingwebhookconfigurations")
+_DEFAULT_S: Final = 10
+_PREFIXES: Final = {MUTATING: "mutation.webhook.admission.k8s.io/", VALIDATING: ""}
+_OPEN: Final = {
+    MUTATING: "failed-open.mutating.webhook.admission.k8s.io/",
+    VALIDATING: "failed-open.validating.webhook.admission.k8s.io/",
+}
+
+
+class Plugin(Protocol):
+    """An admission plugin, as in `admission`."""
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A webhook of a configuration, and its place among all of its sort."""
+
+    configuration: str
+    index: int
+    written: JsonObject
+
+    @property
+    def name(self) -> str:
+        """Its full name."""
+        return text(self.written, "name")
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from all others."""
+        return self.configuration, self.name
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether requests go on when it cannot be asked."""
+        return text(self.written, "failurePolicy") == "Ignore"
+
+
+class _Webhooks:
+    """What both plugins have in common: which webhooks a request meets, and asking one of them."""
+
+    def __init__(self, store: Store, registry: Registry, codec: Codec, sort: Resource) -> None:
+        self._store = store
+        self._registry = registry
+        self._codec = codec
+        self._sort = sort
+
+    def hooks(self) -> Iterator[Hook]:
+        """All of them, by the names of their configurations."""
+        index = 0
+        for stored in self._store.list(self._sort):
+            for written in mappings(stored.object, "webhooks"):
+                yield Hook(text(stored.object, "metadata", "name"), index, written)
+                index += 1
+
+    def version(self, hook: Hook, asked: Asked) -> Served | None:
+        """In which version the webhook wants to see the request; None if it is not to be asked."""
+        found = hook.written
+        if not selects_namespace(selector_at(found, "namespaceSelector"), asked, self._store):
+            return None
+        if not selects_object(selector_at(found, "objectSelector"), asked):
+            return None
+        policy = text(found, "matchPolicy") or "Equivalent"
+        return version_asked(mappings(found, "rules"), policy, asked, self._registry)
+
+    async def ask(self, hook: Hook, asked: Asked, served: Served) -> Answer:
+        """The webhook's answer. Raises CallError, ApiError 400 for a dry run that it would not survive."""
+        dry = asked.request.options.dry_run
+        if dry and text(hook.written, "sideEffects") not in ("None", "NoneOnDryRun"):
+            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        version = review_version(hook.written)
+        uid = str(uuid.uuid4())
+        shown = self._shown(asked.obj, served), self._shown(asked.old, served)
+        body = review(uid, version, asked, served, shown)
+        timeout_s = min(max(number(hook.written, "timeoutSeconds", default=_DEFAULT_S), 1), 30)
+        data = await post(mapping(hook.written, "clientConfig"), self._store, body, timeout_s)
+        answer = read_answer(data, uid, version, mutating=self._sort == MUTATING)
+        for words in answer.warnings:
+            asked.request.notes.warn(words)
+        for key, value in answer.audit.items():
+            asked.request.notes.audit[f"{hook.name}/{key}"] = value
+        return answer
+
+    def failed_open(self, hook: Hook, asked: Asked, round_: int = 0) -> None:
+        """Note that a webhook which may fail has failed."""
+        key = f"{_OPEN[self._sort]}round_{round_}_index_{hook.index}"
+        asked.request.notes.audit[key] = hook.name
+
+    def _shown(self, obj: JsonObject | None, served: Served) -> JsonValue:
+        return None if obj is None else self._codec.in_version(served, obj)
+
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What a round did: whether the object was changed, which webhooks that may be asked twice were asked,
+    and which of them before some later one changed it.
+    """
+
+    changed: bool
+    invoked: frozenset[_Key]
+    again: frozenset[_Key]
+
+
+class MutatingWebhooks:
+    """Asks one webhook after the other, each about what the ones before it made of the object."""
+
+    def __init__(self, store: Store, registry: Registry, codec: Codec, before: Sequence[Plugin]) -> None:
+        """`before`: the plugins that have completed the object; they are asked again if it is changed."""
+        self._webhooks = _Webhooks(store, registry, codec, MUTATING)
+        self._codec = codec
+        self._before = before
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Change the object as webhooks want it. Raises ApiError."""
+        if is_exempt(request):
+            return
+        hooks = list(self._webhooks.hooks())
+        if not hooks:
+            return
+        first = await self._round(hooks, Asked(request, obj, old), None)
+        if not first.changed or obj is None:
+            return
+        seen = copied(obj)
+        for plugin in self._before:
+            await plugin.admit(request, obj, old)
+        wanted = first.invoked if obj != seen else first.again
+        await self._round(hooks, Asked(request, obj, old), wanted)
+
+    async def _round(self, hooks: list[Hook], asked: Asked, only: frozenset[_Key] | None) -> _Round:
+        """Ask all, or `only` some."""
+        changed_ever = False
+        invoked, again = set[_Key](), set[_Key]()
+        for hook in hooks:
+            served = self._webhooks.version(hook, asked)
+            if served is None or (only is not None and hook.key not in only):
+                continue
+            if await self._ask(hook, asked, served, 0 if only is None else 1):
+                changed_ever = True
+                again |= invoked
+            if text(hook.written, "reinvocationPolicy") == "IfNeeded":
+                invoked.add(hook.key)
+        return _Round(changed_ever, frozenset(invoked), frozenset(again))
+
+    async def _ask(self, hook: Hook, asked: Asked, served: Served, round_: int) -> bool:
+        try:
+            answer = await self._webhooks.ask(hook, asked, served)
+        except CallError as error:
+            self._note(hook, asked, round_, changed=False)
+            if hook.may_fail:
+                self._webhooks.failed_open(hook, asked, round_)
+                return False
+            raise call_failed(hook.name, str(error)) from None
+        if not answer.allowed:
+            self._note(hook, asked, round_, changed=False)
+            raise denial(hook.name, answer)
+        changed = bool(answer.patch) and self._patched(hook, asked, served, answer)
+        self._note(hook, asked, round_, changed=changed)
+        return changed
+
+    def _patched(self, hook: Hook, asked: Asked, served: Served, answer: Answer) -> bool:
+        """Apply a patch to the object in place; whether that changed it. Raises ApiError 500."""
+        obj = asked.obj
+        if obj is None:
+            raise internal(
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for '
+                "this operation"
+            )
+        own = asked.request.served
+        before = self._codec.in_version(served, obj)
+        try:
+            patched = json_patch(copied(before), list(answer.patch))
+            new, _ = self._codec.decode(served, patched, FieldValidation.IGNORE)
+        except (PatchError, BodyError) as error:
+            raise internal(error.detail) from None
+        new = self._codec.in_version(own, self._codec.default(served, new))
+        changed = new != obj
+        obj.clear()
+        obj.update(new)
+        return changed
+
+    def _note(self, hook: Hook, asked: Asked, round_: int, *, changed: bool) -> None:
+        said = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
+        key = f"{_PREFIXES[MUTATING]}round_{round_}_index_{hook.index}"
+        asked.request.notes.audit[key] = json.dumps(said, separators=(",", ":"))
+
+
+class ValidatingWebhooks:
+    """Asks all webhooks at once; the first refusal counts, in the order in which they come."""
+
+    def __init__(self, store: Store, registry: Registry, codec: Codec) -> None:
+        self._webhooks = _Webhooks(store, registry, codec, VALIDATING)
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Refuse what a webhook denies. Raises ApiError."""
+        if is_exempt(request):
+            return
+        asked = Asked(request, obj, old)
+        wanted = [(h, served) for h in self._webhooks.hooks() if (served := self._webhooks.version(h, asked))]
+        if not wanted:
+            return
+        refusals: list[ApiError] = []
+
+        async def ask(place: int, hook: Hook, served: Served) -> None:
+            try:
+                answer = await self._webhooks.ask(hook, asked, served)
+            except CallError as error:
+                if hook.may_fail:
+                    key = f"{_OPEN[VALIDATING]}round_0_index_{place}"
+                    request.notes.audit[key] = hook.name
+                else:
+                    refusals.append(call_failed(hook.name, str(error)))
+            except ApiError as error:
+                refusals.append(error)
+            else:
+                if not answer.allowed:
+                    refusals.append(denial(hook.name, answer))
+
+        async with asyncio.TaskGroup() as group:
+            for place, (hook, served) in enumerate(wanted):
+                group.create_task(ask(place, hook, served))
+        if refusals:
+            raise refusals[0]

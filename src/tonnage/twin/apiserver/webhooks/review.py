@@ -1,0 +1,213 @@
+"""AdmissionReviews: what a webhook is told of a request, and what its answer means.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{request,errors} (v1.35).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, flag, mapping, number, text, texts
+from tonnage.twin.apiserver.objects.scalars import describe
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.statuses import StatusError
+from tonnage.twin.apiserver.webhooks.matching import Asked
+
+V1: Final = "admission.k8s.io/v1"
+V1BETA1: Final = "admission.k8s.io/v1beta1"
+_OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class CallError(Exception):
+    """A webhook could not be asked, or answered nonsense; its failure policy decides what comes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a webhook said. `patch`: JSON patch operations."""
+
+    allowed: bool
+    result: JsonObject
+    patch: tuple[JsonValue, ...] = ()
+    warnings: tuple[str, ...] = ()
+    audit: dict[str, str] = field(default_factory=dict)
+
+
+def review_version(webhook: JsonObject) -> str:
+    """The first version of AdmissionReview that both sides know. Raises CallError."""
+    for version in texts(webhook, "admissionReviewVersions"):
+        if version in ("v1", "v1beta1"):
+            return f"admission.k8s.io/{version}"
+    raise CallError(
+        "could not create admission objects: "
+        "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+    )
+
+
+def review(uid: str, version: str, asked: Asked, served: Served, shown: tuple[JsonValue, JsonValue]) -> bytes:
+    """The body to be sent. `shown`: the object and what it was, in the version that is asked for."""
+    return msgspec.json.encode(
+        {
+            "kind": "AdmissionReview",
+            "apiVersion": version,
+            "request": {"uid": uid, **request_facts(asked, served, shown)},
+        }
+    )
+
+
+def request_facts(asked: Asked, served: Served, shown: tuple[JsonValue, JsonValue]) -> JsonObject:
+    """What is told of a request, its uid aside."""
+    request = asked.request
+    own, subresource = request.served.row, request.subresource
+    part: JsonObject = {"subResource": subresource} if subresource else {}
+    options: JsonObject = {"kind": _OPTIONS[asked.operation], "apiVersion": "meta.k8s.io/v1"}
+    if request.options.dry_run:
+        options["dryRun"] = ["All"]
+    if request.options.field_manager and asked.operation != "DELETE":
+        options["fieldManager"] = request.options.field_manager
+    user: JsonObject = {"username": request.user.name, "groups": list[JsonValue](request.user.groups)}
+    if request.user.uid:
+        user["uid"] = request.user.uid
+    if request.user.extra:
+        user["extra"] = {key: list[JsonValue](values) for key, values in request.user.extra}
+    return {
+        "kind": {"group": served.row.group, "version": served.row.version, "kind": served.row.kind},
+        "resource": {"group": served.row.group, "version": served.row.version, "resource": own.plural},
+        **part,
+        "requestKind": {"group": own.group, "version": own.version, "kind": own.kind},
+        "requestResource": {"group": own.group, "version": own.version, "resource": own.plural},
+        **({"requestSubResource": subresource} if subresource else {}),
+        **({"name": asked.name} if asked.name else {}),
+        **({"namespace": asked.namespace} if asked.namespace else {}),
+        "operation": asked.operation,
+        "userInfo": user,
+        "object": shown[0],
+        "oldObject": shown[1],
+        "dryRun": request.options.dry_run,
+        "options": options,
+    }
+
+
+def read_answer(data: bytes, uid: str, version: str, *, mutating: bool) -> Answer:
+    """The answer in a webhook's body. Raises CallError."""
+    try:
+        body = json.loads(data)
+    except ValueError:
+        # The server takes what is no JSON for YAML, and so for a string.
+        body = data.decode(errors="replace")
+    if not isinstance(body, dict):
+        shape = (
+            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+            'Kind string "json:\\"kind,omitempty\\"" }'
+        )
+        raise CallError(
+            "failed to call webhook: couldn't get version/kind; json parse error: "
+            f"json: cannot unmarshal {describe(body)} into Go value of type {shape}"
+        )
+    kind, group_version = text(body, "kind"), text(body, "apiVersion")
+    if kind != "AdmissionReview" or group_version not in (V1, V1BETA1):
+        raise CallError(
+            f'failed to call webhook: no kind "{kind}" is registered for version "{group_version}" in scheme '
+            '"pkg/runtime/scheme.go:111"'
+        )
+    response = at(body, "response")
+    if not isinstance(response, dict):
+        raise _invalid("webhook response was absent")
+    if version == V1:
+        if text(response, "uid") != uid:
+            raise _invalid(f'expected response.uid="{uid}", got "{text(response, "uid")}"')
+        if group_version != V1:
+            said = f"{group_version}, Kind={kind}"
+            raise _invalid(f"expected webhook response of {V1}, Kind=AdmissionReview, got {said}")
+    patch = _patch(response, version, mutating=mutating)
+    return Answer(
+        flag(response, "allowed"),
+        mapping(response, "status"),
+        patch,
+        tuple(texts(response, "warnings")),
+        {key: str(value) for key, value in mapping(response, "auditAnnotations").items()},
+    )
+
+
+def _invalid(why: str) -> CallError:
+    return CallError(f"received invalid webhook response: {why}")
+
+
+def _patch(response: JsonObject, version: str, *, mutating: bool) -> tuple[JsonValue, ...]:
+    written, kind = text(response, "patch"), at(response, "patchType")
+    if not mutating:
+        if version == V1 and written:
+            raise _invalid("validating webhook may not return response.patch")
+        if version == V1 and kind is not None:
+            raise _invalid("validating webhook may not return response.patchType")
+        return ()
+    if version == V1:
+        if written and kind is None:
+            raise _invalid("webhook returned response.patch but not response.patchType")
+        if not written and kind is not None:
+            raise _invalid("webhook returned response.patchType but not response.patch")
+        if kind == "":
+            raise _invalid('webhook returned invalid response.patchType of ""')
+    if not written or not flag(response, "allowed"):
+        return ()
+    try:
+        operations = json.loads(base64.b64decode(written, validate=True))
+    except (ValueError, binascii.Error) as error:
+        raise CallError(f"received undecodable patch in webhook response: {_go_words(error)}") from None
+    if not isinstance(operations, list):
+        raise CallError(
+            "received undecodable patch in webhook response: "
+            "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+        )
+    if version == V1 and kind != "JSONPatch" and operations:
+        raise CallError(f'unsupported patch type "{kind}"')
+    return tuple(operations)
+
+
+def _go_words(error: Exception) -> str:
+    """The words of Go's decoders."""
+    if not isinstance(error, json.JSONDecodeError):
+        return f"illegal base64 data: {error}"
+    place, written = error.pos, error.doc
+    if place >= len(written):
+        return "unexpected end of JSON input"
+    for literal in ("null", "true", "false"):
+        if written[place] == literal[0]:
+            begun = written[place:]
+            at_fault = next((i for i, letter in enumerate(literal) if begun[i : i + 1] != letter), 0)
+            if at_fault < len(begun):
+                return (
+                    f"invalid character '{begun[at_fault]}' in literal {literal} "
+                    f"(expecting '{literal[at_fault]}')"
+                )
+            return "unexpected end of JSON input"
+    return f"invalid character '{written[place]}' looking for beginning of value"
+
+
+def denial(name: str, answer: Answer) -> StatusError:
+    """The refusal that a webhook's denial becomes: its own code, reason and details."""
+    result, by = answer.result, f'admission webhook "{name}" denied the request'
+    code, reason, message = number(result, "code"), text(result, "reason"), text(result, "message")
+    words = f"{by}: {message or reason}" if message or reason else f"{by} without explanation"
+    details = mapping(result, "details") or None
+    return StatusError(code if 400 <= code < 600 else 400, reason, words, details=details)
+
+
+def call_failed(name: str, why: str) -> StatusError:
+    """The refusal when a webhook cannot be asked and must be."""
+    message = f'failed calling webhook "{name}": {why}'
+    details: JsonObject = {"causes": [{"message": message}]}
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details=details)
+
+
+def internal(message: str) -> StatusError:
+    """500 of the server's own."""
+    details: JsonObject = {"causes": [{"message": message}]}
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details=details)

@@ -1,0 +1,122 @@
+"""Webhooks beyond what is recorded: services with endpoints, other versions, what one costs the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.webhook_server import webhooks
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.requests import Address, Request
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.clock import VirtualClock
+from tonnage.wire.kinds import CONFIG_MAP, SERVICE
+
+KINDS = "admissionregistration.k8s.io", "v1"
+MAPS: JsonObject = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["configmaps"],
+    "operations": ["*"],
+}
+
+
+@pytest.fixture(scope="module")
+def hooks() -> Iterator[dict[str, str]]:
+    with webhooks() as found:
+        yield found
+
+
+@pytest.fixture
+def server() -> ApiServer:
+    return ApiServer(VirtualClock())
+
+
+async def create(server: ApiServer, path: tuple[str, str, str], body: JsonObject, space: str = "") -> Request:
+    request = server.verbs.request("create", Address(path, space))
+    await server.verbs.create(request, body)
+    return request
+
+
+async def configure(server: ApiServer, client: JsonObject, **more: Any) -> None:
+    hook: JsonObject = {
+        "name": "one.example.org",
+        "clientConfig": client,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "rules": [MAPS],
+        **more,
+    }
+    body: JsonObject = {"metadata": {"name": "hooks"}, "webhooks": [hook]}
+    await create(server, (*KINDS, "validatingwebhookconfigurations"), body)
+
+
+async def refusal(server: ApiServer, name: str = "c") -> str:
+    try:
+        await server.local().create(CONFIG_MAP, {"metadata": {"name": name}}, namespace="default")
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+async def test_a_service_leads_to_its_endpoints(server: ApiServer, hooks: dict[str, str]) -> None:
+    service: JsonObject = {"ports": [{"port": 443}]}
+    body: JsonObject = {"metadata": {"name": "hook"}, "spec": service}
+    await server.local().create(SERVICE, body, namespace="default")
+    client: JsonObject = {
+        "service": {"namespace": "default", "name": "hook", "path": "/deny"},
+        "caBundle": hooks["ca"],
+    }
+    await configure(server, client)
+    assert 'no endpoints available for service "hook"' in await refusal(server)
+    addresses: JsonObject = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": int(hooks["port"])}]}
+    endpoints: JsonObject = {"metadata": {"name": "hook"}, "subsets": [addresses]}
+    await create(server, ("", "v1", "endpoints"), endpoints, "default")
+    assert await refusal(server) == 'admission webhook "one.example.org" denied the request: not today'
+
+
+async def test_a_webhook_that_hangs_holds_up_no_other_request(
+    server: ApiServer, hooks: dict[str, str]
+) -> None:
+    selector: JsonObject = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+    client: JsonObject = {"url": f"{hooks['hook']}/hang", "caBundle": hooks["ca"]}
+    await configure(server, client, namespaceSelector=selector, timeoutSeconds=30)
+    held = asyncio.ensure_future(refusal(server))
+    await asyncio.sleep(0)
+    for index in range(20):
+        await server.local().create(CONFIG_MAP, {"metadata": {"name": f"c{index}"}}, namespace="kube-public")
+    assert not held.done()
+    held.cancel()
+    await asyncio.gather(held, return_exceptions=True)
+    assert server.store.get(("", "configmaps"), ("default", "c")) is None
+
+
+@pytest.mark.parametrize(("policy", "asked"), [("Equivalent", True), ("Exact", False)])
+async def test_another_version_of_the_resource_is_the_same_to_matchPolicy_Equivalent(  # noqa: N802
+    server: ApiServer, hooks: dict[str, str], policy: str, asked: bool
+) -> None:
+    client: JsonObject = {"url": f"{hooks['hook']}/echo", "caBundle": hooks["ca"]}
+    rule: JsonObject = {
+        "apiGroups": ["autoscaling"],
+        "apiVersions": ["v1"],
+        "resources": ["horizontalpodautoscalers"],
+        "operations": ["*"],
+    }
+    await configure(server, client, rules=[rule], matchPolicy=policy)
+    target: JsonObject = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    body: JsonObject = {"metadata": {"name": "h"}, "spec": {"scaleTargetRef": target, "maxReplicas": 3}}
+    path = ("autoscaling", "v2", "horizontalpodautoscalers")
+    if not asked:
+        await create(server, path, body, "default")
+        return
+    with pytest.raises(ApiError) as error:
+        await create(server, path, body, "default")
+    told = error.value.message
+    assert '"kind": {"group": "autoscaling", "kind": "HorizontalPodAutoscaler", "version": "v1"}' in told
+    assert (
+        '"requestKind": {"group": "autoscaling", "kind": "HorizontalPodAutoscaler", "version": "v2"}' in told
+    )
