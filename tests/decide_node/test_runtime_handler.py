@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tonnage.decide.node.runtime_change import undo_plan
-from tonnage.decide.node.runtime_handler import handler_plan
+from tonnage.decide.node.runtime_handler import handler_plan, nvidia_program
+from tonnage.model.errors import Problem
 from tonnage.model.runtime_change import ConfigFile, RuntimePlan, RuntimeSeen, Standing
 from tonnage.model.runtime_config import RuntimeKind
 
@@ -162,3 +164,28 @@ def test_nvidias_own_handler_is_enough() -> None:
 def test_a_program_that_is_no_plain_path(program: str) -> None:
     plan = handler_plan(containerd("1.7.24", (MAIN, KUBEADM)), program)
     assert "is no plain path" in plan.problems[0].what
+
+
+PROGRAMS = ("/usr/bin/runc", "/usr/bin/nvidia-container-runtime", "/opt/nvidia-container-runtime")
+
+
+@pytest.mark.parametrize(
+    ("programs", "wanted", "found"),
+    [
+        (PROGRAMS, "", "/usr/bin/nvidia-container-runtime"),
+        (PROGRAMS, "/opt/nv/runtime", "/opt/nv/runtime"),
+        ((), "runtime", "runtime"),
+        ((), "", "no nvidia-container-runtime is found"),
+        (PROGRAMS, "/gone", "no such program: /gone"),
+    ],
+    ids=[
+        "the first that is found",
+        "the one that is named",
+        "no path, judged later",
+        "none",
+        "named, and gone",
+    ],
+)
+def test_nvidias_program_is_one_that_is_there(programs: Sequence[str], wanted: str, found: str) -> None:
+    said = nvidia_program(programs, wanted, lambda path: path == "/opt/nv/runtime")
+    assert (said.what if isinstance(said, Problem) else said) == found

@@ -277,7 +277,7 @@ def test_what_we_say_of_a_spec_is_what_containerd_says(runtimes: Runtimes, tmp_p
     shutil.copytree(tmp_path, runtimes.etc, dirs_exist_ok=True)
     try:
         until(lambda: runtimes.refusal("containerd", f"{kinds['good']}=0") == "")
-        ours = {each.path.stem: each for each in check_specs([tmp_path])}
+        ours = {Path(each.path).stem: each for each in check_specs([tmp_path])}
         theirs = {name: runtimes.refusal("containerd", f"{kinds[name]}={name_in(name)}") for name in kinds}
         assert {name for name, said in theirs.items() if said} == {
             name for name, each in ours.items() if each.problems
@@ -330,7 +330,9 @@ def test_of_two_folders_the_later_wins_and_a_conflict_stays_one(runtimes: Runtim
                 assert f"unresolvable CDI devices {name}.test/gpu=0" in runtimes.refusal(
                     way, f"{name}.test/gpu=0"
                 )
-        ours = {each.path.name: bool(each.problems) for each in check_specs([runtimes.etc, runtimes.run])}
+        ours = {
+            Path(each.path).name: bool(each.problems) for each in check_specs([runtimes.etc, runtimes.run])
+        }
         assert {name for name, wrong in ours.items() if wrong} == {
             *("clash-0.json", "clash-1.json", "clash-below-0.json", "clash-below-1.json", "loop.json")
         }

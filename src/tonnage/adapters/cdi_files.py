@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Final
 from tonnage.adapters.checkpoints import file_problem, write_atomic
 from tonnage.adapters.driver_files import PROGRAM_FOLDERS, find_driver_files, is_program, words_in
 from tonnage.adapters.vendors.driver_root import LIBRARY_FOLDERS
-from tonnage.model.cdi import LATER_HOOKS, DriverFiles
+from tonnage.model.cdi import LATER_HOOKS, DriverFiles, SpecFile
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.names import CDI_VENDOR
 from tonnage.model.plugin_settings import CdiSettings
@@ -90,6 +90,41 @@ class FolderCdi:
                 yield path.stat()
             except OSError:
                 continue
+
+
+def spec_files(places: Iterable[Path]) -> Iterator[SpecFile]:
+    """Files, and the specs of folders as a runtime takes them: no folders below, no other names.
+
+    Without any place it is the folders where runtimes look.
+    """
+    for place in tuple(places) or tuple(folder for folder in map(Path, SPEC_FOLDERS) if folder.is_dir()):
+        if place.is_dir():
+            yield from _in_folder(place)
+        else:
+            yield _spec_file(place, named=True)
+
+
+def _in_folder(folder: Path) -> Iterator[SpecFile]:
+    try:
+        names, left_out = spec_names(folder)
+    except HardwareError as error:
+        yield SpecFile(str(folder), str(folder), problems=error.problems, named=True)
+        return
+    yield from (_spec_file(folder / name) for name in names)
+    if left_out:
+        yield SpecFile(str(folder), str(folder), left_out=left_out)
+
+
+def _spec_file(file: Path, *, named: bool = False) -> SpecFile:
+    path, folder = str(file), str(file.parent)
+    try:
+        content = read_spec(file)
+    except HardwareError as error:
+        return SpecFile(path, folder, problems=error.problems, named=named)
+    if content is None:
+        missing = Problem("no such file" if named else "its link leads nowhere", path)
+        return SpecFile(path, folder, problems=(missing,), named=named)
+    return SpecFile(path, folder, content)
 
 
 def spec_names(folder: Path) -> tuple[list[str], int]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _FOUND: Final = "found"
-_PROGRAM: Final = "nvidia-container-runtime"
 
 
 class Asked(TypedDict, total=False):
@@ -177,26 +176,16 @@ def _done(
 def _planned(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
     """Raises ConfigError."""
     from tonnage.decide.node.runtime_change import cdi_plan
-    from tonnage.decide.node.runtime_handler import handler_plan
+    from tonnage.decide.node.runtime_handler import handler_plan, nvidia_program
 
     files, seen, facts = _seen(asked)
     wanted = asked["nvidia_runtime"]
     if wanted is None:
         return files, seen, cdi_plan(seen)
-    return files, seen, handler_plan(seen, _program(files, facts, wanted))
-
-
-def _program(files: RuntimeConfigFiles, facts: RuntimeFacts, wanted: str) -> str:
-    """NVIDIA's runtime on the node. Raises ConfigError: it is not there."""
-    found = [path for path in facts.programs if path.endswith(f"/{_PROGRAM}")]
-    if wanted == _FOUND and found:
-        return found[0]
-    if wanted == _FOUND or (wanted.startswith("/") and not files.there(wanted)):
-        what = f"no {_PROGRAM} is found" if wanted == _FOUND else f"no such program: {wanted[:200]}"
-        why = "every container with that handler would stay in ContainerCreating"
-        remedy = "install nvidia-container-toolkit, or do without it: deviceListStrategy cdi-cri"
-        raise ConfigError(Problem(what, "--nvidia-runtime", why, remedy))
-    return wanted
+    program = nvidia_program(facts.programs, "" if wanted == _FOUND else wanted, files.there)
+    if isinstance(program, Problem):
+        raise ConfigError(program)
+    return files, seen, handler_plan(seen, program)
 
 
 def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:

@@ -123,3 +123,32 @@ class CdiSpec:
     document: JsonObject | None
     names: frozenset[str] = frozenset()
     left_out: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """What lies at `path`, which should be a CDI spec. `content` is None where it cannot be read: `problems`.
+
+    `named`: a person asks for this file, not for its folder. A folder with more than is looked at is one of
+    these, too, with the number of entries that are `left_out`.
+    """
+
+    path: str
+    folder: str
+    content: bytes | None = None
+    problems: tuple[Problem, ...] = ()
+    named: bool = False
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpecVerdict:
+    """Why runtimes refuse a spec; `remarks` are what they take, and a person should look at.
+
+    `unreadable`: somebody named it, and nobody could look.
+    """
+
+    path: str
+    problems: tuple[Problem, ...] = ()
+    remarks: tuple[Problem, ...] = ()
+    unreadable: bool = False

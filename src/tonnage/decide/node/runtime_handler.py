@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Sta
 from tonnage.model.runtime_config import RuntimeKind
 
 HANDLER: Final = "nvidia"
+_PROGRAM: Final = "nvidia-container-runtime"
 _CRIO_FOLDER: Final = "/etc/crio/crio.conf.d"
 _CRIO_FILE: Final = f"{_CRIO_FOLDER}/99-tonnage.conf"
 _RUNC: Final = "io.containerd.runc.v2"
@@ -40,6 +42,23 @@ def handler_plan(seen: RuntimeSeen, program: str) -> RuntimePlan:
     crio = seen.kind is RuntimeKind.CRIO
     plan = _crio(seen, program) if crio else _containerd(seen, version, program)
     return replace(plan, inventory=inventory(seen))
+
+
+def nvidia_program(programs: Iterable[str], wanted: str, there: Callable[[str], bool]) -> str | Problem:
+    """NVIDIA's runtime on the node: the one that is `wanted`, else the first of those that are found.
+
+    >>> nvidia_program(["/usr/bin/nvidia-container-runtime"], "", lambda path: True)
+    '/usr/bin/nvidia-container-runtime'
+    """
+    found = wanted or next((path for path in programs if path.endswith(f"/{_PROGRAM}")), "")
+    if found and (not wanted or not wanted.startswith("/") or there(wanted)):
+        return found  # one that is no path is refused for what it is
+    return Problem(
+        f"no such program: {wanted[:200]}" if wanted else f"no {_PROGRAM} is found",
+        "--nvidia-runtime",
+        "every container with that handler would stay in ContainerCreating",
+        "install nvidia-container-toolkit, or do without it: deviceListStrategy cdi-cri",
+    )
 
 
 def _containerd(seen: RuntimeSeen, version: Version, program: str) -> RuntimePlan:
