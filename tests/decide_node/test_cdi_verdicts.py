@@ -83,6 +83,6 @@ def test_what_cannot_be_read_counts_as_such_only_if_it_was_named() -> None:
 
 
 def test_a_large_file_is_told_without_lines_when_they_cannot_be_told() -> None:
-    large = {**GOOD, "cdiVersion": "7", "annotations": {str(number): "x" for number in range(150_000)}}
+    large = {**GOOD, "cdiVersion": "7", "annotations": {"a": "x" * (5 << 20)}}
     (verdict,) = spec_verdicts([file("/a/b.json", large)])
     assert [problem.where for problem in verdict.problems] == ["/a/b.json cdiVersion"]
