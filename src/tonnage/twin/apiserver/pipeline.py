@@ -21,9 +21,10 @@ from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
+from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new
-from tonnage.twin.apiserver.ownership.tracking import Application, Ownership, put_entries, without_entries
+from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries, without_entries
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import already_exists, bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import StaleError, Store, Stored

@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, put, text
 from tonnage.twin.apiserver.objects.selectors import label_requirements
+from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.pipeline import Change, Pipeline, fresh, timestamp
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
@@ -45,26 +46,37 @@ def scale_of(served: Served, obj: JsonObject) -> JsonObject:
     }
 
 
-async def rescale(pipeline: Pipeline, request: Request, change: Change) -> Outcome:
-    """The Scale after `change` of it. Raises ApiError 409, 422."""
+async def rescale(pipeline: Pipeline, request: Request, change: Change | Application) -> Outcome:
+    """The Scale after a change of it, or with a configuration applied. Raises ApiError 409, 422, 500."""
     served = request.served
     wanted, _, _ = _scale_paths(served)
     whole = Request(
         "update", served, request.namespace, request.name, options=request.options, user=request.user
     )
 
+    ownership, manager = pipeline.ownership, request.options.field_manager
+    written = change if isinstance(change, Application) else Application({}, force=True)
+
     def scaled(old: JsonObject) -> JsonValue:
-        body = change(scale_of(served, old))
-        if not isinstance(body, dict):
-            raise bad_request("the body of the request is not a Scale")
+        scale = scale_of(served, old)
+        owners = ownership.rescaling(request, old, scale)
+        if isinstance(change, Application):
+            custom = served.custom is not None
+            replicas = owners.applied(change, manager, ownership.now(), custom=custom)
+            version = at(change.config, "metadata", "resourceVersion")
+        else:
+            body = change(scale)
+            if not isinstance(body, dict):
+                raise bad_request("the body of the request is not a Scale")
+            replicas, version = number(body, "spec", "replicas"), at(body, "metadata", "resourceVersion")
+            written.entries = owners.updated(manager, ownership.now(), replicas)
         result = copied(old)
-        put(result, number(body, "spec", "replicas"), *wanted)
-        version = at(body, "metadata", "resourceVersion")
+        put(result, replicas, *wanted)
         if version:
             put(result, version, "metadata", "resourceVersion")
         return result
 
-    outcome = await pipeline.update(whole, scaled)
+    outcome = await pipeline.update(whole, scaled, applied=written)
     return Outcome(scale_of(served, outcome.object), outcome.warnings)
 
 

@@ -16,7 +16,7 @@ from tonnage.twin.apiserver.eviction import evict
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, page
 from tonnage.twin.apiserver.objects import problems
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
-from tonnage.twin.apiserver.ownership.tracking import Application
+from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.patches import patched, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
@@ -139,6 +139,9 @@ class Verbs:
     async def apply(self, request: Request, config: JsonObject, *, force: bool) -> tuple[Outcome, bool]:
         """The object once a configuration is applied, and whether that made it."""
         application = Application(config, force)
+        if request.subresource == "scale":
+            scaling = subresources.rescale(self._pipeline, request, application)
+            return await self._told(scaling), False
         outcome = await self._told(self._settled(request, self._pipeline.apply(request, application)))
         return outcome, application.made
 

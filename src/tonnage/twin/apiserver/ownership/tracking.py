@@ -6,17 +6,16 @@ fields of the strategies in k8s.io/kubernetes (pkg/registry), v1.35.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, items, mapping, text
+from tonnage.twin.apiserver.access import items, mapping, text
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.ownership import last_applied
-from tonnage.twin.apiserver.ownership.checking import faults
 from tonnage.twin.apiserver.ownership.comparing import BadElementError
+from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit
 from tonnage.twin.apiserver.ownership.entries import (
     MalformedError,
     Managers,
@@ -25,21 +24,17 @@ from tonnage.twin.apiserver.ownership.entries import (
     written_entries,
 )
 from tonnage.twin.apiserver.ownership.fieldsets import FieldSet
-from tonnage.twin.apiserver.ownership.refusals import conflict_status, unfit
+from tonnage.twin.apiserver.ownership.scaling import SCALE_VERSION, Rescaling
 from tonnage.twin.apiserver.ownership.shapes import BuiltIn, Custom, Shape
 from tonnage.twin.apiserver.ownership.updating import (
     BEFORE_FIRST_APPLY,
-    Applied,
-    ConflictsError,
     Version,
     Versions,
     Writer,
-    applied,
     updated,
 )
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.store import Resource
 
 _STATUS: Final[FieldSet] = {"f:status": {}}
@@ -72,17 +67,6 @@ _IGNORED: Final[dict[tuple[Resource, str], FieldSet]] = {
     },
 }
 """Fields that a request to a (sub)resource does not set, where that is not what goes without saying."""
-
-
-@dataclass(slots=True)
-class Application:
-    """A configuration that is being applied; tried again, it starts from the object as it is then."""
-
-    config: JsonObject
-    force: bool
-    entries: list[JsonValue] = field(default_factory=list)
-    made: bool = False
-    """Whether the object was not there before."""
 
 
 class Ownership:
@@ -141,61 +125,40 @@ class Ownership:
         `live` is the object as it is, in the request's version; an object of the kind that is none yet has no
         uid. Raises ApiError 400, 409, 500.
         """
-        config = application.config
-        self._fits(request, config)
+        config, row = application.config, request.served.row
         writer = self._writer(request)
+        check_fit(config, row.api_version, row.kind, writer.version.shape)
         versions = self._versions(request)
         managers = read_entries(items(live, "metadata", "managedFields"), trusted=True)
         if not managers:
             first = Writer(BEFORE_FIRST_APPLY, writer.version, writer.subresource, writer.now)
             managers = updated(self._codec.empty(request.served), live, managers, first, versions)
-        try:
-            result = self._applied(live, application, managers, writer, versions)
-        except ConflictsError as error:
-            raise conflict_status(error.conflicts) from None
+        result = apply_to(live, application, managers, writer, versions)
         obj = live if result.object is None else result.object
         if writer.name == last_applied.KUBECTL:
             obj = last_applied.renewed(obj, config)
         application.entries = written_entries(result.managers)
         return obj
 
-    def _applied(
-        self,
-        live: JsonObject,
-        application: Application,
-        managers: Managers,
-        writer: Writer,
-        versions: Versions,
-    ) -> Applied:
-        config = application.config
-        try:
-            return applied(live, config, managers, writer, versions, force=application.force)
-        except ConflictsError as error:
-            if writer.name != last_applied.KUBECTL:
-                raise
-            left = last_applied.not_its_own(error.conflicts, live, writer.version)
-            if left is None:
-                raise
-            if left:
-                raise ConflictsError(left) from None
-            return applied(live, config, managers, writer, versions, force=True)
+    def rescaling(self, request: Request, obj: JsonObject, scale: JsonObject) -> Rescaling:
+        """A change of an object's scale."""
+        shape = self._built_in.type("autoscaling/v1.Scale")
+        version = Version(SCALE_VERSION, shape, {}, lambda scale: scale)
+        return Rescaling(obj, scale, version, self._replica_paths(request.served))
 
-    def _fits(self, request: Request, config: JsonObject) -> None:
-        """Raises ApiError for a configuration that is not of the kind."""
-        row = request.served.row
-        version, kind = text(config, "apiVersion"), text(config, "kind")
-        if (version, kind) != (row.api_version, row.kind):
-            raise bad_request(f"invalid object type: {_shown_type(version, kind)}")
-        if at(config, "metadata", "managedFields") is not None:
-            raise bad_request("metadata.managedFields must be nil")
-        wrong = faults(self._version(request.served, request.subresource).shape, config)
-        if wrong:
-            raise unfit(config, wrong)
+    def now(self) -> str:
+        """The moment, as entries have it."""
+        return written_time(self._clock.now())
+
+    def _replica_paths(self, served: Served) -> dict[str, tuple[str, ...]]:
+        if served.custom is None:
+            return {served.row.api_version: ("f:spec", "f:replicas")}
+        versions = [one for one in self._registry if one.key == served.key]
+        return {one.row.api_version: _path_of(one) for one in versions}
 
     def _writer(self, request: Request) -> Writer:
         version = self._version(request.served, request.subresource)
-        now = self._clock.now()
-        return Writer(request.options.field_manager, version, request.subresource, written_time(now))
+        return Writer(request.options.field_manager, version, request.subresource, self.now())
 
     def _versions(self, request: Request) -> Versions:
         row = request.served.row
@@ -274,6 +237,7 @@ def put_entries(obj: JsonObject, entries: list[JsonValue]) -> None:
             metadata["managedFields"] = entries
 
 
-def _shown_type(version: str, kind: str) -> str:
-    group, _, short = version.rpartition("/")
-    return f"{group}/{short}, Kind={kind}"
+def _path_of(served: Served) -> tuple[str, ...]:
+    """Where a custom kind has its replicas; empty for none."""
+    path = text(served.custom.scale, "specReplicasPath") if served.custom else ""
+    return tuple(f"f:{part}" for part in path.split(".") if part)
