@@ -31,7 +31,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.first_hour import BOOKS, NAMESPACE, Answer, Book, Player, Scene, reads, scenes
 
-_SETTLE_S = 0.8
 _START_S = 60.0
 _AT_ONCE = 3
 
@@ -183,7 +182,7 @@ async def play(kubectl: Path, kubeconfig: Path, scene: Scene) -> list[tuple[str,
     for command in scene.commands:
         result.append((command, await player.ask(command)))
         if not reads(command):
-            await asyncio.sleep(_SETTLE_S)
+            await asyncio.sleep(scene.settle_s)
     shutil.rmtree(folder)
     return result
 

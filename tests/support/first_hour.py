@@ -74,6 +74,8 @@ class Scene:
 
     name: str
     commands: tuple[str, ...]
+    settle_s: float = 0.8
+    """How long genuine controllers get after a write; some gather what they see for a second."""
     files: dict[str, str] = field(default_factory=dict)
 
 
@@ -81,7 +83,7 @@ def scenes(book: Book = FIRST_HOUR) -> Iterator[Scene]:
     """All scenes of a book."""
     for row in yaml.safe_load(book.scenes.read_text()):
         commands = tuple(line for line in row["commands"].splitlines() if line)
-        yield Scene(row["scene"], commands, row.get("files") or {})
+        yield Scene(row["scene"], commands, row.get("settle_s", 0.8), row.get("files") or {})
 
 
 def recorded(book: Book = FIRST_HOUR) -> dict[str, list[tuple[str, Answer]]]:

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from tonnage.wire import claims as c
 from tonnage.wire import objects as o
 from tonnage.wire import policies as p
+from tonnage.wire import workloads as w
 
 T_co = TypeVar("T_co", bound=o.Object, covariant=True)
 
@@ -52,6 +53,8 @@ CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterro
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments", True, o.Deployment)
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", True, o.ReplicaSet)
 DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", True, o.DaemonSet)
+JOB = Kind("batch", "v1", "Job", "jobs", True, w.Job)
+CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs", True, w.CronJob)
 CONTROLLER_REVISION = Kind(
     "apps", "v1", "ControllerRevision", "controllerrevisions", True, o.ControllerRevision
 )

@@ -6,6 +6,7 @@ from typing import Final
 
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.store import Resource
+from tonnage.twin.apiserver.strategies import JOB
 
 IDLE_PREFIX: Final = "on this twin"
 _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
@@ -19,7 +20,6 @@ _IDLE: Final[dict[Resource, str]] = {
     ("apps", "statefulsets"): "nothing makes a StatefulSet's pods",
     ("autoscaling", "horizontalpodautoscalers"): "nothing scales for a HorizontalPodAutoscaler",
     ("batch", "cronjobs"): "nothing starts a CronJob's jobs",
-    ("batch", "jobs"): "nothing makes a Job's pods",
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): "no admission policy is evaluated",
     ("networking.k8s.io", "ingresses"): "no Ingress carries traffic",
     ("networking.k8s.io", "networkpolicies"): "no NetworkPolicy is enforced",
@@ -27,6 +27,15 @@ _IDLE: Final[dict[Resource, str]] = {
     ("resource.k8s.io", "resourceclaimtemplates"): "nothing makes or allocates a template's claims",
 }
 """Kinds that look alive on a cluster and are objects only here; who gives one life takes its line away."""
+
+
+def deletion_cautions(request: Request, propagation: str) -> tuple[str, ...]:
+    """Texts of Warning headers for a deletion."""
+    if request.resource != JOB or propagation:
+        return ()
+    preserved = "child pods are preserved by default when jobs are deleted"
+    advice = "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan"
+    return (f"{preserved}; {advice} to suppress this warning",)
 
 
 def cautions(request: Request) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.pipeline import Pipeline, fresh, may_go, timestamp
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.statuses import conflict, success
 from tonnage.twin.apiserver.store import StaleError, Stored
-from tonnage.twin.apiserver.strategies import NAMESPACE, POD, counts_generations
+from tonnage.twin.apiserver.strategies import JOB, NAMESPACE, POD, counts_generations
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
@@ -55,6 +55,8 @@ _SHOWN_AGAIN: Final = frozenset(
     }
 )
 """Kinds that answer with themselves even when they are gone."""
+ORPHANING: Final = frozenset({JOB, ("", "replicationcontrollers")})
+"""Kinds whose dependants stay unless the deleter says otherwise."""
 _ATTEMPTS: Final = 5
 _DEFAULT_GRACE_S: Final = 30
 
@@ -114,7 +116,7 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
     known = at(metadata, "deletionGracePeriodSeconds")
     now = pipeline.clock.now()
     if not text(metadata, "deletionTimestamp"):
-        _set_finalizers(metadata, options)
+        _set_finalizers(metadata, options, orphans=request.resource in ORPHANING)
         if request.resource == DEFINITION:
             metadata["finalizers"] = [*texts(metadata, "finalizers"), CLEANUP]
         metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
@@ -130,8 +132,10 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
     return obj
 
 
-def _set_finalizers(metadata: JsonObject, options: DeleteOptions) -> None:
+def _set_finalizers(metadata: JsonObject, options: DeleteOptions, *, orphans: bool) -> None:
     finalizers = texts(metadata, "finalizers")
+    if not options.propagation and orphans and not {ORPHAN, FOREGROUND} & set(finalizers):
+        finalizers.append(ORPHAN)
     if options.propagation:
         finalizers = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
         match options.propagation:

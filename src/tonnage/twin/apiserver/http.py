@@ -14,7 +14,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import applying, parameters
 from tonnage.twin.apiserver.bodies import parse_body, read_body
-from tonnage.twin.apiserver.cautions import cautions
+from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
@@ -210,11 +210,13 @@ class Application:
         write = Options(dry_run=dry_run)
         if address.name:
             request = self._verbs.request("delete", address, options=write, notes=exchange.notes, user=user)
+            exchange.warnings += deletion_cautions(request, options.propagation)
             await exchange.answer(await self._verbs.delete(request, options))
             return
         request = self._verbs.request(
             "deletecollection", address, options=write, notes=exchange.notes, user=user
         )
+        exchange.warnings += deletion_cautions(request, options.propagation)
         query = parameters.list_query(exchange.query, address)
         deleted: list[JsonValue] = list(await self._verbs.delete_collection(request, query, options))
         head: JsonObject = {"kind": request.served.list_kind, "apiVersion": request.served.row.api_version}

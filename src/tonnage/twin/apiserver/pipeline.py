@@ -28,7 +28,13 @@ from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries, wi
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import already_exists, bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import StaleError, Store, Stored
-from tonnage.twin.apiserver.strategies import POD, drop_identity, prepare_create, prepare_update
+from tonnage.twin.apiserver.strategies import (
+    POD,
+    drop_identity,
+    finish_create,
+    prepare_create,
+    prepare_update,
+)
 
 Change = Callable[[JsonObject], JsonValue]
 """From the object as it is (in the request's version; not to be changed) to the body that is wanted."""
@@ -92,6 +98,7 @@ class Pipeline:
         put_entries(obj, owners)
         self._check(request, obj, None)
         await self.validate(request, obj, None)
+        finish_create(request, obj)
         obj = self.codec.for_store(served, obj)
         if request.options.dry_run:
             name = text(obj, "metadata", "name")

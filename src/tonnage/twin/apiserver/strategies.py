@@ -88,7 +88,7 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
 
 def _select_own_pods(job: JsonObject) -> None:
     """Label a job's pods with its uid and select them by that, unless its writer selects himself."""
-    if flag(job, "spec", "manualSelector") or at(job, "spec", "selector") is not None:
+    if flag(job, "spec", "manualSelector"):
         return
     uid, name = text(job, "metadata", "uid"), text(job, "metadata", "name")
     own: JsonObject = {
@@ -98,10 +98,23 @@ def _select_own_pods(job: JsonObject) -> None:
         "job-name": name,
     }
     labels = mapping(job, "spec", "template", "metadata", "labels")
-    put(job, {**labels, **own}, "spec", "template", "metadata", "labels")
-    if not mapping(job, "metadata", "labels"):
-        put(job, {**labels, **own}, "metadata", "labels")
-    put(job, {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}, "spec", "selector")
+    # A job without labels has got its pods'; what is added to the one is added to the other.
+    shared = mapping(job, "metadata", "labels") is labels
+    put(job, {**own, **labels}, "spec", "template", "metadata", "labels")
+    if shared:
+        put(job, {**own, **labels}, "metadata", "labels")
+    selected: JsonObject = {
+        "batch.kubernetes.io/controller-uid": uid,
+        **mapping(job, "spec", "selector", "matchLabels"),
+    }
+    put(job, dict(sorted(selected.items())), "spec", "selector", "matchLabels")
+
+
+def finish_create(request: Request, obj: JsonObject) -> None:
+    """What reading a new object back from its store adds to it, unchecked."""
+    labels = mapping(obj, "spec", "template", "metadata", "labels")
+    if request.resource == JOB and labels and not mapping(obj, "metadata", "labels"):
+        put(obj, copied(labels), "metadata", "labels")
 
 
 def prepare_update(request: Request, obj: JsonObject, old: JsonObject) -> JsonObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -65,9 +65,12 @@ def claims_of(owner: Object, selector: LabelSelector, candidates: Iterable[T]) -
 
 
 class Ownership(Generic[OwnerT, T]):
-    """Carries out claims for owners of one kind."""
+    """Carries out claims for owners of one kind. What is adopted gets the `finalizer`, if there is one."""
 
-    def __init__(self, api: KubernetesApi, owner_kind: Kind[OwnerT], kind: Kind[T]) -> None:
+    def __init__(
+        self, api: KubernetesApi, owner_kind: Kind[OwnerT], kind: Kind[T], *, finalizer: str = ""
+    ) -> None:
+        self._finalizer = finalizer
         self._api = api
         self._owner_kind = owner_kind
         self._kind = kind
@@ -91,14 +94,17 @@ class Ownership(Generic[OwnerT, T]):
         if fresh.metadata.uid != owner.metadata.uid or fresh.metadata.deletion_timestamp:
             return None  # the copy that we decided on is out of date
         refs = [owner_as_json(ref) for ref in orphan.metadata.owner_references]
-        return await self._set_owners(orphan, [*refs, controller_reference(owner, self._owner_kind)])
+        held = {*orphan.metadata.finalizers, self._finalizer} - {""} if self._finalizer else set()
+        mine = controller_reference(owner, self._owner_kind)
+        return await self._set_owners(orphan, [*refs, mine], sorted(held))
 
-    async def _set_owners(self, obj: T, owners: list[JsonObject]) -> T | None:
+    async def _set_owners(self, obj: T, owners: list[JsonObject], finalizers: Sequence[str] = ()) -> T | None:
         patch: JsonObject = {
             "metadata": {
                 "uid": obj.metadata.uid,
                 "resourceVersion": obj.metadata.resource_version,
                 "ownerReferences": list(owners) or None,
+                **({"finalizers": list(finalizers)} if finalizers else {}),
             }
         }
         try:

@@ -9,6 +9,7 @@ from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.deployment import DeploymentController
 from tonnage.twin.controllers.disruption import DisruptionController
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
+from tonnage.twin.controllers.job import JobController
 from tonnage.twin.controllers.namespaces import NamespaceController
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
@@ -38,5 +39,6 @@ async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = ""
             DisruptionController(api, clock),
             VolumeProtectionController(api, clock),
             RoleAggregationController(api, clock),
+            JobController(api, clock),
         ):
             group.create_task(controller.run())

@@ -238,7 +238,8 @@ def _job(obj: JsonObject) -> None:
     spec.setdefault("podReplacementPolicy", "Failed" if failure else "TerminatingOrFailed")
     labels = _object(_object(spec, "template"), "metadata").get("labels")
     if labels and not metadata.get("labels"):
-        metadata["labels"] = copy_json(labels)
+        # The same labels, not a copy: what the server adds to the one it has added to the other.
+        metadata["labels"] = labels
 
 
 def _replication_controller(obj: JsonObject) -> None:

@@ -51,12 +51,14 @@ class FieldError:
     field: str
     value: JsonValue
     detail: str
+    bare: bool = False
+    """The value is not shown."""
 
     @property
     def body(self) -> str:
         """The message without the field, as a Status' cause has it."""
         words = _WORDS[self.type]
-        if self.type not in _VALUELESS:
+        if self.type not in _VALUELESS and not self.bare:
             words = f"{words}: {rendered(self.value)}"
         return f"{words}: {self.detail}" if self.detail else words
 

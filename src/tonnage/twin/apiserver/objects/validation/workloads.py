@@ -1,11 +1,11 @@
-"""Workloads: the kinds of apps and batch, and disruption budgets."""
+"""Workloads: the kinds of apps, and disruption budgets."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import flag, mapping, number, text
+from tonnage.twin.apiserver.access import mapping, number, text
 from tonnage.twin.apiserver.objects.problems import forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
     Found,
@@ -20,11 +20,9 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     unchanged,
 )
 from tonnage.twin.apiserver.objects.validation.pods import pod_template
-from tonnage.twin.apiserver.objects.validation.schedules import schedule_problem
 
 _MISMATCH: Final = "`selector` does not match template `labels`"
 _EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
-_REPLACEMENTS: Final = ("Failed", "TerminatingOrFailed")
 
 
 def deployment(obj: JsonObject) -> Found:
@@ -205,92 +203,6 @@ def stateful_set_update(new: JsonObject, old: JsonObject) -> Found:
         listed = "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
         listed += "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
         yield forbidden("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")
-
-
-def job(obj: JsonObject) -> Found:
-    """A Job's spec; the server has generated the selector already."""
-    spec = mapping(obj, "spec")
-    yield from job_spec(spec, "spec")
-    selector, template = mapping(spec, "selector"), mapping(spec, "template")
-    if spec.get("selector") is None:
-        yield required("spec.selector")
-    else:
-        yield from label_selector(selector, "spec.selector")
-        if is_readable(selector) and not selects(selector, template):
-            yield invalid(
-                "spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH
-            )
-
-
-def job_spec(spec: JsonObject, path: str) -> Found:
-    """The spec of a job, alone or in a CronJob's template."""
-    for key in (
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-    ):
-        yield from nonnegative(spec, key, path)
-    yield from _job_indices(spec, path)
-    policy = text(spec, "podReplacementPolicy")
-    if policy and policy not in _REPLACEMENTS:
-        yield unsupported(f"{path}.podReplacementPolicy", policy, _REPLACEMENTS)
-    yield from pod_template(mapping(spec, "template"), f"{path}.template")
-    restart, where = text(spec, "template", "spec", "restartPolicy"), f"{path}.template.spec.restartPolicy"
-    if restart in ("", "Always"):
-        yield required(where, 'valid values: "OnFailure", "Never"')
-    elif restart not in ("OnFailure", "Never"):
-        yield unsupported(where, restart, ("OnFailure", "Never"))
-
-
-def _job_indices(spec: JsonObject, path: str) -> Found:
-    mode = text(spec, "completionMode")
-    if mode and mode not in ("NonIndexed", "Indexed"):
-        yield unsupported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
-    if mode == "Indexed":
-        if spec.get("completions") is None:
-            yield required(f"{path}.completions", "when completion mode is Indexed")
-        if (parallelism := number(spec, "parallelism")) > 100_000:
-            words = "must be less than or equal to 100000 when completion mode is Indexed"
-            yield invalid(f"{path}.parallelism", parallelism, words)
-        return
-    for key in ("backoffLimitPerIndex", "maxFailedIndexes"):
-        if spec.get(key) is not None:
-            yield invalid(f"{path}.{key}", number(spec, key), "requires indexed completion mode")
-
-
-def cron_job(obj: JsonObject) -> Found:
-    """A CronJob's spec."""
-    spec = mapping(obj, "spec")
-    schedule = text(spec, "schedule")
-    if not schedule:
-        yield required("spec.schedule")
-    elif wrong := schedule_problem(schedule):
-        yield invalid("spec.schedule", schedule, wrong)
-    policy, policies = text(spec, "concurrencyPolicy"), ("Allow", "Forbid", "Replace")
-    if policy not in policies:
-        yield unsupported("spec.concurrencyPolicy", policy, policies)
-    for key in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        yield from nonnegative(spec, key, "spec")
-    template = mapping(spec, "jobTemplate", "spec")
-    yield from job_spec(template, "spec.jobTemplate.spec")
-    if template.get("selector") is not None:
-        words = "`selector` will be auto-generated"
-        yield invalid("spec.jobTemplate.spec.selector", template["selector"], words)
-    if flag(template, "manualSelector"):
-        yield unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
-
-
-def job_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed Job: its pods and its way of counting stay."""
-    yield from job(new)
-    spec, before = mapping(new, "spec"), mapping(old, "spec")
-    for key in ("selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
-        yield from unchanged(spec.get(key), before.get(key), f"spec.{key}")
-    if text(spec, "completionMode") != "Indexed":
-        yield from unchanged(spec.get("completions"), before.get("completions"), "spec.completions")
 
 
 def selector_kept(new: JsonObject, old: JsonObject) -> Found:
