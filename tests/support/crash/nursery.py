@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
@@ -42,9 +43,14 @@ _NEEDED: Final = (
     *("tonnage.adapters.container_runtime", "tonnage.adapters.logging", "tonnage.adapters.kubernetes.late"),
     *("tonnage.agent.cdi", "tonnage.agent.device_plugin", "tonnage.agent.features", "tonnage.agent.mps"),
     *("tonnage.agent.status", "tonnage.documents.mig_parted", "tonnage.documents.device_plugin_config"),
-    "tonnage.agent.label_sinks",
+    *("tonnage.agent.label_sinks", "tonnage.adapters.device_nodes", "tonnage.adapters.features_file"),
+    *("tonnage.adapters.kubernetes.client", "tonnage.adapters.node_facts.files", "tonnage.agent.node_software"),
+    *("tonnage.agent.start", "tonnage.agent.status_body", "tonnage.agent.status_device", "tonnage.cli.main"),
+    *("tonnage.decide.node.labels", "tonnage.decide.node.machine_labels", "tonnage.documents.node_gpu_status"),
 )
 """What an agent loads in its first second."""
+_SPARED: Final = ("anyio._backends._asyncio", "h11", "httpcore2", "truststore", "hpack", "h2.connection")
+"""What a client of the API loads by itself, if it still does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,9 @@ def main() -> None:
     """Fork for every line of the input."""
     for name in _NEEDED:
         import_module(name)
+    for name in _SPARED:
+        with suppress(ImportError):
+            import_module(name)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
