@@ -44,9 +44,17 @@ _NEEDED: Final = (
     *("tonnage.agent.cdi", "tonnage.agent.device_plugin", "tonnage.agent.features", "tonnage.agent.mps"),
     *("tonnage.agent.status", "tonnage.documents.mig_parted", "tonnage.documents.device_plugin_config"),
     *("tonnage.agent.label_sinks", "tonnage.adapters.device_nodes", "tonnage.adapters.features_file"),
-    *("tonnage.adapters.kubernetes.client", "tonnage.adapters.node_facts.files", "tonnage.agent.node_software"),
+    *(
+        "tonnage.adapters.kubernetes.client",
+        "tonnage.adapters.node_facts.files",
+        "tonnage.agent.node_software",
+    ),
     *("tonnage.agent.start", "tonnage.agent.status_body", "tonnage.agent.status_device", "tonnage.cli.main"),
-    *("tonnage.decide.node.labels", "tonnage.decide.node.machine_labels", "tonnage.documents.node_gpu_status"),
+    *(
+        "tonnage.decide.node.labels",
+        "tonnage.decide.node.machine_labels",
+        "tonnage.documents.node_gpu_status",
+    ),
 )
 """What an agent loads in its first second."""
 _SPARED: Final = ("anyio._backends._asyncio", "h11", "httpcore2", "truststore", "hpack", "h2.connection")
