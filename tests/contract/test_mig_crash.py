@@ -40,7 +40,7 @@ async def test_mig_4_killed_at_a_few_moments_it_ends_well_and_bystanders_lose_no
     async with crash_node() as node:
         for kind, fuse in moments:
             trial = await attempt(node, ALL[kind], fuse)
-            assert trial.killed, (kind, fuse, trial.trace[-20:])
+            assert trial.killed == [fuse], (kind, fuse, trial.trace[-20:])
             assert not trial.wrong, str(trial)
             assert not trial.lost, str(trial)
 

@@ -12,7 +12,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -34,8 +34,8 @@ class Row:
 
     def count(self, trial: Trial) -> None:
         self.trials += 1
-        if trial.killed:
-            sort = f"{sort_of(trial.fuse.deed)}, {'after' if trial.fuse.after else 'before'}"
+        for fuse in trial.killed:
+            sort = f"{sort_of(fuse.deed)}, {'after' if fuse.after else 'before'}"
             self.kills[sort] = self.kills.get(sort, 0) + 1
         if trial.wrong:
             self.wedged.append(str(trial))
@@ -44,12 +44,14 @@ class Row:
 
 
 async def try_out(node: CrashNode, change: Transition, points: int, chance: random.Random) -> Row:
-    """The change without a kill, and then with one at each of so many moments."""
+    """The change without a kill, then with one at each of so many moments; in some the next agent dies, too."""
     row = Row(change.kind)
     first = await attempt(node, change)
     row.count(first)
-    for fuse in chosen(fuses(first.trace), points, chance):
-        row.count(await attempt(node, change, fuse))
+    moments = fuses(first.trace)
+    for place, fuse in enumerate(chosen(moments, points, chance)):
+        again = [replace(chance.choice(moments), number=1)] if place % 3 == 2 else []
+        row.count(await attempt(node, change, fuse, *again))
     return row
 
 

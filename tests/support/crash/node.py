@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ from support.nvml.nvidia_smi import install as install_smi
 from support.nvml.state import DriverState
 from tonnage.adapters.checkpoints import payload_of
 from tonnage.adapters.clock import SystemClock
+from tonnage.decide.node.mig_pause import ANNOTATION
 from tonnage.documents.node_gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
@@ -36,7 +38,7 @@ from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, NAMESPACE, NODE, NODE_GPU_STATUS, POD
 from tonnage.wire.kubelet import podresources_v1_pb2 as pr
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 90.0
 HASTE: Final = 10.0
 API: Final = "api "
 """Before the names of deeds that are writes to the API server."""
@@ -48,6 +50,9 @@ _CONFIG: Final = (
 _MAP: Final = "mig-parted-config"
 _NAMESPACE: Final = "tonnage-system"
 _SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+_PAUSING: Final = ("--mig-cordon", "--mig-pause-operands")
+_OPERAND: Final = "nvidia.com/gpu.deploy.dcgm"
+"""A label of the Node; while it is `true`, a pod of that operand is there."""
 _KEPT: Final = ("device-plugin-config",)
 """What an earlier agent on the node has left."""
 
@@ -124,6 +129,8 @@ class CrashNode:
 
     async def start_agent(self, fuse: Fuse = NEVER) -> Life:
         """One that ends at `fuse`."""
+        change = self.change
+        assert change is not None
         self._fuse = fuse
         self._writes.clear()
         self.trace_file.write_text("")
@@ -132,7 +139,8 @@ class CrashNode:
             *("--driver-root-ctr-path", str(self.root), "--config", f"{self.root}/config.yaml"),
             *("--kubeconfig", f"{self.root}/kubeconfig", "--mig-config-map", f"{_NAMESPACE}/{_MAP}"),
             *("--labels", "direct"),
-            *(("--mig-evict",) if self.change is not None and self.change.evict else ()),
+            *(("--mig-evict",) if change.evict or change.pauses else ()),
+            *(_PAUSING if change.pauses else ()),
         )
         own = NEVER if fuse.deed.startswith(API) else fuse
         birth = Birth(words, str(self.root), str(self.trace_file), str(self._log), HASTE, own)
@@ -170,7 +178,7 @@ class CrashNode:
         await self.end_agent()
         self.change, self.healed = change, False
         self.driver.file.with_name(f"{self.driver.file.name}.mig").unlink(missing_ok=True)
-        self.driver.become(DriverState(change.gpus, rules=change.rules))
+        self.driver.become(DriverState(change.gpus, rules=change.rules, links=change.links))
         state = self.root / "var/lib/tonnage"
         for file in state.glob("*") if state.exists() else ():
             if file.name not in _KEPT:
@@ -194,7 +202,7 @@ class CrashNode:
         data: JsonObject = {"data": {"config.yaml": change.text()}}
         await self._api.patch(CONFIG_MAP, _MAP, data, namespace=_NAMESPACE)
         label = FIRST if change.first else change.config
-        await self._api.create(NODE, _named("n", labels={MIG_CONFIG_LABEL: label}))
+        await self._api.create(NODE, _named("n", labels={MIG_CONFIG_LABEL: label, _OPERAND: "true"}))
         gpus = self.gpus()
         self._holds = {}
         for number, place in enumerate((*change.stays, *change.leaves)):
@@ -219,6 +227,7 @@ class CrashNode:
                 await self._api.delete(POD, name, namespace="ml", grace_period_s=0)
                 self._holds.pop(name, None)
                 self._show_pods()
+        await self._deploy()
         if self.change.rules and self.change.back and not self.healed:
             why = (json.loads(self.journal()) or {}).get("why", "")
             if bool(self.driver.state.rules) == bool(why):  # it does not refuse what was before
@@ -231,10 +240,21 @@ class CrashNode:
                     NODE, "n", {"metadata": {"labels": {MIG_CONFIG_LABEL: self.change.config}}}
                 )
 
+    async def _deploy(self) -> None:
+        """Have the operand's pod there, or not, as its DaemonSet does."""
+        wanted = (await self._api.get(NODE, "n")).metadata.labels.get(_OPERAND) == "true"
+        pods = [pod.metadata.name for pod in (await self._api.list(POD, namespace=_NAMESPACE)).items]
+        if wanted and not pods:
+            pod = _pod("operand", "")
+            pod["spec"]["nodeSelector"] = {_OPERAND: "true"}
+            await self._api.create(POD, pod, namespace=_NAMESPACE)
+        for name in pods if not wanted else ():
+            await self._api.delete(POD, name, namespace=_NAMESPACE, grace_period_s=0)
+
     def heal(self) -> None:
         """The driver refuses nothing any more."""
         self.healed = True
-        self.driver.rule()
+        self.driver.become(replace(self.driver.state, rules=(), links=()))
 
     # ---- what is seen ----
 
@@ -250,6 +270,14 @@ class CrashNode:
         """State and reason on the Node."""
         meta = (await self._api.get(NODE, "n")).metadata
         return meta.labels.get(MIG_STATE_LABEL, ""), meta.annotations.get(MIG_REASON_ANNOTATION, "")
+
+    async def paused(self) -> str:
+        """What of the Node is still paused."""
+        node = await self._api.get(NODE, "n")
+        operand = node.metadata.labels.get(_OPERAND)
+        if node.spec.unschedulable or operand != "true" or ANNOTATION in node.metadata.annotations:
+            return f"paused: {node.spec.unschedulable} {operand} {node.metadata.annotations}"
+        return ""
 
     async def label(self) -> str:
         return (await self._api.get(NODE, "n")).metadata.labels[MIG_CONFIG_LABEL]
@@ -307,7 +335,8 @@ def _named(name: str, **meta: Any) -> dict[str, Any]:
 
 
 def _pod(name: str, resource: str) -> dict[str, Any]:
-    container = {"name": "main", "image": "x", "resources": {"limits": {resource: "1"}}}
+    limits = {resource: "1"} if resource else {}
+    container = {"name": "main", "image": "x", "resources": {"limits": limits}}
     return {**_named(name), "spec": {"nodeName": "n", "containers": [container]}}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
-from support.nvml.state import FakeGpu, FakeMig, Rule
+from support.nvml.state import SWITCH, FakeGpu, FakeLink, FakeMig, Rule
 from tonnage.decide.node.mig_geometry import Spot, all_layouts
 from tonnage.model.catalog.mig import mig_board
 
@@ -43,9 +43,10 @@ class Transition:
     """GPUs with a layout, and the one that their node's label asks for.
 
     `stays` are held by containers and may stay; `leaves` are held and must go: their pods end once they are
-    named, or once they are evicted (`evict`). `rules` are what the driver refuses until the node says that
-    it failed. `first` is asked for before, and no more once that is begun. `config` names a layout of
-    `wanted`, or one that is made for each board.
+    named, or once they are evicted (`evict`). `pauses`: the node is cordoned and NVIDIA's operands leave.
+    `rules` are what the driver refuses until the node says that it failed, and with `links` it refuses a
+    reset. `along` are slots that are reset with others. `first` is asked for before, and no more once that
+    is begun. `config` names a layout of `wanted`, or one that is made for each board.
     """
 
     kind: str
@@ -54,11 +55,19 @@ class Transition:
     stays: tuple[Place, ...] = ()
     leaves: tuple[Place, ...] = ()
     evict: bool = False
+    pauses: bool = False
     rules: tuple[Rule, ...] = ()
+    links: tuple[FakeLink, ...] = ()
+    along: tuple[int, ...] = ()
     first: Wanted = field(default_factory=dict)
     config: str = CONFIG
     back: bool = True
     """Whether the driver lets go back."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether it fails at first."""
+        return bool(self.rules or self.links)
 
     def text(self) -> str:
         """The configuration in mig-parted's words."""
@@ -261,6 +270,32 @@ def _evicted(chance: random.Random) -> Transition:
     return _held(chance, evict=True)
 
 
+def _paused(make: Callable[[random.Random], Transition], kind: str) -> Callable[[random.Random], Transition]:
+    """The same, with the node paused for it."""
+    return lambda chance: replace(make(chance), kind=kind, pauses=True)
+
+
+def _reset_along(chance: random.Random) -> Transition:
+    """An A100 takes MIG by a reset, and another one is reset along with it, and has again what it had."""
+    made = _names(_some(chance, chance.choice(_layouts("A100-80"))))
+    along = _gpu(1, "A100-80", _some(chance, chance.choice(_layouts("A100-80"))))
+    other = _gpu(2, "H100-80", _some(chance, chance.choice(_layouts("H100-80"))))
+    gpus = (FakeGpu(0, "A100-80", "GPU-0"), along, other)
+    return Transition("another one reset along", gpus, {0: made}, stays=((2, 1),), along=(1,))
+
+
+def _turned_off_by_reset(chance: random.Random) -> Transition:
+    change = _reset_along(chance)
+    gpus = (_gpu(0, "A100-80", chance.choice(_layouts("A100-80"))), *change.gpus[1:])
+    return replace(change, kind="MIG off by a reset", gpus=gpus, wanted={0: None})
+
+
+def _reset_refused(chance: random.Random) -> Transition:
+    """The driver finds other GPUs behind the same switches."""
+    links = tuple(FakeLink(slot, 0, SWITCH) for slot in (0, 1, 2))
+    return replace(_reset_along(chance), kind="reset refused", links=links)
+
+
 def _other_wish(chance: random.Random) -> Transition:
     """The label says something else as soon as the first change is begun."""
     change = _anew(chance)
@@ -281,6 +316,8 @@ KINDS: Final[tuple[Callable[[random.Random], Transition], ...]] = (
         _refused_mode,
         _refused_after_mode,
     ),
+    *(_reset_along, _turned_off_by_reset, _reset_refused, _paused(_evicted, "evicted, paused")),
+    *(_paused(_anew, "anew, paused"), _paused(_refused("", CREATE), "create refused, paused")),
     _refused("create refused", CREATE),
     _refused("destroy refused", DESTROY),
     _refused("part's create refused", CREATE_PART),

@@ -13,44 +13,51 @@ from support.crash.node import API, CrashNode, should_offer
 from support.crash.nursery import NEVER, Fuse
 from support.crash.transitions import CREATE, CREATE_PART, DESTROY, DESTROY_PART, MODE, Transition
 
-CHANGES: Final = (CREATE, CREATE_PART, DESTROY, DESTROY_PART, MODE)
+CHANGES: Final = (CREATE, CREATE_PART, DESTROY, DESTROY_PART, MODE, "nvmlShutdown", "nvmlInitWithFlags")
+"""Between the last two GPUs are reset."""
 _FILES: Final = ("create ", "write ", "sync ", "rename ", "remove ")
 _HARDWARE: Final = "fake-nvml.conf"
-_BEGIN: Final = "create mig"
+_BEGIN: Final = ("create mig", API)
 
 
 @dataclass(slots=True)
 class Trial:
-    """What came of it. `wrong`: what never became right; `lost`: what bystanders lost."""
+    """What came of it. `killed`: fuses that fell; `wrong`: what never became right; `lost`: by bystanders."""
 
     change: Transition
-    fuse: Fuse
-    killed: bool = False
+    fuses: tuple[Fuse, ...]
+    killed: list[Fuse] = field(default_factory=list)
     wrong: str = ""
     lost: list[str] = field(default_factory=list)
     trace: tuple[str, ...] = ()
+    """Of the first agent."""
     log: str = ""
 
     def __str__(self) -> str:
-        return f"{self.change.kind}, killed {self.fuse}: {self.wrong} {self.lost}\n{self.change}\n{self.log}"
+        when = ", ".join(map(str, self.killed)) or "never"
+        return f"{self.change.kind}, killed {when}: {self.wrong} {self.lost}\n{self.change}\n{self.log}"
 
 
-async def attempt(node: CrashNode, change: Transition, fuse: Fuse = NEVER) -> Trial:
-    """Make that change, with an agent that ends at `fuse`; the next one starts without an API server."""
-    trial = Trial(change, fuse)
+async def attempt(node: CrashNode, change: Transition, *fuses: Fuse) -> Trial:
+    """Make that change, with an agent that ends at the first fuse, and so on.
+
+    All but the first start without an API server, which is there again once one has ended what was begun.
+    """
+    trial = Trial(change, fuses)
     await node.set_scene(change)
     before = node.gpus()
-    await node.start_agent(fuse)
-    trial.wrong = await _lived(node, change, before)
-    trial.trace = tuple(node.trace_file.read_text().splitlines())
-    trial.killed = any(line.startswith("!") for line in trial.trace)
-    if trial.killed:
-        node.relay.close()
-        await node.end_agent()
-        await node.start_agent()
-        trial.wrong = await node.until(lambda: _unfinished(node))
+    for place, fuse in enumerate((*fuses, NEVER)):
+        await node.start_agent(fuse)
+        trial.wrong = await node.until(lambda: _unfinished(node)) if place else ""
         await node.relay.open()
         trial.wrong = trial.wrong or await _lived(node, change, before)
+        trace = tuple(node.trace_file.read_text().splitlines())
+        trial.trace = trial.trace or trace
+        if not any(line.startswith("!") for line in trace):
+            break
+        trial.killed.append(fuse)
+        node.relay.close()
+        await node.end_agent()
     trial.lost = _lost(node, change, before)
     trial.log = node.log() if trial.wrong or trial.lost else ""
     await node.end_agent()
@@ -60,11 +67,11 @@ async def attempt(node: CrashNode, change: Transition, fuse: Fuse = NEVER) -> Tr
 async def _lived(node: CrashNode, change: Transition, before: dict[int, Gpu]) -> str:
     """Why the change does not come to its end, or the agent to the change's."""
     wrong = ""
-    if change.rules and not node.healed:
+    if change.refused and not node.healed:
         wrong = await node.until(lambda: _failed_well(node, change, before))
         if not wrong:
             node.heal()
-    return wrong or await node.until(lambda: _undone(node, change))
+    return wrong or await node.until(lambda: _undone(node, change, before))
 
 
 async def _unfinished(node: CrashNode) -> str:
@@ -79,17 +86,19 @@ async def _unfinished(node: CrashNode) -> str:
     return ""
 
 
-async def _undone(node: CrashNode, change: Transition) -> str:
+async def _undone(node: CrashNode, change: Transition, before: dict[int, Gpu]) -> str:
     """Why the layout is not the one that is asked for, and said to be."""
     if await node.label() != change.config:
         return "nobody has asked for the last layout yet"
     if (said := await node.said()) != ("success", ""):
         return f"the node says {said}"
     gpus = node.gpus()
-    for slot, wanted in change.wanted.items():
-        if gpus[slot].wanted() != wanted:
-            return f"GPU {slot} has {gpus[slot].wanted()}, wanted is {wanted}"
-    return await _unfinished(node)
+    for slot, was in before.items():
+        if slot in change.wanted and gpus[slot].wanted() != change.wanted[slot]:
+            return f"GPU {slot} has {gpus[slot].wanted()}, wanted is {change.wanted[slot]}"
+        if slot not in change.wanted and _parts(gpus[slot]) != _parts(was):
+            return f"GPU {slot} is another one: {gpus[slot]}, it was {was}"
+    return await node.paused() or await _unfinished(node)
 
 
 async def _failed_well(node: CrashNode, change: Transition, before: dict[int, Gpu]) -> str:
@@ -100,7 +109,7 @@ async def _failed_well(node: CrashNode, change: Transition, before: dict[int, Gp
     gpus = node.gpus()
     if change.back and any(_parts(gpus[slot]) != _parts(before[slot]) for slot in before):
         return f"it failed, and not all is as it was: {gpus}"
-    return await _unfinished(node)
+    return await node.paused() or await _unfinished(node)
 
 
 def _parts(gpu: Gpu) -> tuple[bool, list[tuple[int, int, tuple[int, ...]]]]:
@@ -110,7 +119,7 @@ def _parts(gpu: Gpu) -> tuple[bool, list[tuple[int, int, tuple[int, ...]]]]:
 def _lost(node: CrashNode, change: Transition, before: dict[int, Gpu]) -> list[str]:
     """What bystanders had and have not had all the time: what they use, and all of other GPUs."""
     gpus, gone = node.gpus(), ever_gone(node.driver.file)
-    own = {*change.wanted, *change.first}
+    own = {*change.wanted, *change.first, *change.along}
     theirs = {
         *change.stays,
         *((slot, gi) for slot in before if slot not in own for gi in before[slot].instances),
@@ -132,7 +141,7 @@ def _short(devices: dict[str, str]) -> dict[str, list[str]]:
 def fuses(trace: tuple[str, ...]) -> list[Fuse]:
     """Where an agent with that life may be killed: before and after every deed of the change.
 
-    Those are changes of the hardware, of files, and of the API's objects, from the journal's first byte on;
+    Those are changes of the hardware, of files, and of the API's objects, from the first word about it on;
     and of the questions to the driver between any two of them, one.
     """
     seen: Counter[str] = Counter()
@@ -140,7 +149,7 @@ def fuses(trace: tuple[str, ...]) -> list[Fuse]:
     begun, asked = False, False
     for deed in trace:
         seen[deed] += 1
-        begun = begun or deed == _BEGIN
+        begun = begun or deed.startswith(_BEGIN)
         if not begun or _HARDWARE in deed:
             continue
         question = sort_of(deed) == "question"
