@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kubernetes
 
 SEED = 7
 CHANGES = 2 * len(KINDS)
-MOMENTS = 4
+MOMENTS = 3
 
 
 async def test_mig_4_killed_around_calls_files_and_api_writes_it_ends_well() -> None:

@@ -44,7 +44,7 @@ class Row:
 
 
 async def try_out(node: CrashNode, change: Transition, points: int, chance: random.Random) -> Row:
-    """The change without a kill, then with one at each of so many moments; in some the next agent dies, too."""
+    """The change without a kill, then with one at each of so many; in some the next agent dies, too."""
     row = Row(change.kind)
     first = await attempt(node, change)
     row.count(first)
