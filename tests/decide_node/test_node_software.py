@@ -31,6 +31,10 @@ CASES = {
     "switched off": (NEW, (CDI_OFF,), OFF, ON, "/c:3"),
     "switched on": (OLD, (CDI_ON,), ON, OFF, "/c:3"),
     "NRI switched on": (OLD, (NRI_ON,), OFF, ON, "by default, and /c does not say otherwise"),
+    "specs of another folder alone": (
+        *(NEW, (RuntimeConfig(CONTAINERD, ("/c",), cdi_elsewhere="/c:9"),), OFF, ON),
+        "it reads no specs of /var/run/cdi: /c:9",
+    ),
     "a part that is broken may say anything": (NEW, (BROKEN,), WHO_KNOWS, WHO_KNOWS, "/d: no TOML"),
     "two that disagree": (NEW, (CDI_OFF, OTHER), WHO_KNOWS, ON, "two configurations disagree: /k3s:1, /c:3"),
     "one that cannot": ("containerd://1.6.20", (CDI_ON,), OFF, OFF, "it is older than containerd 1.7"),

@@ -173,6 +173,21 @@ CASES = {
     "a file of version 3 is none for containerd 1.7": Case(
         seen("1.7.24", (MAIN, DEFAULT_20)), Standing.REFUSED, why="reads versions 1 to 2"
     ),
+    "specs are read from elsewhere alone": Case(
+        seen("2.2.9", (MAIN, f"{CDI_OFF_V3.replace('false', 'true')}cdi_spec_dirs = ['/etc/cdi']\n")),
+        Standing.REFUSED,
+        why="reads no CDI specs of /var/run/cdi",
+    ),
+    "CRI-O reads specs from elsewhere alone": Case(
+        RuntimeSeen(
+            RuntimeKind.CRIO,
+            "1.34.0",
+            "--runtime",
+            (ConfigFile("/etc/crio/crio.conf", "[crio.runtime]\ncdi_spec_dirs = []\n"),),
+        ),
+        Standing.REFUSED,
+        why="reads no CDI specs of /var/run/cdi",
+    ),
     "k3s with containerd 2 has CDI by default": Case(
         seen("2.1.4-k3s1", (f"{K3S}/config.toml", K3S_21)), Standing.NOTHING, why="by default"
     ),

@@ -272,6 +272,14 @@ FOUND: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
         Layer.RUNTIME,
         "CDI is off in containerd 1.7.30",
     ),
+    "CDI, and specs read from elsewhere alone": (
+        lambda n: n.put(
+            "etc/containerd/config.toml", f'version = 3\n[{CRI}]\ncdi_spec_dirs = ["/etc/cdi"]\n'
+        ),
+        DoctorCode.CDI_DISABLED,
+        Layer.RUNTIME,
+        "reads no CDI specs of /var/run/cdi",
+    ),
     "no CDI at all": (
         lambda n: n.put(
             "var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 1.6.20~ds1\n"

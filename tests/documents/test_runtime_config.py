@@ -89,6 +89,28 @@ def test_a_later_file_that_may_take_the_place_of_the_switch_is_named(later: str,
     assert (found.cdi, found.cdi_replaced) == (True, replaced)
 
 
+@pytest.mark.parametrize(
+    ("folders", "elsewhere"),
+    [
+        ('["/etc/cdi", "/var/run/cdi"]', False),
+        ('["/run/cdi/"]', False),
+        ('["/etc/cdi"]', True),
+        ("[]", True),
+        ("7", False),
+    ],
+    ids=["both", "the same by another way", "another alone", "none", "no list"],
+)
+def test_folders_of_cdi_specs_without_the_one_that_is_written_to_are_named(
+    folders: str, elsewhere: bool
+) -> None:
+    text = f'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  cdi_spec_dirs = {folders}\n'
+    assert containerd_config([(MAIN, text)]).cdi_elsewhere == (f"{MAIN}:3" if elsewhere else "")
+    crio = f"[crio.runtime]\ncdi_spec_dirs = {folders}\n"
+    assert crio_config([("/etc/crio/crio.conf", crio)]).cdi_elsewhere == (
+        "/etc/crio/crio.conf:2" if elsewhere else ""
+    )
+
+
 def test_imports_are_told_as_they_stand_there() -> None:
     assert imports_of('imports = ["/etc/containerd/conf.d/*.toml", "x.toml", 3]') == (
         "/etc/containerd/conf.d/*.toml",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tonnage.model.errors import Problem
-from tonnage.model.runtime_config import Handler, RuntimeConfig, RuntimeKind, ToolkitConfig
+from tonnage.model.runtime_config import CDI_FOLDER, Handler, RuntimeConfig, RuntimeKind, ToolkitConfig
 
 _CRI: Final = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
 _CRI_NAMES: Final = frozenset({*_CRI, "io.containerd.cri.v1.images"})
@@ -59,6 +59,7 @@ def _containerd_cri(
         said |= {"cdi": enabled, "cdi_where": where, "cdi_replaced": ""}
     elif "cdi" in said:
         said["cdi_replaced"] = path
+    _cdi_folders(path, text, "cri", cri, said)
     containerd = _table(cri, "containerd")
     default = containerd.get("default_runtime_name")
     if isinstance(default, str):
@@ -71,6 +72,14 @@ def _containerd_cri(
         handlers[name] = Handler(name, str(options.get(key) or "")[:_LONGEST], where)
 
 
+def _cdi_folders(path: str, text: str, section: str, owner: Table, said: dict[str, Any]) -> None:
+    folders = owner.get("cdi_spec_dirs")
+    if isinstance(folders, list):
+        read = {str(folder).rstrip("/").replace("/var/run/", "/run/", 1) for folder in folders}
+        ours = CDI_FOLDER.replace("/var/run/", "/run/", 1) in read
+        said["cdi_elsewhere"] = "" if ours else _where(path, text, section, "cdi_spec_dirs")
+
+
 def crio_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
     """crio.conf and the files of crio.conf.d in their order, each as (path, text)."""
     problems: list[Problem] = []
@@ -79,6 +88,7 @@ def crio_config(files: Sequence[tuple[str, str]]) -> RuntimeConfig:
     for path, text in files:
         crio = _table(parsed_toml(path, text, problems), "crio")
         runtime = _table(crio, "runtime")
+        _cdi_folders(path, text, "crio.runtime", runtime, said)
         default = runtime.get("default_runtime")
         if isinstance(default, str):
             where = _where(path, text, "crio.runtime", "default_runtime")

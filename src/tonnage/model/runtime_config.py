@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from tonnage.model.errors import Problem
 
@@ -30,13 +31,18 @@ class Handler:
         return "nvidia-container-runtime" in self.program.rpartition("/")[2]
 
 
+CDI_FOLDER: Final = "/var/run/cdi"
+"""Where CDI specs are written that change with the node."""
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
     """What the files of one runtime say together; None is what they do not say. `where` is `file:line`.
 
     `cri_disabled` is where the part for Kubernetes is switched off, empty if it is not. `cdi_replaced` is the
     later file that speaks of containerd's part for Kubernetes without saying `cdi` again: to containerd 1 it
-    takes the place of all that was said before.
+    takes the place of all that was said before. `cdi_elsewhere` is where the folders of CDI specs are said,
+    if CDI_FOLDER is not one of them.
     """
 
     kind: RuntimeKind
@@ -48,6 +54,7 @@ class RuntimeConfig:
     cdi: bool | None = None
     cdi_where: str = ""
     cdi_replaced: str = ""
+    cdi_elsewhere: str = ""
     nri: bool | None = None
     nri_where: str = ""
     cri_disabled: str = ""

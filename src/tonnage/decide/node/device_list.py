@@ -14,7 +14,7 @@ from tonnage.decide.node.runtime_versions import (
     runtime_kind,
     version_of,
 )
-from tonnage.model.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
 from tonnage.model.sharing import DeviceListStrategy
 
 _CRIO_NAMES: Final = (1, 28, 0)
@@ -56,9 +56,12 @@ def _missing(node: NodeRuntime, kind: RuntimeKind, version: Version) -> str:
     """Why the runtime does not have CDI; empty if it has."""
     if not can_cdi(kind, version):
         return f"has no CDI, which needs {CDI_NEEDS}"
+    configs = [config for config in node.configs if config.kind is kind]
+    elsewhere = next((config.cdi_elsewhere for config in configs if config.cdi_elsewhere), "")
+    if elsewhere:
+        return f"reads no CDI specs of {CDI_FOLDER}: {elsewhere}"
     if kind is RuntimeKind.CRIO:
         return "" if version >= _CRIO_NAMES else "takes no CDI devices from kubelet, which needs 1.28"
-    configs = [config for config in node.configs if config.kind is kind]
     off = next((config for config in configs if cdi_said(config, version) is False), None)
     if off is not None:
         return f"has CDI switched off: {off.cdi_where}"

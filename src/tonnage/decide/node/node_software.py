@@ -15,7 +15,7 @@ from tonnage.decide.node.runtime_versions import (
     version_of,
 )
 from tonnage.model.node_software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
-from tonnage.model.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
 
 _LONGEST: Final = 60
 _LONGEST_REASON: Final = 500
@@ -49,6 +49,9 @@ def _runtime(node: NodeRuntime) -> RuntimeInventory:
 def _cdi(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> Said:
     if not can_cdi(kind, version):
         return Switch.OFF, f"it is older than {CDI_NEEDS}"
+    elsewhere = next((config.cdi_elsewhere for config in configs if config.cdi_elsewhere), "")
+    if elsewhere:
+        return Switch.OFF, f"it reads no specs of {CDI_FOLDER}: {elsewhere}"
     if kind is RuntimeKind.CRIO:
         return Switch.ON, "CRI-O has it since 1.23, without a switch"
     said = [(cdi_said(config, version), config.cdi_where) for config in configs]

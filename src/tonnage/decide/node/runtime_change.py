@@ -18,7 +18,7 @@ from tonnage.documents.runtime_config import containerd_config, crio_config
 from tonnage.model.errors import Problem
 from tonnage.model.node_software import KubeletPolicies, RuntimeInventory
 from tonnage.model.runtime_change import FileEdit, RuntimePlan, RuntimeSeen, Standing
-from tonnage.model.runtime_config import NodeRuntime, RuntimeKind
+from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
 
 _KEY: Final = "enable_cdi"
 _BY_VARIABLES: Final = "or deviceListStrategy: envvar with NVIDIA's container toolkit"
@@ -60,10 +60,9 @@ def undo_plan(seen: RuntimeSeen) -> RuntimePlan:
 
 def inventory(seen: RuntimeSeen) -> RuntimeInventory:
     """CDI and NRI of the runtime, as the node's status tells them."""
-    texts = [(file.path, file.text) for file in seen.files if file.text is not None]
-    read = crio_config if seen.kind is RuntimeKind.CRIO else containerd_config
     main = seen.files[0].path if seen.files else ""
-    config = replace(read(texts), files=tuple(path for path, _ in texts) or (main,))
+    config = _read(seen)
+    config = replace(config, files=config.files or (main,))
     name = seen.kind.value if seen.kind is not None else ""
     return node_software(
         NodeRuntime(runtime=f"{name}://{seen.version}", configs=(config,)), KubeletPolicies()
@@ -75,14 +74,18 @@ def _planned(seen: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimeP
     if not can_cdi(kind, version):
         remedy = f"upgrade the runtime, {_BY_VARIABLES}"
         return refused(Problem(f"{name} has no CDI", seen.told_by, f"it needs {CDI_NEEDS}", remedy))
+    read = _read(seen)
     if kind is RuntimeKind.CRIO:
-        return _nothing(f"{name} has CDI without a switch")
+        plan = _nothing(f"{name} has CDI without a switch")
+        return refused(_elsewhere(name, read.cdi_elsewhere)) if read.cdi_elsewhere else plan
     files, problems = containerd_files(seen.files, version)
     if problems:
         return refused(*problems)
     disabled = without_cri(files)
     if disabled is not None:
         return refused(disabled)
+    if read.cdi_elsewhere:
+        return refused(_elsewhere(name, read.cdi_elsewhere))
     if files.strangers and any(_KEY in (each.cri or {}) for each in files.said):
         return refused(stranger(files))
     said = files.cri().get(_KEY)
@@ -91,6 +94,20 @@ def _planned(seen: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimeP
     if said is None and cdi_by_default(kind, version):
         return _nothing(f"{name} has CDI by default, and {files.main.file.path} does not say otherwise")
     return _switched_on(files, version, name)
+
+
+def _read(seen: RuntimeSeen) -> RuntimeConfig:
+    texts = [(file.path, file.text) for file in seen.files if file.text is not None]
+    return crio_config(texts) if seen.kind is RuntimeKind.CRIO else containerd_config(texts)
+
+
+def _elsewhere(name: str, where: str) -> Problem:
+    return Problem(
+        f"{name} reads no CDI specs of {CDI_FOLDER}",
+        where,
+        "specs that change with the node are written there, and cdi_spec_dirs leaves it out",
+        f'add "{CDI_FOLDER}" to cdi_spec_dirs, then restart it',
+    )
 
 
 def _speaker(files: ContainerdFiles) -> str:

@@ -32,7 +32,7 @@ from tonnage.diagnose.doctor.operator_release import operator_findings
 from tonnage.diagnose.doctor.toolkit import toolkit_findings
 from tonnage.diagnose.doctor.versions import runtime_of
 from tonnage.model.node_facts import NodeFacts, RuntimeFacts
-from tonnage.model.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.runtime_config import CDI_FOLDER, RuntimeConfig, RuntimeKind
 from tonnage.model.sharing import DeviceListStrategy
 
 _LAYER: Final = Layer.RUNTIME
@@ -56,6 +56,8 @@ class _Runtime:
     @property
     def cdi(self) -> bool | None:
         if self.version is not None and not can_cdi(self.kind, self.version):
+            return False
+        if self.config.cdi_elsewhere:
             return False
         said = cdi_said(self.config, self.version)
         if said is not None and self.kind is RuntimeKind.CONTAINERD:
@@ -201,6 +203,15 @@ def _cdi(seen: _Runtime, facts: NodeFacts) -> Iterator[Finding]:
             where=listed(seen.config.files, 2),
             why=f"{asks}; it works with {CDI_NEEDS}",
             remedy="upgrade the runtime, or deviceListStrategy: envvar",
+        )
+    elif seen.config.cdi_elsewhere:
+        yield error(
+            DoctorCode.CDI_DISABLED,
+            _LAYER,
+            f"{seen.name} reads no CDI specs of {CDI_FOLDER}",
+            where=seen.config.cdi_elsewhere,
+            why=f"{asks}, whose specs are written there: 'unresolvable CDI devices'",
+            remedy=f'add "{CDI_FOLDER}" to cdi_spec_dirs, then systemctl restart {_unit(seen.kind)}',
         )
     else:
         silent = seen.config.cdi_replaced or listed(seen.config.files, 1)
