@@ -12,9 +12,16 @@ from tonnage.agent.ledger_file import ledger_bytes, ledger_of
 from tonnage.decide.node.ledger import Entry, Owner
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-owners = st.builds(Owner, texts, texts, texts, texts, texts)
+owners = st.builds(Owner, texts, texts, texts, texts, st.lists(texts, max_size=2).map(tuple))
 entries = st.builds(
-    Entry, texts, texts, order=st.just(0), since=st.just(7.0), seen=st.booleans(), owner=owners
+    Entry,
+    texts,
+    texts,
+    order=st.just(0),
+    since=st.just(7.0),
+    seen=st.booleans(),
+    owner=owners,
+    forgotten=st.booleans(),
 )
 
 
@@ -28,10 +35,25 @@ def test_after_a_boot_nobody_owns_anything() -> None:
     assert ledger_of(written, "other", 9.0) == (Entry("r", "a", 0, 9.0, seen=True),)
 
 
-def test_a_row_has_the_names_that_earlier_agents_wrote() -> None:
-    (row,) = json.loads(ledger_bytes((Entry("r", "a", 0, 0.0, owner=Owner("k", "u", "n", "p", "c")),), "b"))
+def test_a_row_has_the_names_that_earlier_agents_read() -> None:
+    written = ledger_bytes((Entry("r", "a", 0, 0.0, owner=Owner("k", "u", "n", "p", ("c",))),), "b")
+    (row,) = json.loads(written)
     owner = {"kubelet": "k", "uid": "u", "namespace": "n", "pod": "p", "container": "c"}
-    assert row == {"resource": "r", "id": "a", "seen": False, "boot": "b", **owner}
+    assert {"resource": "r", "id": "a", "seen": False, "boot": "b", **owner}.items() <= row.items()
+
+
+def test_a_row_that_an_earlier_agent_wrote_has_its_container() -> None:
+    row = {
+        "resource": "r",
+        "id": "a",
+        "seen": True,
+        "boot": "b",
+        "kubelet": "k",
+        "uid": "u",
+        "container": "c",
+    }
+    (entry,) = ledger_of(json.dumps([row]).encode(), "b", 1.0)
+    assert entry.owner == Owner("k", "u", containers=("c",))
 
 
 @pytest.mark.parametrize(

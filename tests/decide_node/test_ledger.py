@@ -47,7 +47,7 @@ def entry(**changes: object) -> Entry:
 
 
 HELD = Hold(GPU, ("a",), "ml", "train", "main")
-OWNER = Owner("", "", "ml", "train", "main")
+OWNER = Owner("", "", "ml", "train", ("main",))
 
 
 def test_an_entry_is_over_once_seen_and_then_gone() -> None:
@@ -63,7 +63,7 @@ def test_an_entry_never_seen_is_kept_for_a_bounded_time() -> None:
     assert settle((entry(),), empty, now=UNSEEN_S + 1) == ()
 
 
-TRAIN = Claim("ml", "train", GPU, 1)
+TRAIN = Claim("ml", "train", "main", GPU, 1)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,9 @@ TRAIN = Claim("ml", "train", GPU, 1)
         pytest.param(Census(1, (TRAIN,)), (), True, id="a pod without its device"),
         pytest.param(Census(1, (TRAIN,)), (replace(HELD, ids=("b",)),), False, id="a pod that has its own"),
         pytest.param(Census(1, (replace(TRAIN, count=2),)), (replace(HELD, ids=("b",)),), True, id="half"),
-        pytest.param(Census(1, (replace(TRAIN, count=None),)), (HELD,), True, id="an init container's"),
+        pytest.param(
+            Census(1, (TRAIN, replace(TRAIN, container="load"))), (HELD,), True, id="another container's"
+        ),
         pytest.param(Census(1, (replace(TRAIN, resource="x"),)), (), False, id="asks for something else"),
     ],
 )
@@ -114,7 +116,7 @@ def test_what_only_the_checkpoint_has_for_a_living_pod_is_held() -> None:
     evidence = gather(Evidence(), (), (INIT,), order=2, settled=True)
     assert (evidence.final, evidence.holds) == (True, (INIT,))
     ledger = settle((entry(),), evidence, now=1e9)
-    assert ledger == (entry(seen=True, owner=replace(OWNER, container="load")),)
+    assert ledger == (entry(seen=True, owner=replace(OWNER, containers=("load",))),)
     over = gather(evidence, (), (), order=3, settled=True)
     assert (over.holds, settle(ledger, over, now=1e9)) == ((), ())
 
@@ -123,7 +125,9 @@ def test_a_checkpoint_that_cannot_be_read_frees_nothing() -> None:
     before = gather(Evidence(), (), (INIT,), order=1, settled=True)
     after = gather(before, (), None, order=2, settled=True)
     assert (after.final, after.holds) == (False, (INIT,))
-    assert settle((entry(),), after, now=1e9) == (entry(seen=True, owner=replace(OWNER, container="load")),)
+    assert settle((entry(),), after, now=1e9) == (
+        entry(seen=True, owner=replace(OWNER, containers=("load",))),
+    )
 
 
 def test_kubelets_word_names_the_pod() -> None:
@@ -131,7 +135,7 @@ def test_kubelets_word_names_the_pod() -> None:
     assert holds_of(Evidence(), (entry(),)) == (Hold(GPU, ("a",)),)
 
 
-KNOWN = entry(seen=True, owner=Owner("kubelet-1", "uid", "ml", "train", "main"))
+KNOWN = entry(seen=True, owner=Owner("kubelet-1", "uid", "ml", "train", ("main",)))
 LISTED = frozenset({("ml", "train")})
 ALIVE = Living({"uid": ("ml", "train")})
 OTHER = Hold(GPU, ("b",), "ml", "train", "main")
@@ -208,6 +212,59 @@ def test_a_kubelet_that_remembers_is_the_one_to_know_from_then_on() -> None:
     assert unconfirmed(ledger, "kubelet-2") == frozenset()
 
 
+UNSHOWN = entry(id="b", owner=Owner("kubelet-1"))
+SERVE = Claim("ml", "serve", "main", GPU, 1)
+BOOKS_LOST = Evidence((), 2, True, kubelet="kubelet-2", pods=LISTED | {("ml", "serve")})
+
+
+@pytest.mark.parametrize(
+    ("claims", "kept", "pod"),
+    [
+        pytest.param((TRAIN, SERVE), True, "serve", id="one that lacks it"),
+        pytest.param((SERVE, replace(SERVE, pod="other")), True, "", id="two that lack it"),
+        pytest.param((replace(SERVE, count=2),), True, "", id="one that lacks more"),
+        pytest.param((TRAIN,), False, "", id="nobody: the other has its own, which kubelet forgot"),
+        pytest.param((), False, "", id="nobody at all"),
+    ],
+)
+def test_what_only_an_earlier_kubelet_got_is_held_while_a_living_pod_may_have_it(
+    claims: tuple[Claim, ...], kept: bool, pod: str
+) -> None:
+    """However long: that kubelet may have started the container, and ended before anybody saw its books."""
+    living = Living({"uid": ("ml", "train"), "uid-2": ("ml", "serve")})
+    ledger = settle((KNOWN, UNSHOWN), BOOKS_LOST, now=1e9, census=Census(2, claims), living=living)
+    held = Hold(GPU, ("b",), "ml" if pod else "", pod, forgotten=True)
+    assert (held in holds_of(BOOKS_LOST, ledger)) is kept
+    assert len(ledger) == 1 + kept
+
+
+def test_that_a_kubelet_lost_its_books_stays_known_when_who_told_it_has_ended() -> None:
+    census = Census(2, (SERVE,))
+    living = Living({"uid-2": ("ml", "serve")})
+    ledger = settle((KNOWN, UNSHOWN), BOOKS_LOST, now=1, census=census, living=ALIVE)
+    (left,) = settle(ledger, BOOKS_LOST, now=2, census=census, living=living)
+    assert (left.id, left.forgotten) == ("b", True)
+
+
+def test_what_only_an_earlier_kubelet_got_may_be_given_again_where_this_one_has_its_books() -> None:
+    mine = Hold(GPU, ("a",), "ml", "train", "main")
+    evidence = Evidence((mine,), 2, True, (mine,), kubelet="kubelet-2", pods=LISTED)
+    ledger = settle((KNOWN, UNSHOWN), evidence, now=1e9, census=Census(2, (SERVE,)), living=ALIVE)
+    assert [one.forgotten for one in ledger] == [False, False]
+    assert unconfirmed(ledger, "kubelet-2") == {(GPU, "b")}  # others first
+
+
+def test_a_container_keeps_what_kubelet_asks_anew_for_an_init_container_before_it() -> None:
+    known = replace(KNOWN, owner=replace(KNOWN.owner, containers=("load", "main")))
+    anew = Hold(GPU, ("b",), "ml", "train", "load")
+    evidence = Evidence((anew,), 2, True, reserved=(anew,), kubelet="kubelet-2", pods=LISTED)
+    living = replace(ALIVE, idle=frozenset({("uid", "load")}))
+    assert settle((known,), evidence, now=1, living=living) == (replace(known, forgotten=True),)
+    started = replace(anew, container="main")
+    evidence = replace(evidence, holds=(anew, started), shown=(started,))
+    assert settle((known,), evidence, now=1, living=living) == ()
+
+
 class Node(RuleBasedStateMachine):
     """A kubelet that follows its own rules, and the agent's decisions against it."""
 
@@ -219,6 +276,7 @@ class Node(RuleBasedStateMachine):
         self.down: set[int] = set()  # whose container ended and is to start again
         self.kubelet = 1
         self.hidden: set[int] = set()  # those in init containers, which kubelet does not list
+        self.first: dict[int, Hold] = {}  # what kubelet has for an init container before a container
         self.ended: list[Hold] = []  # what kubelet's checkpoint still has for pods that are over
         self.shown = True  # whether kubelet has read its pods since it started
         self.pending: list[Hold] = []  # answered, not yet in kubelet's books
@@ -237,7 +295,8 @@ class Node(RuleBasedStateMachine):
 
     def _choice_of_kubelet(self, data: st.DataObject, resource: PlannedResource) -> list[str]:
         """Ids that kubelet takes for free; those that we doubt come last, as we ask for."""
-        known = {slot for pod, hold in self.running.items() if pod not in self.lost for slot in hold.ids}
+        books = [*(hold for pod, hold in self.running.items() if pod not in self.lost), *self.first.values()]
+        known = {slot for hold in books for slot in hold.ids}
         healthy = {
             s.id
             for ad in advertise(share(INVENTORY, self.config), self.holds())
@@ -259,7 +318,7 @@ class Node(RuleBasedStateMachine):
         answer = allocate(resource, asked, self.holds())
         if not isinstance(answer, Allocation):
             return None
-        self.ledger = record(self.ledger, answer, order=self.order, now=self.now)
+        self.ledger = record(self.ledger, answer, order=self.order, now=self.now, kubelet=str(self.kubelet))
         self.ended.clear()  # kubelet writes its checkpoint anew
         return Hold(resource.name, answer.ids, "ns", str(self.pods), "c")
 
@@ -268,6 +327,7 @@ class Node(RuleBasedStateMachine):
         resource = data.draw(st.sampled_from(share(INVENTORY, self.config).resources))
         free = self._choice_of_kubelet(data, resource)
         taken = sum(len(hold.ids) for hold in self.running.values() if hold.resource == resource.name)
+        taken += sum(len(self.first[pod].ids) for pod in self.first.keys() & self.lost)
         room = min(2, len(free), len(resource.slots) - taken)  # kubelet and the scheduler count all pods
         if room < 1:
             return
@@ -275,8 +335,21 @@ class Node(RuleBasedStateMachine):
         if given := self._ask_for(data, resource, asked):
             self.pods += 1
             self.running[self.pods] = replace(given, pod=str(self.pods))
-            if data.draw(st.booleans()):
+            kind = data.draw(st.sampled_from(["plain", "in an init container", "after one"]))
+            if kind == "in an init container":
                 self.hidden.add(self.pods)
+            elif kind == "after one":
+                self.first[self.pods] = replace(self.running[self.pods], container="init")
+
+    @precondition(lambda self: self.lost & self.first.keys())
+    @rule(data=st.data())
+    def kubelet_asks_anew_for_an_init_container_that_is_over(self, data: st.DataObject) -> None:
+        pod = data.draw(st.sampled_from(sorted(self.lost & self.first.keys())))
+        resource = share(INVENTORY, self.config).resource(self.first[pod].resource)
+        if self.first[pod].ids or resource is None or not (free := self._choice_of_kubelet(data, resource)):
+            return
+        if given := self._ask_for(data, resource, free[:1]):
+            self.first[pod] = replace(given, pod=str(pod), container="init")
 
     @precondition(lambda self: self.lost)
     @rule(data=st.data())
@@ -293,6 +366,7 @@ class Node(RuleBasedStateMachine):
         enough = resource is not None and len(asked) == len(self.running[pod].ids)
         if resource and enough and (given := self._ask_for(data, resource, asked)):
             self.running[pod] = replace(given, pod=str(pod))
+            self.first.pop(pod, None)
             self.lost.discard(pod)
             self.down.discard(pod)
 
@@ -301,6 +375,7 @@ class Node(RuleBasedStateMachine):
     def end_a_pod(self, data: st.DataObject) -> None:
         pod = data.draw(st.sampled_from(sorted(self.running)))
         over = self.running.pop(pod)
+        self.first.pop(pod, None)
         if pod not in self.lost:
             self.ended.append(over)
         self.lost.discard(pod)
@@ -322,7 +397,8 @@ class Node(RuleBasedStateMachine):
         known = {pod: hold for pod, hold in self.running.items() if pod not in self.lost}
         listed = tuple(hold for pod, hold in known.items() if pod not in self.hidden)
         shown = listed if self.shown else ()
-        reserved = (*known.values(), *(() if over else self.ended))
+        first = tuple(self.first[pod] for pod in self.first if self.first[pod].ids)
+        reserved = (*known.values(), *first, *(() if over else self.ended))
         if delayed:  # an allocation is answered while the question is under way
             self._admit_first_free()
         self.evidence = gather(
@@ -340,9 +416,28 @@ class Node(RuleBasedStateMachine):
         )
         living = Living(
             {f"uid-{name}": (space, name) for space, name in pods},
-            frozenset((f"uid-{pod}", "c") for pod in self.down),
+            frozenset(
+                {*((f"uid-{pod}", "c") for pod in self.down), *((f"uid-{pod}", "init") for pod in self.first)}
+            ),
         )
-        self.ledger = settle(self.ledger, self.evidence, now=self.now, living=living if over else None)
+        self.ledger = settle(
+            self.ledger,
+            self.evidence,
+            now=self.now,
+            census=self._census(order) if over else Census(),
+            living=living if over else None,
+        )
+
+    def _census(self, order: int) -> Census:
+        """What each container asks for that is not over."""
+        return Census(
+            order,
+            tuple(
+                Claim("ns", str(pod), "c", hold.resource, len(hold.ids))
+                for pod, hold in self.running.items()
+                if pod not in self.down
+            ),
+        )
 
     def _admit_first_free(self) -> None:
         plan = share(INVENTORY, self.config)
@@ -351,7 +446,9 @@ class Node(RuleBasedStateMachine):
             for slot in resource.slots:
                 answer = allocate(resource, [slot.id], self.holds()) if slot.id not in taken else None
                 if isinstance(answer, Allocation):
-                    self.ledger = record(self.ledger, answer, order=self.order, now=self.now)
+                    self.ledger = record(
+                        self.ledger, answer, order=self.order, now=self.now, kubelet=str(self.kubelet)
+                    )
                     self.pods += 1
                     self.running[self.pods] = Hold(resource.name, answer.ids, "ns", str(self.pods), "c")
                     return
@@ -361,14 +458,20 @@ class Node(RuleBasedStateMachine):
         self.shown = False
         self.kubelet += 1
 
-    @rule()
-    def kubelet_restarts_without_its_checkpoint(self) -> None:
-        """Not in the moment after an answer: what kubelet never showed, nobody can remember for it."""
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def kubelet_restarts_without_its_checkpoint(self, data: st.DataObject) -> None:
+        """Also in the moment after an answer; then others that it had shown tell that it lost its books."""
         self.shown = True
         self.ask_kubelet(answers=True, delayed=False, readable=True)
+        others = bool(self.running.keys() - self.lost - self.down)
+        if others and data.draw(st.booleans()):
+            self.admit_a_pod(data)
         self.lost = set(self.running)
+        self.first = {pod: replace(hold, ids=()) for pod, hold in self.first.items()}
         self.ended.clear()
         self.kubelet_restarts()
+        self.ask_kubelet(answers=False, delayed=False, readable=True)
 
     @rule()
     def kubelet_has_read_its_pods(self) -> None:
@@ -377,7 +480,7 @@ class Node(RuleBasedStateMachine):
     @rule()
     def agent_restarts(self) -> None:
         self.evidence, self.order = Evidence(), 1
-        self.ledger = tuple(replace(e, order=0, since=self.now, forgotten=False) for e in self.ledger)
+        self.ledger = tuple(replace(e, order=0, since=self.now) for e in self.ledger)
         self.ask_kubelet(answers=False, delayed=False, readable=False)
 
     @rule(seconds=st.sampled_from([1.0, UNSEEN_S * 2]))
@@ -403,7 +506,8 @@ class Node(RuleBasedStateMachine):
         if not self.running and self.shown:
             evidence = gather(self.evidence, (), (), order=self.order, settled=True)
             evidence = replace(evidence, kubelet=str(self.kubelet))
-            left = settle(self.ledger, evidence, now=self.now + UNSEEN_S * 3)
+            census = Census(self.order)
+            left = settle(self.ledger, evidence, now=self.now + UNSEEN_S * 3, census=census)
             assert holds_of(evidence, left) == ()
 
 

@@ -119,3 +119,12 @@ def test_what_kubelet_forgot_the_agent_alone_must_have() -> None:
     assert disagreements(accounts) != []
     lost = replace(accounts, published=A_IS_UNKNOWN, ledger=frozenset({SECOND}))
     assert disagreements(lost, forgotten=["ml/a"]) != []
+
+
+def test_what_is_held_without_a_name_is_the_forgotten_pods_that_has_it() -> None:
+    accounts = replace(WELL, published={**A_IS_UNKNOWN, "/": BOOK["ml/a"]}, checkpoint={}, listed={})
+    assert disagreements(accounts, forgotten=["ml/a", "ml/b"]) == []
+    stolen = replace(accounts, published={**accounts.published, "/": BOOK["ml/a"] | {TWO}})
+    assert "/: is over or gone, and has devices or containers" in disagreements(
+        stolen, forgotten=["ml/a", "ml/b"]
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,9 +88,10 @@ def disagreements(accounts: Accounts, *, forgotten: Iterable[str] = ()) -> list[
     """Where two accounts differ, in words; empty when all is well.
 
     `forgotten` are pods whose devices kubelet has forgotten, because its checkpoint was deleted: it alone may
-    have nothing about them.
+    have nothing about them. What is held without a name is theirs who have it.
     """
     lost = frozenset(forgotten)
+    accounts = _named(accounts, lost)
     books = {"kubelet's checkpoint": accounts.checkpoint, "kubelet's list": accounts.listed}
     said = [problem for name, book in books.items() for problem in _held_twice(name, book)]
     said += _held_twice("NodeGPUStatus", accounts.published)
@@ -103,6 +104,18 @@ def disagreements(accounts: Accounts, *, forgotten: Iterable[str] = ()) -> list[
     if counts != {name: count for name, count in accounts.allocatable.items() if count}:
         said.append(f"kubelet offers {counts}, the Node says {dict(accounts.allocatable)}")
     return said
+
+
+def _named(accounts: Accounts, lost: frozenset[str]) -> Accounts:
+    """With what NodeGPUStatus has for nobody under the forgotten pods whose containers see it."""
+    published = dict(accounts.published)
+    nameless = published.pop("/", frozenset())
+    for pod in lost & accounts.containers.keys():
+        seen = {uuid for devices in accounts.containers[pod] for uuid in devices}
+        mine = frozenset(slot for slot in nameless if _uuid(slot) in seen)
+        published[pod] = published.get(pod, frozenset()) | mine
+        nameless -= mine
+    return replace(accounts, published={**published, **({"/": nameless} if nameless else {})})
 
 
 def _about(pod: str, accounts: Accounts, *, is_forgotten: bool) -> Iterator[str]:
@@ -226,10 +239,12 @@ def _checkpoint(cluster: GenuineCluster) -> Iterator[tuple[str, Slot]]:
 
 
 def _ledger(file: Path) -> frozenset[Slot]:
-    if not file.exists():
-        return frozenset()
-    rows = json.loads(file.read_bytes().partition(b"\n")[2])
-    return frozenset((row["resource"], row["id"]) for row in rows)
+    return frozenset((row["resource"], row["id"]) for row in ledger_rows(file))
+
+
+def ledger_rows(file: Path) -> list[Mapping[str, Any]]:
+    """Of the agent's own checkpoint; none when it is not there."""
+    return json.loads(file.read_bytes().partition(b"\n")[2]) if file.exists() else []
 
 
 def _published(status: Mapping[str, Any]) -> Iterator[tuple[str, Slot]]:

@@ -77,6 +77,10 @@ class AgentProcess:
         os.kill(process.pid, signal.SIGKILL)
         asyncio.run(process.end(_GRACE_S))
 
+    def send(self, number: int) -> None:
+        """A signal to the newest."""
+        os.kill(self.pid, number)
+
     def stop(self) -> None:
         """SIGTERM to the oldest that runs, and wait until it is gone; it must say that all is well."""
         process = self._processes.pop(0)

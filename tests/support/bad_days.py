@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from support.accounts import Slot, accounts_of, disagreements, offered
+from support.accounts import Slot, accounts_of, disagreements, ledger_rows, offered, visible_devices
 from support.agent_process import USER, AgentProcess
 from support.api_faults import (
     Relay,
@@ -227,14 +227,47 @@ def kubelet_socket_removed(scene: Scene) -> float:
     return kubelet_restarted(scene)
 
 
-def checkpoint_deleted(scene: Scene) -> float:
-    """kubelet forgets which container has which device; the containers go on."""
+def checkpoint_deleted(scene: Scene, then: Callable[[], None] = lambda: None) -> float:
+    """kubelet forgets which container has which device; the containers go on. `then` follows its end."""
     scene.cluster.node.end("kubelet", signal.SIGKILL)
     scene.forgotten |= frozenset(accounts_of(scene.cluster).checkpoint)
     scene.cluster.node.root.at(f"{_PLUGINS}/kubelet_internal_checkpoint").unlink()
+    then()
     since = time.monotonic()
     scene.cluster.node.start("kubelet")
     return scene.readvertised_s(since)
+
+
+def checkpoint_deleted_unseen(scene: Scene) -> float:
+    """The same, while a container runs of which the agent knows only that its device was answered."""
+    until(lambda: bool(_unseen(scene)) and not _stopped_in_vain(scene))
+    try:
+        return checkpoint_deleted(scene, lambda: scene.agent.send(signal.SIGCONT))
+    finally:
+        scene.agent.send(signal.SIGCONT)
+
+
+def _unseen(scene: Scene) -> frozenset[str]:
+    """Devices that were answered, and of which the agent has not seen whose they are."""
+    file = scene.cluster.node.root.at("/var/lib/tonnage/allocations")
+    return frozenset(
+        row["id"]
+        for row in ledger_rows(file)
+        if not (row["seen"] or row["forgotten"]) and "::" not in row["id"]
+    )
+
+
+def _stopped_in_vain(scene: Scene) -> bool:
+    """Stop the agent until the container runs that got such a device; whether it got none in time."""
+    scene.agent.send(signal.SIGSTOP)
+    unseen = _unseen(scene)
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        if unseen & {uuid for _, _, uuids, _ in visible_devices(scene.cluster) for uuid in uuids}:
+            return False
+        time.sleep(0.1)
+    scene.agent.send(signal.SIGCONT)
+    return True
 
 
 def containerd_killed(scene: Scene) -> float:
@@ -336,5 +369,6 @@ FAULTS: Final[Mapping[str, Callable[[Scene], float]]] = {
     "the node is rebooted": node_rebooted,
     "kubelet's checkpoint is deleted": checkpoint_deleted,
     "kubelet's checkpoint is deleted once more": checkpoint_deleted,
+    "kubelet's checkpoint is deleted before the agent saw who has a device": checkpoint_deleted_unseen,
 }
 """What can happen, by a sentence."""

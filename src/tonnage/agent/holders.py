@@ -19,6 +19,7 @@ from tonnage.decide.node.ledger import (
     Evidence,
     Ledger,
     Living,
+    Owner,
     gather,
     holds_of,
     record,
@@ -56,7 +57,8 @@ class Holders:
         self._checkpoints = world.checkpoints
         self._metrics = world.metrics
         self._kubelet = kubelet
-        self._pods = NodePods(world, on_change=self._pods_changed)
+        self._counted = asyncio.Event()
+        self._pods = NodePods(world, on_change=self._pods_changed, on_census=self._counted.set)
         self._on_change = on_change
         self._lock = asyncio.Lock()
         self._asking = asyncio.Lock()
@@ -94,6 +96,7 @@ class Holders:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._pods.run())
             group.create_task(self._tick())
+            group.create_task(self._recount())
             while True:
                 self._metrics.turned("holders")
                 await self._hush()
@@ -104,9 +107,11 @@ class Holders:
     async def take(self, allocations: Sequence[Allocation]) -> None:
         """Note allocations, safe from our own end. Raises HardwareError: do not answer then."""
         async with self._lock:
-            ledger = self._ledger
+            ledger, kubelet = self._ledger, self._kubelet.identity() if self._pods.can_be_asked else ""
             for allocation in allocations:
-                ledger = record(ledger, allocation, order=self._order, now=self._clock.monotonic())
+                ledger = record(
+                    ledger, allocation, order=self._order, now=self._clock.monotonic(), kubelet=kubelet
+                )
             await self._save(ledger)
             self._ledger = ledger
         self._taken.set()
@@ -162,7 +167,7 @@ class Holders:
 
     def _awaited(self) -> bool:
         """Whether kubelet's next answer may change what is offered."""
-        if not self._evidence.final or any(not entry.seen for entry in self._ledger):
+        if not self._evidence.final or any(not (entry.seen or entry.forgotten) for entry in self._ledger):
             return True
         if self._kubelet.identity() != self._asked:
             return True
@@ -178,16 +183,26 @@ class Holders:
     async def _ask(self, *, listing: bool = True) -> None:
         async with self._asking:  # an older answer must not come after a newer one
             order, self._order = self._order, self._order + 1
-            evidence = await self._inquire(order, listing=listing)
-            async with self._lock:
-                before = self.holds
-                self._evidence = evidence
-                await self._settle()
+            await self._take_in(await self._inquire(order, listing=listing))
         if any(not entry.seen and entry.order <= order for entry in self._ledger):
             self._pods.count(order)
-        if not self.known or self.holds != before:
+
+    async def _take_in(self, evidence: Evidence | None = None) -> None:
+        """Bring the ledger up to date, with what kubelet said now or last."""
+        async with self._lock:
+            before = self.holds
+            self._evidence = evidence or self._evidence
+            await self._settle()
+        if self.holds != before or (evidence and not self.known):
             self.known = True
             self._on_change()
+
+    async def _recount(self) -> None:
+        """Follow each census: kubelet need not be asked again for it."""
+        while True:
+            await self._counted.wait()
+            self._counted.clear()
+            await self._take_in()
 
     async def _inquire(self, order: int, *, listing: bool) -> Evidence:
         """What kubelet's two books say, without its list unless `listing`; and which kubelet's they are."""
@@ -225,7 +240,7 @@ class Holders:
 
     def _tell(self, entries: Sequence[Entry]) -> None:
         """Say whose devices kubelet forgot."""
-        pods = sorted({f"{entry.owner.namespace}/{entry.owner.pod or entry.owner.uid}" for entry in entries})
+        pods = sorted({_who(entry.owner) for entry in entries})
         _LOG.warning("kubelet forgot holders: node=%s devices=%d pods=%s", self._node, len(entries), pods)
         shown = ", ".join(pods[:_MOST_PODS]) + (" and others" if len(pods) > _MOST_PODS else "")
         text = (
@@ -299,3 +314,8 @@ class Holders:
                 self._ledger = ledger_of(payload, self._boot, self._clock.monotonic())
         except (HardwareError, ValueError) as error:
             _LOG.warning("ledger not usable: node=%s error=%s", self._node, error)
+
+
+def _who(owner: Owner) -> str:
+    pod = owner.pod or owner.uid
+    return f"{owner.namespace}/{pod}" if pod else "a pod that it had not named yet"

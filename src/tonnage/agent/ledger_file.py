@@ -8,7 +8,7 @@ from tonnage.decide.node.ledger import Entry, Ledger, Owner
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """One entry; the owner's fields count only within the boot."""
+    """One entry; the owner's fields count only within the boot. `container` is for earlier versions."""
 
     resource: str
     id: str
@@ -19,6 +19,8 @@ class _Row(msgspec.Struct, frozen=True):
     namespace: str = ""
     pod: str = ""
     container: str = ""
+    containers: tuple[str, ...] = ()
+    forgotten: bool = False
 
 
 def ledger_bytes(ledger: Ledger, boot: str) -> bytes:
@@ -34,7 +36,9 @@ def ledger_bytes(ledger: Ledger, boot: str) -> bytes:
                 entry.owner.uid,
                 entry.owner.namespace,
                 entry.owner.pod,
-                entry.owner.container,
+                container=entry.owner.containers[0] if len(entry.owner.containers) == 1 else "",
+                containers=entry.owner.containers,
+                forgotten=entry.forgotten,
             )
             for entry in ledger
         ]
@@ -57,9 +61,13 @@ def ledger_of(payload: bytes, boot: str, now: float) -> Ledger:
             0,
             now,
             seen=row.seen,
-            owner=Owner(row.kubelet, row.uid, row.namespace, row.pod, row.container)
-            if row.boot == boot
-            else Owner(),
+            owner=_owner(row) if row.boot == boot else Owner(),
+            forgotten=row.forgotten and row.boot == boot,
         )
         for row in rows
     )
+
+
+def _owner(row: _Row) -> Owner:
+    containers = row.containers or ((row.container,) if row.container else ())
+    return Owner(row.kubelet, row.uid, row.namespace, row.pod, containers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -26,11 +25,12 @@ _RETRY_S: Final = 1.0
 class NodePods:
     """The pods bound to the node. `on_change` is called when one came, ended or left."""
 
-    def __init__(self, world: World, *, on_change: Callable[[], None]) -> None:
+    def __init__(self, world: World, *, on_change: Callable[[], None], on_census: Callable[[], None]) -> None:
         self._api = world.api
         self._clock = world.clock
         self._started = world.started
         self._on_change = on_change
+        self._on_census = on_census
         self._selector = f"spec.nodeName={world.node}"
         self._over: frozenset[str] = frozenset()
         self._doubtful: frozenset[str] = frozenset()
@@ -39,6 +39,11 @@ class NodePods:
         self._informer: Informer[Pod] | None = None
         self._synced = False
         self.census = Census()
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether there is a cluster to ask, now or later."""
+        return self._api is not None
 
     async def run(self) -> None:
         """Follow the pods until cancelled."""
@@ -88,7 +93,7 @@ class NodePods:
         return self._over
 
     def count(self, order: int) -> None:
-        """Take a census in the background for the question of that number; `on_change` follows."""
+        """Take a census in the background for the question of that number; `on_census` follows."""
         if self._api is not None and order > self.census.order:
             self._order = order
             self._doubt.set()
@@ -108,8 +113,8 @@ class NodePods:
         self._over |= gone
         if order > self.census.order:
             self.census = Census(order, tuple(claim for pod in pods for claim in _claims(pod)))
-            self._on_change()
-        elif gone:
+            self._on_census()
+        if gone:
             self._on_change()
 
 
@@ -126,16 +131,13 @@ def _idle(pod: Pod) -> Iterator[str]:
 
 
 def _claims(pod: Pod) -> Iterator[Claim]:
-    """What the pod asks of devices; kubelet's list leaves out what ordinary init containers have."""
-    asked: Counter[str] = Counter()
-    unlisted: set[str] = set()
+    """What containers ask of devices that run or are still to run."""
+    idle = set(_idle(pod))
     for container in (*pod.spec.init_containers, *pod.spec.containers):
-        limits = {name: text for name, text in container.resources.limits.items() if "/" in name}
-        asked.update({name: integer_value(str(text)) for name, text in limits.items()})
-        if container in pod.spec.init_containers and container.restart_policy != "Always":
-            unlisted.update(limits)
-    for name, count in asked.items():
-        yield Claim(pod.metadata.namespace, pod.metadata.name, name, None if name in unlisted else count)
+        for name, text in container.resources.limits.items() if container.name not in idle else ():
+            if "/" in name:
+                count = integer_value(str(text))
+                yield Claim(pod.metadata.namespace, pod.metadata.name, container.name, name, count)
 
 
 def _uids(pod: Pod) -> Iterator[str]:

@@ -5,13 +5,14 @@ which kubelet cannot be asked. It errs towards "held": a device is free only whe
 
 A kubelet that runs forgets nothing, but one that starts without its checkpoint does: it takes containers that
 run for granted, does not know their devices and would give them out again. Such a device is held by the
-container that had it for as long as that runs.
+container that had it for as long as that runs. Where kubelet ended before it showed whose an answered device
+is, the device is held until no living pod can be the one that has it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -28,20 +29,25 @@ was stopped in between answers no question either.
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who had an id in which kubelet's books. `uid` is the pod's; what is empty is not known."""
+    """Who had an id in which kubelet's books, or only which kubelet got it. `uid` is the pod's.
+
+    What is empty is not known. A container takes what ordinary init containers before it had, so one id may
+    be in the books of several `containers`, sorted.
+    """
 
     kubelet: str = ""
     uid: str = ""
     namespace: str = ""
     pod: str = ""
-    container: str = ""
+    containers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One answered device id; `order` is the next question when it was answered, `since` is monotonic.
 
-    Once `seen` in kubelet's books it has an `owner`; `forgotten` when a later kubelet does not know of it.
+    Once `seen` in kubelet's books it has an `owner` with a pod; `forgotten` when a later kubelet does not
+    know of it, or may not.
     """
 
     resource: str
@@ -75,23 +81,26 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A living pod that asks for `count` of a resource; None: kubelet's list cannot show all of it."""
+    """A container of a living pod that asks for `count` of a resource, and runs or is still to run."""
 
     namespace: str
     pod: str
+    container: str
     resource: str
-    count: int | None
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Census:
     """The claims of all living pods of the node, looked up after the question `order` was asked."""
 
-    order: int = 0
+    order: int = -1
     claims: tuple[Claim, ...] = ()
 
 
 Ledger = tuple[Entry, ...]
+_Lacking = Counter[tuple[str, str]]
+"""How many of a resource pods lack, by (namespace, name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +135,15 @@ def gather(
     return Evidence(_union(now, before.holds, kept), order, False, now, kept, read=reserved is not None)
 
 
-def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float) -> Ledger:
-    """The ledger with the allocation, to be written before the answer. Older entries of an id are over."""
+def record(ledger: Ledger, allocation: Allocation, *, order: int, now: float, kubelet: str = "") -> Ledger:
+    """The ledger with the allocation, to be written before the answer. Older entries of an id are over.
+
+    `kubelet` is the one that asks, empty where nobody could say later which pods live.
+    """
     given = set(allocation.ids)
     kept = (entry for entry in ledger if entry.resource != allocation.resource or entry.id not in given)
-    return (*kept, *(Entry(allocation.resource, slot, order, now) for slot in allocation.ids))
+    owner = Owner(kubelet)
+    return (*kept, *(Entry(allocation.resource, slot, order, now, owner=owner) for slot in allocation.ids))
 
 
 def settle(
@@ -162,13 +175,76 @@ def settle(
         elif slot in earlier:
             owner = _owner(entry, earlier[slot], entry.owner.kubelet, uids)
             kept.append(replace(entry, seen=True, owner=owner, forgotten=False))
-        elif not evidence.final or not (entry.seen or _lost(entry, evidence, census, now)):
-            kept.append(replace(entry, forgotten=False))
-    return tuple(kept)
+        elif not (entry.seen and evidence.final):
+            kept.append(replace(entry, forgotten=False) if entry.seen else entry)
+    forgotten = tuple(entry for entry in kept if entry.seen and entry.forgotten)
+    lacking = {entry.resource: _Lacking() for entry in kept if not entry.seen}
+    lacking = {name: _lacking(name, evidence, census, forgotten) for name in lacking}
+    kept = [
+        entry
+        for entry in kept
+        if entry.seen
+        or not evidence.final
+        or not _lost(entry, evidence, census, lacking[entry.resource], now)
+    ]
+    unseen = Counter(entry.resource for entry in kept if not entry.seen)
+    return tuple(
+        entry
+        if entry.seen or not evidence.kubelet or evidence.order < entry.order
+        else _doubted(entry, evidence, bool(forgotten), lacking[entry.resource], unseen[entry.resource])
+        for entry in kept
+    )
 
 
-def _by_slot(holds: Iterable[Hold]) -> dict[tuple[str, str], Hold]:
-    return {(hold.resource, slot): hold for hold in holds for slot in hold.ids}
+def _doubted(entry: Entry, evidence: Evidence, lost: bool, lacking: _Lacking, unseen: int) -> Entry:
+    """An answer to an earlier kubelet may be in use and unknown to this one, if this one `lost` its books.
+
+    It is named after the pod that has it where that can be only one.
+    """
+    if not _is_of_earlier(entry, evidence.kubelet):
+        return replace(entry, forgotten=False)
+    only = next(iter(lacking)) if len(lacking) == 1 and lacking.total() == unseen else ("", "")
+    owner = Owner(entry.owner.kubelet, namespace=only[0], pod=only[1])
+    return replace(
+        entry, forgotten=entry.forgotten or lost, owner=owner
+    )  # who tells of a loss may end before
+
+
+def _lacking(resource: str, evidence: Evidence, census: Census, forgotten: Ledger) -> _Lacking:
+    """How many of a resource the containers of each living pod ask for and are not known to have."""
+    given: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for hold in (*evidence.shown, *evidence.reserved):
+        if hold.resource == resource:
+            given[hold.namespace, hold.pod, hold.container].update(hold.ids)
+    for entry in forgotten:
+        for container in entry.owner.containers if entry.resource == resource else ():
+            given[entry.owner.namespace, entry.owner.pod, container].add(entry.id)
+    lacking = _Lacking()
+    for claim in census.claims:
+        has = len(given[claim.namespace, claim.pod, claim.container])
+        if claim.resource == resource and has < claim.count:
+            lacking[claim.namespace, claim.pod] += claim.count - has
+    return lacking
+
+
+def _is_of_earlier(entry: Entry, kubelet: str) -> bool:
+    return entry.owner.kubelet not in ("", kubelet)
+
+
+def _by_slot(holds: Iterable[Hold]) -> dict[tuple[str, str], tuple[Hold, tuple[str, ...]]]:
+    """Whose each id is, with all containers of that pod which have it."""
+    books: dict[tuple[str, str], tuple[Hold, tuple[str, ...]]] = {}
+    for hold in holds:
+        for slot in hold.ids:
+            key = hold.resource, slot
+            containers = {hold.container}
+            if (before := books.get(key)) and (before[0].namespace, before[0].pod) == (
+                hold.namespace,
+                hold.pod,
+            ):
+                containers.update(before[1])
+            books[key] = hold, tuple(sorted(containers))
+    return books
 
 
 def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
@@ -180,50 +256,61 @@ def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
 
 
 def unconfirmed(ledger: Ledger, kubelet: str, living: Living | None = None) -> frozenset[tuple[str, str]]:
-    """(resource, id) of what an earlier kubelet had in its books, and this one not, or not yet.
+    """(resource, id) of what an earlier kubelet got, and this one has not in its books, or not yet.
 
     Without what is known to be over.
     """
     return frozenset(
         (entry.resource, entry.id)
         for entry in ledger
-        if entry.seen and entry.owner.kubelet not in ("", kubelet) and not _is_over(entry.owner, living)
+        if _is_of_earlier(entry, kubelet) and not _is_over(entry.owner, living)
     )
 
 
 def _is_over(owner: Owner, living: Living | None) -> bool:
-    """Whether it is known that the container does not run any more."""
+    """Whether it is known that no container which had it runs any more."""
     if living is None or not owner.uid:
         return False
-    return owner.uid not in living.names or (owner.uid, owner.container) in living.idle
+    return owner.uid not in living.names or _all(owner, lambda name: (owner.uid, name) in living.idle)
 
 
-def _owner(entry: Entry, hold: Hold, kubelet: str, uids: Mapping[tuple[str, str], str]) -> Owner:
+def _all(owner: Owner, is_so: Callable[[str], bool]) -> bool:
+    """Whether it is so of all its containers, which must be known."""
+    return bool(owner.containers) and all(is_so(name) for name in owner.containers)
+
+
+def _owner(
+    entry: Entry, book: tuple[Hold, tuple[str, ...]], kubelet: str, uids: Mapping[tuple[str, str], str]
+) -> Owner:
     """Whom that kubelet's books name. A pod that nobody could name yet stands there by its uid."""
+    hold, containers = book
     if not hold.namespace:
-        return Owner(kubelet, uid=hold.pod, container=hold.container)
+        return Owner(kubelet, uid=hold.pod, containers=containers)
     same = (entry.owner.namespace, entry.owner.pod) == (hold.namespace, hold.pod)
     uid = uids.get((hold.namespace, hold.pod), entry.owner.uid if same else "")
-    return Owner(kubelet, uid, hold.namespace, hold.pod, hold.container)
+    return Owner(kubelet, uid, hold.namespace, hold.pod, containers)
 
 
 def _remembered(entry: Entry) -> Hold:
     owner = entry.owner
-    pod = owner.pod or owner.uid
-    return Hold(entry.resource, (entry.id,), owner.namespace, pod, owner.container, forgotten=True)
+    container = owner.containers[0] if len(owner.containers) == 1 else ""
+    return Hold(
+        entry.resource, (entry.id,), owner.namespace, owner.pod or owner.uid, container, forgotten=True
+    )
 
 
 def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
     """Whether an entry that is not in kubelet's books is missing there because kubelet lost them.
 
-    It is when an earlier kubelet had it and its container runs: a kubelet asks anew for one that it starts
-    again, and then the books have something else for it. Whether its pod lives is the API server's word;
-    without it, that of a kubelet which has read its pods.
+    It is when an earlier kubelet had it and a container of it runs: a kubelet asks anew for one that it
+    starts again, and then the books have something else for it. It does so too for ordinary init containers,
+    which are over, while the container that took their devices runs. Whether its pod lives is the API
+    server's word; without it, that of a kubelet which has read its pods.
     """
     owner = entry.owner
-    if not evidence.kubelet:
+    if not entry.seen or not evidence.kubelet:
         return entry.forgotten
-    if owner.kubelet in ("", evidence.kubelet):
+    if not _is_of_earlier(entry, evidence.kubelet):
         return False
     if _is_over(owner, living):
         return False
@@ -231,34 +318,27 @@ def _forgotten(entry: Entry, evidence: Evidence, living: Living | None) -> bool:
         return True
     known = living.names.get(owner.uid) if living else None
     name = known or (owner.namespace, owner.pod)
-    given = any(
-        (hold.namespace, hold.pod) == name and hold.container == owner.container
+    given = {
+        hold.container
         for hold in (*evidence.shown, *evidence.reserved)
-        if hold.resource == entry.resource
-    )
-    return not given and (known is not None or name in evidence.pods)
+        if hold.resource == entry.resource and (hold.namespace, hold.pod) == name
+    }
+    idle = living.idle if living else frozenset()
+    if _all(owner, lambda container: container in given or (owner.uid, container) in idle):
+        return False
+    return known is not None or name in evidence.pods
 
 
-def _lost(entry: Entry, evidence: Evidence, census: Census, now: float) -> bool:
+def _lost(entry: Entry, evidence: Evidence, census: Census, lacking: _Lacking, now: float) -> bool:
     """Whether an answer that is in none of kubelet's books is too old to get there, or nobody's.
 
-    It is nobody's when every living pod that asks for the resource has been given all of it otherwise.
+    It is nobody's when every container that asks for the resource has been given all of it otherwise. An
+    answer to an earlier kubelet, which may have started the container and told nobody, is never too old.
     """
-    if now - entry.since > UNSEEN_S:
+    earlier = bool(evidence.kubelet) and _is_of_earlier(entry, evidence.kubelet)
+    if now - entry.since > UNSEEN_S and not earlier:
         return True
-    if census.order < entry.order:
-        return False
-    given = Counter(
-        (hold.namespace, hold.pod)
-        for hold in evidence.shown
-        for _ in hold.ids
-        if hold.resource == entry.resource
-    )
-    return all(
-        claim.count is not None and given[claim.namespace, claim.pod] >= claim.count
-        for claim in census.claims
-        if claim.resource == entry.resource
-    )
+    return census.order >= entry.order and not lacking
 
 
 def _union(*sources: Iterable[Hold]) -> tuple[Hold, ...]:
