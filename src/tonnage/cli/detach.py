@@ -53,6 +53,7 @@ def _arguments(options: UpOptions, *, verbose: bool) -> list[str]:
     words += ["--state", str(options.state)] if options.keeps else []
     words += ["--port", str(options.port)] if options.port is not None else []
     words += ["--nodes", str(options.nodes)] if options.nodes is not None else []
+    words += ["--light-nodes", str(options.light_nodes)] if options.light_nodes is not None else []
     return [*words, "-v"] if verbose else words
 
 

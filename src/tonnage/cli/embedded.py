@@ -22,7 +22,7 @@ from tonnage.cli.places import runtime_folder
 from tonnage.cli.readiness import Readiness, readiness
 from tonnage.cli.state import EngineName, Running, StateFolder, private_folder, unusable
 from tonnage.documents.scenario import Scenario, scenario_text
-from tonnage.model.errors import ClusterError, HardwareError, Problem
+from tonnage.model.errors import ClusterError, ConfigError, HardwareError, Problem
 from tonnage.wire.kinds import NODE
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def embedded_cluster(
         HardwareError: a folder cannot be used.
     """
     quiet_grpc(os.environ)
-    allow_many_files(scenario.nodes)
+    allow_many_files(sum(group.nodes for group in scenario.groups if not group.light))
     from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 
     clock = SystemClock()
@@ -136,6 +136,11 @@ def _genuine(scenario: Scenario, clock: SystemClock, state: StateFolder, sockets
     from tonnage.cli.binaries import find_binaries
     from tonnage.cli.genuine import GenuineCluster
 
+    if any(group.light for group in scenario.groups):
+        why = "nobody there would vouch for nodes without heartbeats"
+        raise ConfigError(
+            Problem("light nodes on a genuine control plane", scenario.name, why, "--engine twin")
+        )
     binaries = find_binaries(os.environ, minor=scenario.server_version)
     return GenuineCluster(
         scenario,

@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
@@ -30,6 +31,7 @@ class Asked(TypedDict):
 
     scenario: str | None
     nodes: int | None
+    light_nodes: int | None
     port: int | None
     state: Path | None
     engine: EngineName
@@ -42,6 +44,7 @@ class Asked(TypedDict):
         "tonnage up                                # until Ctrl-C",
         'eval "$(tonnage up --detach)"             # in the background, KUBECONFIG set',
         "tonnage up --scenario my-fleet.yaml --nodes 100",
+        "tonnage up --light-nodes 2000             # and so many of which there is only the object",
         "tonnage up --state ~/my-cluster           # kept there, for the next start",
         "tonnage up --lab time-slicing             # and a lab on it",
         "tonnage up --engine kubernetes            # on a genuine control plane",
@@ -54,6 +57,12 @@ class Asked(TypedDict):
     help=f"The fleet [default: {DEFAULT_SCENARIO}, or the lab's].",
 )
 @click.option("--nodes", type=int, metavar="N", help="Scale the fleet to N nodes.")
+@click.option(
+    "--light-nodes",
+    type=int,
+    metavar="N",
+    help="N more nodes without kubelets, where pods only say that they run.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -94,11 +103,14 @@ def command(common: Common, detach: bool, **asked: Unpack[Asked]) -> int:
     if asked["state"] is not None and not keeps:
         click.echo("note: --engine kubernetes keeps nothing for the next start", err=True)
     kept = StateFolder(state).scenario
-    last = str(kept) if keeps and asked["nodes"] is None and kept.exists() else DEFAULT_SCENARIO
+    known = keeps and asked["nodes"] is asked["light_nodes"] is None and kept.exists()
+    last = str(kept) if known else DEFAULT_SCENARIO
     fleet = asked["scenario"] or (load_lab(lab).lab.scenario if lab else last)
-    options = UpOptions(fleet, asked["nodes"], asked["port"], state, lab, asked["engine"], keeps)
+    options = UpOptions(fleet, asked["nodes"], asked["port"], state, lab, asked["engine"])
+    options = replace(options, light_nodes=asked["light_nodes"], keeps=keeps)
     wanted = load_scenario(options.scenario)
     wanted = wanted if options.nodes is None else wanted.scaled(options.nodes)
+    wanted = wanted if options.light_nodes is None else wanted.with_light(options.light_nodes)
     if detach:
         from tonnage.cli.detach import start_detached
 

@@ -19,5 +19,6 @@ class UpOptions:
     state: Path
     lab: str | None = None
     engine: EngineName = "twin"
+    light_nodes: int | None = None
     keeps: bool = False
     """Whether the state folder keeps the cluster for the next start."""

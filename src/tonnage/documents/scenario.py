@@ -33,6 +33,8 @@ from tonnage.model.quantity import parse_quantity
 from tonnage.model.selectors import Taint
 
 MAX_NODES: Final = 1000
+MAX_LIGHT_NODES: Final = 16_000
+_LIGHT: Final = "light"
 MAX_GPUS_PER_NODE: Final = 64
 MAX_NUMA_NODES: Final = 8
 """With which a kubelet starts whose topology manager aligns, unless it is told that more are allowed."""
@@ -163,7 +165,9 @@ class NodeGroup(Document):
     """Nodes that are alike, named `<group>-<i>` from 0."""
 
     name: Name
-    nodes: Annotated[int, Field(ge=0, le=MAX_NODES)] = 1
+    nodes: Annotated[int, Field(ge=0, le=MAX_LIGHT_NODES)] = 1
+    light: bool = False
+    """Whether they are objects only: no kubelet, no agent, and pods that only say that they run."""
     gpu: Gpu | None = None
     cpu: Quantity = 32
     memory: Quantity = "128Gi"
@@ -177,6 +181,12 @@ class NodeGroup(Document):
     taints: tuple[Annotated[str, AfterValidator(_taint)], ...] = ()
     config: str | None = None
     """Key of the device-plugin config; becomes the node label `nvidia.com/device-plugin.config`."""
+
+    @model_validator(mode="after")
+    def _as_light_as_said(self) -> NodeGroup:
+        if self.light and self.config is not None:
+            raise FieldError("a config for light nodes", why="no agent runs there", remedy="leave it out")
+        return self
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -208,16 +218,32 @@ class Scenario(Document):
         """Data of the ConfigMap: key -> YAML text of a device-plugin config v1."""
         return {key: yaml.safe_dump(value, sort_keys=False) for key, value in self.configs.items()}
 
+    def with_light(self, nodes: int) -> Scenario:
+        """The same fleet and so many light nodes of eight H100 each, named `light-0` and so on.
+
+        Raises:
+            ConfigError: too many, or the fleet has a group `light` of its own.
+        """
+        light = sum(group.nodes for group in self.groups if group.light)
+        if not 1 <= nodes <= MAX_LIGHT_NODES - light:
+            why = f"between 1 and {MAX_LIGHT_NODES - light} light nodes can be pretended"
+            raise ConfigError(Problem(f"--light-nodes {nodes}", why=why))
+        if any(group.name == _LIGHT for group in self.groups):
+            why = f"the fleet has a group named {_LIGHT}"
+            raise ConfigError(Problem(f"--light-nodes {nodes}", why=why, remedy="scale it in the scenario"))
+        gpu = Gpu(model="H100-80", count=8)
+        group = NodeGroup(name=_LIGHT, nodes=nodes, light=True, gpu=gpu, cpu=128, memory="1Ti", numa=2)
+        return self.model_copy(update={"groups": (*self.groups, group)})
+
     def scaled(self, nodes: int) -> Scenario:
         """The same fleet with `nodes` nodes, the groups in proportion, none emptied while there are enough.
 
         Raises:
             ConfigError: more nodes than one process can pretend, or less than one.
         """
-        if not 1 <= nodes <= MAX_NODES:
-            raise ConfigError(
-                Problem(f"--nodes {nodes}", why=f"between 1 and {MAX_NODES} nodes can be pretended")
-            )
+        most = MAX_LIGHT_NODES if all(group.light for group in self.groups) else MAX_NODES
+        if not 1 <= nodes <= most:
+            raise ConfigError(Problem(f"--nodes {nodes}", why=f"between 1 and {most} nodes can be pretended"))
         counts = proportional(tuple(group.nodes for group in self.groups), nodes)
         groups = tuple(
             group.model_copy(update={"nodes": count})
@@ -282,11 +308,18 @@ def _config_problems(document: Located) -> Iterator[Problem]:
 
 
 def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
-    if not 1 <= scenario.nodes <= MAX_NODES:
+    heavy = sum(group.nodes for group in scenario.groups if not group.light)
+    if scenario.nodes < 1 or heavy > MAX_NODES:
         yield Problem(
-            f"{scenario.nodes} nodes in all",
+            f"{heavy} nodes in all",
             document.where(("groups",)),
             why=f"between 1 and {MAX_NODES} can be pretended",
+        )
+    if scenario.nodes - heavy > MAX_LIGHT_NODES:
+        yield Problem(
+            f"{scenario.nodes - heavy} light nodes in all",
+            document.where(("groups",)),
+            why=f"at most {MAX_LIGHT_NODES} can be pretended",
         )
     if scenario.server_version not in SERVER_VERSIONS:
         known = f"one of {', '.join(SERVER_VERSIONS)}"
@@ -298,6 +331,13 @@ def _contradictions(scenario: Scenario, document: Located) -> Iterator[Problem]:
     seen: set[str] = set()
     for index, group in enumerate(scenario.groups):
         at = ("groups", index)
+        if not group.light and group.nodes > MAX_NODES:
+            yield Problem(
+                f"{group.nodes} nodes",
+                document.where((*at, "nodes")),
+                why=f"at most {MAX_NODES} with kubelets can be pretended",
+                remedy="say light: true",
+            )
         if group.name in seen:
             yield Problem(
                 f"a second group named {group.name}", document.where((*at, "name")), remedy="rename one"

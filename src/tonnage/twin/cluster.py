@@ -18,9 +18,11 @@ from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.fleet import Fleet, Loops, TwinNode
 from tonnage.twin.kubelet.runtime import Program
+from tonnage.twin.light_nodes import LightNodes
 from tonnage.twin.pki import Authority, KeyPair
 from tonnage.twin.platform import platform_objects
 from tonnage.twin.scheduler import Scheduler
+from tonnage.twin.world import light_nodes_of
 from tonnage.wire.kinds import CUSTOM_RESOURCE, DAEMON_SET, Kind
 from tonnage.wire.objects import Object
 
@@ -89,10 +91,14 @@ class Cluster:
 
         The agents find the API server by `kubeconfig`, which the caller has written from the endpoint.
         """
+        light = LightNodes(light_nodes_of(self._scenario), self.api, self._clock)
         root_ca = self._authority.certificate_pem.decode()
-        self._loops.run("controllers", run_controllers(self.api, self._clock, root_ca=root_ca))
+        self._loops.run(
+            "controllers", run_controllers(self.api, self._clock, root_ca=root_ca, vouched=light.vouch)
+        )
         scheduler = Scheduler(self.api, self._clock, version=self._scenario.server_version)
         self._loops.run("scheduler", scheduler.run())
+        self._loops.run("light nodes", light.run())
         await self._fleet.start(self._authority, self._loops)
         for kind, namespace, body in platform_objects(self._scenario.config_texts, kubeconfig):
             await self._install(kind, namespace, body)

@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.documents.node_gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.world import LIGHT_LABEL
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET, NAMESPACE, Kind
 from tonnage.wire.objects import Object
 
@@ -85,9 +86,11 @@ def agent_daemon_set(kubeconfig: Path) -> JsonObject:
 
 
 def _has_gpu() -> JsonObject:
-    """A node selector: any of the labels."""
+    """A node selector: any of the labels, and a kubelet."""
+    kubelet: JsonObject = {"key": LIGHT_LABEL, "operator": "DoesNotExist"}
     return {
         "nodeSelectorTerms": [
-            {"matchExpressions": [{"key": label, "operator": "In", "values": ["true"]}]} for label in _HAS_GPU
+            {"matchExpressions": [{"key": label, "operator": "In", "values": ["true"]}, kubelet]}
+            for label in _HAS_GPU
         ]
     }

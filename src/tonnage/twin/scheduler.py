@@ -14,7 +14,7 @@ from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.versions import profile_for
 from tonnage.decide.cluster.volumes import claimed_volumes
-from tonnage.model.cluster import Pod
+from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.scheduler_cache import SchedulerCache
@@ -49,6 +49,9 @@ class Scheduler:
         self._budgets = Informer(api, kinds.DISRUPTION_BUDGET, clock)
         self._sets = Informer(api, kinds.REPLICA_SET, clock)
         self._services = Informer(api, kinds.SERVICE, clock)
+        self._namespaces.subscribe(self._on_surroundings)
+        self._sets.subscribe(self._on_surroundings)
+        self._services.subscribe(self._on_surroundings)
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
 
@@ -121,8 +124,12 @@ class Scheduler:
         if pod is None or obj is None or not _waits(pod):
             self._queue.remove(key)
             return
-        surroundings = snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services])
-        decision = schedule_on(_judged(pod), self._cache.view(surroundings))
+        placed = self._cache.place(pod, self._surroundings)
+        if placed is not None:
+            self._queue.remove(key)
+            await self._bind(pod, obj, placed)
+            return
+        decision = schedule_on(_judged(pod), self._cache.view(self._surroundings()))
         if decision.chosen is not None:
             self._queue.remove(key)
             self._cache.assume(pod, decision.chosen)
@@ -137,6 +144,13 @@ class Scheduler:
             await self._tell_refusal(pod, obj, decision, nominated)
         except ClusterError as error:
             _LOG.warning("refusal not written: pod=%s/%s error=%s", *key, error)
+
+    def _on_surroundings(self, delta: Delta[w.Namespace] | Delta[w.ReplicaSet] | Delta[w.Service]) -> None:
+        if _judged_by(delta.before) != _judged_by(delta.after):
+            self._cache.changed()
+
+    def _surroundings(self) -> Snapshot:
+        return snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services])
 
     async def _bind(self, pod: Pod, obj: w.Pod, node: str) -> None:
         body: JsonObject = {
@@ -232,6 +246,13 @@ class Scheduler:
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
+
+
+def _judged_by(obj: w.Object | None) -> object:
+    """What of an object around pods and nodes bears on decisions, and changes seldom."""
+    if isinstance(obj, w.Workload | w.Service):
+        return obj.spec
+    return obj.metadata.labels if obj is not None else None
 
 
 def _judged(pod: Pod) -> Pod:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from tonnage.adapters.informer import Key
 from tonnage.decide.cluster.versions import Profile
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Node, Pod, Snapshot
+from tonnage.twin.scheduler_columns import SchedulerColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,10 @@ class _Decided:
 class SchedulerCache:
     """Nodes and pods as model values. A node's sums are kept between cycles until its pods change."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, columns: SchedulerColumns | None = None) -> None:
         self._profile = profile
+        self._columns = columns or SchedulerColumns()
+        self._placed: Key | None = None
         self._nodes: dict[str, Node] = {}
         self._told: dict[Key, Pod] = {}
         self._decided: dict[Key, _Decided] = {}
@@ -38,7 +41,24 @@ class SchedulerCache:
         self._views.pop(name, None)
         if node is not None:
             self._nodes[name] = node
+        if node != before:
+            self._columns.forget()
         return before
+
+    def changed(self) -> None:
+        """Something around nodes and pods is not as it was."""
+        self._columns.forget()
+
+    def place(self, pod: Pod, surroundings: Callable[[], Snapshot]) -> str | None:
+        """The best node, where the pod counts from now on; None when the engine must be asked instead."""
+        if self._nominated:
+            return None
+        node = self._columns.place(pod, len(self._nodes), lambda: self.view(surroundings()))
+        if node is not None:
+            self._placed = pod.key
+            self.assume(pod, node)
+            self._placed = None
+        return node
 
     def set_pod(self, key: Key, pod: Pod | None) -> None:
         """Note a pod as the server has it; a decision that it now shows, or that it refutes, is dropped."""
@@ -105,6 +125,7 @@ class SchedulerCache:
         self._place(pod.key, before, self.pod(pod.key))
 
     def _place(self, key: Key, before: Pod | None, after: Pod | None) -> None:
+        self._note(key, before, after)
         if before is not None and before.node_name:
             self._by_node.get(before.node_name, {}).pop(key, None)
             self._views.pop(before.node_name, None)
@@ -116,6 +137,28 @@ class SchedulerCache:
             self._views.pop(after.node_name, None)
         elif after.status.nominated_node:
             self._nominated[key] = after
+
+    def _note(self, key: Key, before: Pod | None, after: Pod | None) -> None:
+        """Keep the columns in step."""
+        left = before is not None and before.node_name and not before.finished
+        here = after is not None and after.node_name and not after.finished
+        if after is not None and here and not left:
+            if key != self._placed:
+                self._columns.come(after, after.node_name)
+        elif left and (before is None or after is None or not here or _weight(before) != _weight(after)):
+            self._columns.forget()
+
+
+def _weight(pod: Pod) -> Pod:
+    """The pod with nothing of its status but what counts on its node."""
+    status = pod.status
+    kept = replace(
+        type(status)(),
+        terminating=status.terminating,
+        resized=status.resized,
+        cannot_resize=status.cannot_resize,
+    )
+    return replace(pod, status=kept)
 
 
 def _settled(decided: _Decided, pod: Pod) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -20,6 +21,10 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
 from tonnage.wire.objects import Taint
 
+LIGHT_LABEL: Final = "tonnage.dev/light"
+"""On nodes without a kubelet; no agent runs there."""
+_LIGHT_NETWORKS: Final = 64
+"""Pods of light nodes have addresses of 100.64.0.0/10, a /24 for each node."""
 CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
 _ILLS: Final = (
     *("health", "reason", "xids", "ecc_uncorrected"),
@@ -43,9 +48,52 @@ def machines_of(scenario: Scenario, *, address: str = "127.0.0.1") -> Iterator[M
     """Every node of the scenario, group by group, each with a pod network of its own."""
     number = 0
     for group in scenario.groups:
+        if group.light:
+            continue
         for name in group.node_names:
             yield Machine(_spec(group, name, number, address), hardware_of(group, name), group)
             number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class LightNode:
+    """A node to be of which there is only the object. `devices`: amounts by resource name."""
+
+    spec: NodeSpec
+    devices: Mapping[str, str]
+
+
+def light_nodes_of(scenario: Scenario, *, address: str = "127.0.0.1") -> Iterator[LightNode]:
+    """Every light node of the scenario, each with a pod network of its own."""
+    number = 0
+    for group in scenario.groups:
+        if not group.light:
+            continue
+        devices = _devices_of(group)
+        for name in group.node_names:
+            spec = _spec(group, name, 0, address)
+            network = f"100.{_LIGHT_NETWORKS + number // 256}.{number % 256}.0/24"
+            # What a controller would add in a write of its own is there from the beginning.
+            yield LightNode(
+                replace(
+                    spec,
+                    pod_cidr=network,
+                    labels={**spec.labels, LIGHT_LABEL: "true"},
+                    annotations={"node.alpha.kubernetes.io/ttl": "0"},
+                ),
+                devices,
+            )
+            number += 1
+
+
+def _devices_of(group: NodeGroup) -> Mapping[str, str]:
+    """What its agent would advertise: whole cards, or MIG devices by their profiles."""
+    if group.gpu is None:
+        return {}
+    if group.gpu.mig is None:
+        return {"nvidia.com/gpu": str(group.gpu.count)}
+    counts = Counter(profile.replace("+", ".") for profile in group.gpu.mig)
+    return {f"nvidia.com/mig-{name}": str(count * group.gpu.count) for name, count in counts.items()}
 
 
 def hardware_of(group: NodeGroup, node: str) -> Hardware:

@@ -19,7 +19,9 @@ T = TypeVar("T", bound=Object)
 
 
 class LocalKubernetes:
-    """A client of the server in the same process; what it reads are its own copies."""
+    """A client of the server in the same process. What it lists and watches it shares with all others there:
+    nobody changes it; what other verbs give is its own.
+    """
 
     def __init__(self, verbs: Verbs, manager: str = "kube-controller-manager") -> None:
         """`manager` is who owns the fields that are written here."""
@@ -42,7 +44,7 @@ class LocalKubernetes:
         """All matching objects as one consistent list."""
         request = self._verbs.request("list", _address(kind, namespace))
         page = self._verbs.page(request, ListQuery(namespace or "", label_selector, field_selector))
-        return Listing([_read(kind, one.object) for one in page.items], str(page.revision))
+        return Listing([one.as_type(kind.type) for one in page.items], str(page.revision))
 
     async def watch(
         self,
@@ -61,7 +63,7 @@ class LocalKubernetes:
                 obj = kind.type(api_version=kind.api_version, kind=kind.kind)
                 obj.metadata.resource_version = str(seen.revision)
             else:
-                obj = _read(kind, seen.stored.object)
+                obj = seen.stored.as_type(kind.type)
             yield Change(ChangeType(seen.type), obj)
 
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:

@@ -16,7 +16,7 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from tonnage.adapters.ports import ChangeType
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.group_commit import GroupCommit
 
+T = TypeVar("T")
 Resource = tuple[str, str]
 """(API group, plural); the group is empty for core kinds."""
 Name = tuple[str, str]
@@ -36,12 +37,22 @@ LOG_LENGTH: Final = 4096
 class Stored:
     """An object as it is stored, with its JSON text, made once for all its readers."""
 
-    __slots__ = ("json", "object", "revision")
+    __slots__ = ("_typed", "json", "object", "revision")
 
     def __init__(self, obj: JsonObject, revision: int, json: bytes = b"") -> None:
         self.object = obj
         self.revision = revision
         self.json = json or msgspec.json.encode(obj)
+        self._typed: tuple[object, ...] = ()
+
+    def as_type(self, wanted: type[T]) -> T:
+        """The object as a Struct that all readers share: it is not to be changed either."""
+        for known in self._typed:
+            if type(known) is wanted:
+                return known
+        typed = msgspec.convert(self.object, wanted)
+        self._typed = (*self._typed, typed)
+        return typed
 
 
 @dataclass(frozen=True, slots=True)

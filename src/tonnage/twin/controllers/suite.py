@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.twin.controllers.daemon_set import DaemonSetController
@@ -20,10 +21,17 @@ from tonnage.twin.controllers.taint_eviction import TaintEvictionController
 from tonnage.twin.controllers.volume_protection import VolumeProtectionController
 
 
-async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = "") -> None:
+async def run_controllers(
+    api: KubernetesApi,
+    clock: Clock,
+    *,
+    root_ca: str = "",
+    vouched: Callable[[str], bool] = lambda _name: False,
+) -> None:
     """Run them all until cancelled. What is wrong with one of them ends all.
 
-    `root_ca` is the API server's CA (PEM), which every namespace is told.
+    `root_ca` is the API server's CA (PEM), which every namespace is told. Nodes that are `vouched` for need
+    no heartbeats.
     """
     async with asyncio.TaskGroup() as group:
         for controller in (
@@ -32,7 +40,7 @@ async def run_controllers(api: KubernetesApi, clock: Clock, *, root_ca: str = ""
             DeploymentController(api, clock),
             DaemonSetController(api, clock),
             GarbageCollector(api, clock),
-            NodeLifecycleController(api, clock),
+            NodeLifecycleController(api, clock, vouched=vouched),
             TaintEvictionController(api, clock),
             PodGarbageController(api, clock),
             ResourceQuotaController(api, clock),

@@ -97,8 +97,15 @@ def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int])
     used: dict[str, int] = {PODS: 0}
     for other in others:
         _add(used, {**pod_amounts(other), PODS: 1})
-    if used[PODS] + 1 > allocatable.get(PODS, 0):
-        return _lacks(PODS, 1, used[PODS], allocatable.get(PODS, 0))
+    return lacking(asked, used, allocatable)
+
+
+def lacking(
+    asked: Mapping[str, int], used: Mapping[str, int], allocatable: Mapping[str, int]
+) -> AdmissionFailure | None:
+    """The first thing of which a node that is so `used` has too little for one more pod."""
+    if used.get(PODS, 0) + 1 > allocatable.get(PODS, 0):
+        return _lacks(PODS, 1, used.get(PODS, 0), allocatable.get(PODS, 0))
     extended = sorted(name for name in asked if name not in _NATIVE and name in allocatable)
     for name in (*_NATIVE, *extended):
         wanted, there = asked.get(name, 0), allocatable.get(name, 0)

@@ -68,7 +68,7 @@ class NodeReporter:
 
     def allocatable(self) -> dict[str, int]:
         """What pods may use, in counted units; devices that are held count even if they are unhealthy."""
-        amounts = amounts_of(_subtract(self._spec))
+        amounts = amounts_of(without_reserved(self._spec))
         for name, (_, healthy) in self._devices.resources.capacity().items():
             amounts[name] = max(healthy, len(self._devices.allocated(name)))
         return amounts
@@ -91,32 +91,9 @@ class NodeReporter:
                 failures += 1
 
     async def _register(self) -> Node:
-        spec = self._spec
-        labels = {
-            "kubernetes.io/hostname": spec.name,
-            "kubernetes.io/arch": spec.architecture,
-            "kubernetes.io/os": "linux",
-            "beta.kubernetes.io/arch": spec.architecture,
-            "beta.kubernetes.io/os": "linux",
-        }
-        body: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": spec.name,
-                "labels": {**labels, **spec.labels},
-                "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
-                | dict(spec.annotations),
-            },
-            "spec": {"podCIDR": spec.pod_cidr, "podCIDRs": [spec.pod_cidr]},
-        }
-        if spec.taints:
-            body["spec"]["taints"] = [
-                {"key": t.key, "effect": t.effect, **({"value": t.value} if t.value else {})}
-                for t in spec.taints
-            ]
+        spec, labels = self._spec, _own_labels(self._spec)
         try:
-            return await self._api.create(kinds.NODE, body)
+            return await self._api.create(kinds.NODE, node_body(spec))
         except ApiError as error:
             if error.code != 409:
                 raise
@@ -154,18 +131,7 @@ class NodeReporter:
         self._told, self._told_at = facts, self._clock.monotonic()
 
     def _conditions(self) -> list[dict[str, Any]]:
-        now = timestamp(self._clock.now())
-        return [
-            {
-                "type": kind,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "lastHeartbeatTime": now,
-                "lastTransitionTime": self._since.setdefault(kind, now),
-            }
-            for kind, status, reason, message in _CONDITIONS
-        ]
+        return node_conditions(timestamp(self._clock.now()), self._since)
 
     def _facts(self) -> dict[str, Any]:
         """The status without the conditions, whose times always change."""
@@ -175,13 +141,13 @@ class NodeReporter:
         known = {name: devices.get(name, (0, 0)) for name in sorted(self._extended)}
         return {
             "capacity": dict(spec.capacity) | {name: str(total) for name, (total, _) in known.items()},
-            "allocatable": _subtract(spec) | {name: str(free) for name, (_, free) in known.items()},
+            "allocatable": without_reserved(spec) | {name: str(free) for name, (_, free) in known.items()},
             "addresses": [
                 {"type": "InternalIP", "address": spec.address},
                 {"type": "Hostname", "address": spec.name},
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self._port()}},
-            "nodeInfo": _node_info(spec),
+            "nodeInfo": node_info(spec),
             "images": [
                 {"names": [name], "sizeBytes": size}
                 for name, size in sorted(self._runtime.images().items())[:_IMAGES_SHOWN]
@@ -217,7 +183,52 @@ def _lease(name: str, node: Node, now: str) -> dict[str, Any]:
     }
 
 
-def _subtract(spec: NodeSpec) -> dict[str, str]:
+def _own_labels(spec: NodeSpec) -> dict[str, str]:
+    return {
+        "kubernetes.io/hostname": spec.name,
+        "kubernetes.io/arch": spec.architecture,
+        "kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": spec.architecture,
+        "beta.kubernetes.io/os": "linux",
+    }
+
+
+def node_body(spec: NodeSpec) -> dict[str, Any]:
+    """The Node as its kubelet makes it, without a status."""
+    annotations = {"volumes.kubernetes.io/controller-managed-attach-detach": "true", **spec.annotations}
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": spec.name,
+            "labels": {**_own_labels(spec), **spec.labels},
+            "annotations": annotations,
+        },
+        "spec": {"podCIDR": spec.pod_cidr, "podCIDRs": [spec.pod_cidr]},
+    }
+    if spec.taints:
+        body["spec"]["taints"] = [
+            {"key": t.key, "effect": t.effect, **({"value": t.value} if t.value else {})} for t in spec.taints
+        ]
+    return body
+
+
+def node_conditions(now: str, since: dict[str, str]) -> list[dict[str, Any]]:
+    """The conditions of a node that is well. `since` remembers by type from when."""
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": since.setdefault(kind, now),
+        }
+        for kind, status, reason, message in _CONDITIONS
+    ]
+
+
+def without_reserved(spec: NodeSpec) -> dict[str, str]:
     """Allocatable without extended resources."""
     result = dict(spec.capacity)
     for name, reserved in spec.reserved.items():
@@ -226,7 +237,9 @@ def _subtract(spec: NodeSpec) -> dict[str, str]:
     return result
 
 
-def _node_info(spec: NodeSpec) -> dict[str, Any]:
+def node_info(spec: NodeSpec) -> dict[str, Any]:
+    """What the node says of its machine; identities follow from its name."""
+
     def identity(what: str) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{what}.{spec.name}.tonnage.dev"))
 

@@ -8,8 +8,11 @@ Source: k8s.io/apimachinery (api/validate/content, util/validation), RFC 1123, R
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
+_SHORT: Final = 320
+"""What is longer is judged anew each time, so that what is remembered stays small."""
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -95,6 +98,11 @@ def qualified_name(text: str) -> Complaints:
     >>> qualified_name("nvidia.com/gpu")
     ()
     """
+    return _qualified_name(text) if len(text) <= _SHORT else _qualified_name.__wrapped__(text)
+
+
+@lru_cache(maxsize=4096)
+def _qualified_name(text: str) -> Complaints:
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         words = pattern_complaint(_KEY_WORDS, _KEY, *_EXAMPLES)
@@ -115,6 +123,11 @@ def qualified_name(text: str) -> Complaints:
 
 def label_value(text: str) -> Complaints:
     """A label's value."""
+    return _label_value(text) if len(text) <= _SHORT else _label_value.__wrapped__(text)
+
+
+@lru_cache(maxsize=4096)
+def _label_value(text: str) -> Complaints:
     long = (length_complaint(63, "bytes"),) if _bytes(text) > 63 else ()
     if _matches(f"({_KEY})?", text):
         return long

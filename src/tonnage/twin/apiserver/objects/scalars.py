@@ -10,6 +10,7 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
 
 from tonnage.model.json import JsonValue
@@ -35,6 +36,8 @@ GO_NAMES: Final = {
 }
 _INT32: Final = range(-(1 << 31), 1 << 31)
 _INT64: Final = range(-(1 << 63), 1 << 63)
+_SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
+_USUAL_TIME: Final = 40
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 _MICRO: Final = "2006-01-02T15:04:05.000000Z07:00"
 _TIME: Final = re.compile(
@@ -156,7 +159,14 @@ def read_int_or_string(value: JsonValue) -> JsonValue:
 
 def read_time(value: JsonValue) -> JsonValue:
     """RFC 3339, in whole seconds of UTC."""
-    return _instant(value, _RFC3339).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(value, str) and len(value) <= _USUAL_TIME:
+        return _whole_seconds(value)  # an object's times are mostly those of the last time it was read
+    return _instant(value, _RFC3339).strftime(_SECONDS)
+
+
+@lru_cache(maxsize=4096)
+def _whole_seconds(text: str) -> str:
+    return _instant(text, _RFC3339).strftime(_SECONDS)
 
 
 def read_micro_time(value: JsonValue) -> JsonValue:
