@@ -35,9 +35,9 @@ def divisible(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def agent_of(
-    root: Path, hardware: Path, cluster: Any, clock: Any, where: str = WHERE
+    root: Path, hardware: Path, cluster: Any, clock: Any, where: str = WHERE, host: Path | None = None
 ) -> AsyncIterator[None]:
-    options = AgentOptions("node-1", f"scenario:{hardware}", root, mig_config_map=where)
+    options = AgentOptions("node-1", f"scenario:{hardware}", root, mig_config_map=where, mig_host_root=host)
     task = asyncio.create_task(run_agent(options, api=cluster, clock=clock))
     try:
         yield
@@ -80,6 +80,34 @@ async def test_mig_3_a_label_divides_and_says_so(
         )
         cluster.put(CONFIG_MAP, "mig-parted-config", "tonnage-system", data={"config.yaml": "version: v2"})
         await cluster.until(lambda: "version" in says(cluster)[1])
+
+
+HOOK = (
+    "version: v1\nhooks: {{{}: [{{command: /bin/sh, args: [-c, 'echo $MIG_PARTED_SELECTED_CONFIG >> {}']}}]}}"
+)
+
+
+async def test_mig_4_hooks_run_where_they_may_and_are_refused_elsewhere(
+    tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    ran = tmp_path / "ran"
+    hook = HOOK.format("pre-apply-config", ran)
+    cluster.put(
+        CONFIG_MAP, "mig-parted-config", "tonnage-system", data={"a.yaml": PARTED, "hooks.yaml": hook}
+    )
+    asks(cluster, "halves")
+    async with agent_of(tmp_path, divisible, cluster, clock):
+        await cluster.until(lambda: says(cluster)[0] == "failed")
+        assert "has hooks or clients, and this agent may run nothing of its host" in says(cluster)[1]
+        assert made(divisible) == []
+    async with agent_of(tmp_path, divisible, cluster, clock, host=Path("/")):
+        await cluster.until(lambda: says(cluster) == ("success", ""))
+        assert ran.read_text() == "halves\n"
+        wrong = HOOK.format("pre-aply", ran)
+        cluster.put(
+            CONFIG_MAP, "mig-parted-config", "tonnage-system", data={"a.yaml": PARTED, "hooks.yaml": wrong}
+        )
+        await cluster.until(lambda: "there is no hook pre-aply" in says(cluster)[1])
 
 
 async def test_mig_4_without_a_config_map_the_generated_layouts_are_made(

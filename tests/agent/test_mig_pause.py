@@ -33,7 +33,15 @@ DCGM = "nvidia.com/gpu.deploy.dcgm"
 class Life:
     """One life of the loop on a node."""
 
-    def __init__(self, api: KubernetesApi, clock: VirtualClock, folder: Path, **may: bool) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clock: VirtualClock,
+        folder: Path,
+        *,
+        cordon: bool = False,
+        pause: bool = False,
+    ) -> None:
         self.api: Any = api
         self.work = MigWork.NONE
         self.refused = False
@@ -43,7 +51,7 @@ class Life:
             *(NodeEvents("n", None, clock), AgentMetrics(clock)),
         )
         self.config = SimpleNamespace(node=None)
-        asks = MigOptions("a/b", evict=True, **may)
+        asks = MigOptions("a/b", evict=True, cordon=cordon, pause=pause)
         self.pauses = NodePauses(world, cast(NodeConfig, self.config), asks, lambda: self.work)
 
     async def list(self, *arguments: Any, **options: Any) -> Any:

@@ -244,3 +244,16 @@ def test_what_a_mig_change_may_do_beside_is_asked_for_by_flags(helm4: Helm) -> N
     more = set(rendered.container["args"]) - set(plain.container["args"])
     assert more == {"--mig-cordon", "--mig-pause-operands"}
     assert granted(rendered) == granted(plain)
+
+
+def test_programs_of_the_host_run_where_that_is_asked_for_alone(helm4: Helm) -> None:
+    plain = helm4.rendered("migManager: {enabled: true}")
+    rendered = helm4.rendered("migManager: {enabled: true, hostPrograms: true}")
+    assert granted(rendered) == granted(plain)
+    assert set(rendered.container["args"]) - set(plain.container["args"]) == {"--mig-host-root=/host"}
+    capabilities = rendered.container["securityContext"]["capabilities"]
+    assert capabilities == {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_CHROOT"]}
+    more = [volume for volume in rendered.pod["volumes"] if volume not in plain.pod["volumes"]]
+    assert more == [{"name": "host", "hostPath": {"path": "/", "type": "Directory"}}]
+    off = helm4.rendered("migManager: {hostPrograms: true}")
+    assert not [volume for volume in off.pod["volumes"] if volume["name"] == "host"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from tonnage.agent.events import NodeEvents
 from tonnage.agent.holders import Holders
 from tonnage.agent.metrics import AgentMetrics
 from tonnage.agent.mig import NodeMig
+from tonnage.agent.mig_host import MigHost
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_wish import MigWish
 from tonnage.model.errors import HardwareError, Problem
@@ -40,6 +41,27 @@ class Machine:
         self.steps: list[MigStep] = []
         self.refuse: Callable[[MigStep], str] = lambda _: ""
         self.full = False
+        self.running: set[str] = set()
+        """Services of the host that run."""
+        self.ran: list[str] = []
+        """Commands of the host, in order."""
+        self.fails: Callable[[str], str] = lambda _: ""
+
+    async def run(self, command: str, arguments: Sequence[str] = (), **_: Any) -> str:
+        """As a host does: systemctl, and hooks that do nothing."""
+        line = " ".join((command, *arguments))
+        if why := self.fails(line):
+            raise HardwareError(Problem(f"{command} failed", why=why))
+        if command == "systemctl" and arguments[0] == "show":
+            return "active\n" if arguments[-1] in self.running else "inactive\n"
+        self.burn()
+        self.ran.append(line)
+        if line.startswith("systemctl stop"):
+            self.running.discard(arguments[-1])
+        elif line.startswith("systemctl start"):
+            self.running.add(arguments[-1])
+        self.burn()
+        return ""
 
     def burn(self) -> None:
         """Before and after each effect."""
@@ -86,6 +108,7 @@ class Agent:
         self.machine, self.clock, self.wish = machine, clock, wish
         self.devices = NodeDevices(world, machine.backend, on_change=self._changed)
         self.devices.withheld = lambda: self.mig.withheld
+        self.host: MigHost | None = None
         self.holders = SimpleNamespace(holds=(), known=True)
         self.looks = 0
         """How often it asked what is wished for."""
@@ -99,6 +122,10 @@ class Agent:
         )
         if evicts:
             self.mig.evict = self._evict
+        if wish is not None and not wish.host.nothing:
+            self.host = self.mig.host = MigHost(
+                world, cast(Any, machine), lambda: self.mig.work is MigWork.CHANGING
+            )
         self.works: list[MigWork] = []
         """What was done whenever that may have changed."""
         self.mig.on_work = lambda: self.works.append(self.mig.work)
@@ -128,7 +155,7 @@ class Agent:
         """Until that is so. Raises KilledError."""
         await self.mig.restore()
         await self.devices.rescan()
-        task = asyncio.create_task(self.mig.run())
+        task = asyncio.create_task(self._run())
         try:
             for _ in range(20_000):
                 if task.done() or until():
@@ -142,6 +169,17 @@ class Agent:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+    async def _run(self) -> None:
+        if self.host is None:
+            await self.mig.run()
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.host.run())
+                group.create_task(self.mig.run())
+        except BaseExceptionGroup as ended:
+            raise ended.exceptions[0] from None
 
     async def ends(self) -> None:
         """Until it has said how it ended. Raises KilledError."""

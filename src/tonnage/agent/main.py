@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from tonnage.adapters.node_lock import alone_on
 from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
 from tonnage.model.errors import ConfigError, Problem, TonnageError
 from tonnage.model.mig import MigOptions
-from tonnage.model.names import CONFIG_LABEL, ResourceName, is_label_key, is_subdomain
+from tonnage.model.names import CONFIG_LABEL, ResourceName
 from tonnage.model.plugin_settings import FALLBACKS, FeatureSettings, LabelPlace, Override
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class AgentOptions:
     the node's labels are published: a `LabelPlace`; a NodeFeature is in `namespace`, else that of the
     ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
     are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
-    layouts, which the agent then makes as the node's label wants them; empty: it leaves MIG alone.
-    `mig_evict`, `mig_cordon` and `mig_pause` are what that may do beside: see `MigOptions`.
+    layouts, made as the node's label wants them; empty: MIG is left alone. Other `mig_*`: see `MigOptions`.
     """
 
     node_name: str
@@ -78,6 +77,7 @@ class AgentOptions:
     mig_evict: bool = False
     mig_cordon: bool = False
     mig_pause: bool = False
+    mig_host_root: Path | None = None
 
     @property
     def reading(self) -> Reading:
@@ -91,7 +91,9 @@ class AgentOptions:
     @property
     def mig(self) -> MigOptions:
         """What it may do about the GPUs' MIG layouts."""
-        return MigOptions(self.mig_config_map, self.mig_evict, self.mig_cordon, self.mig_pause)
+        return MigOptions(
+            self.mig_config_map, self.mig_evict, self.mig_cordon, self.mig_pause, self.mig_host_root
+        )
 
 
 async def run_agent(
@@ -184,7 +186,7 @@ async def _run(
         world, ControlDaemons(options.root), devices, config, holders, on_change=refresh
     )
     layouts = await layouts_of(options.mig, world, backend, devices, config, holders)
-    conditions = _conditions(world, devices, config, mps, layouts)
+    conditions = _conditions(world, devices, config, mps, _let_run(options, world, layouts))
     sink_for = _label_sink(options, world.api)
     features = NodeFeatures(world, MachineFiles(options.root), devices, config, sink_for)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
@@ -200,6 +202,16 @@ async def _run(
     finally:
         for each in (sockets, kubelet_holds, backend):
             await each.close()
+
+
+def _let_run(options: AgentOptions, world: World, layouts: list[NodeMigLayout]) -> list[NodeMigLayout]:
+    """The same; their changes may do something on the host if the agent is told so."""
+    if options.mig_host_root is not None and layouts:
+        from tonnage.adapters.host_programs import ChrootPrograms
+
+        for layout in layouts:
+            layout.let_run(world, ChrootPrograms(options.mig_host_root))
+    return layouts
 
 
 def _socket_of(options: AgentOptions) -> Path | None:
@@ -284,65 +296,16 @@ def _server(
 
 def _check(options: AgentOptions) -> Address | None:
     """The address to serve metrics at, if any. Raises ConfigError."""
-    problems: list[Problem] = []
-    if not is_subdomain(options.node_name):
-        why = "it is the name of a Node object: lower-case letters, digits, '-' and '.'"
-        problems.append(Problem(f"no node name: {options.node_name[:100]!r}", "--node-name", why))
-    maps = {"--config-map": options.config_map}
-    if options.mig_config_map:
-        maps["--mig-config-map"] = options.mig_config_map
-    for flag, where in maps.items():
-        namespace, slash, name = where.partition("/")
-        if not (slash and is_subdomain(namespace) and is_subdomain(name)):
-            problems.append(Problem(f"no ConfigMap: {where[:100]!r}", flag, remedy="write NAMESPACE/NAME"))
-    if options.devices != "nvml" and not options.devices.removeprefix("scenario:").strip():
-        problems.append(Problem("no file after scenario:", "--devices", remedy="write scenario:FILE"))
-    elif options.devices != "nvml" and not options.devices.startswith("scenario:"):
-        what = f"unknown devices {options.devices[:100]!r}"
-        problems.append(Problem(what, "--devices", remedy="write nvml or scenario:FILE"))
-    problems += _wrong_flags(options)
+    from tonnage.agent.options_check import wrong_options, wrong_overrides
+
+    problems = [*wrong_options(options)]
     address = parse_address(options.metrics_address) if options.metrics_address else None
     if isinstance(address, Problem):
         problems.append(address)
     if problems:
-        raise ConfigError(*problems, *_wrong_overrides(options))
+        raise ConfigError(*problems, *wrong_overrides(options))
     assert not isinstance(address, Problem)
     return address
-
-
-def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
-    """What is wrong with flags and variables whatever a configuration's text says."""
-    from tonnage.decide.node.choose_config import unknown_fallbacks
-
-    if options.kubelet_socket and not options.kubelet_socket.startswith("/"):
-        what = f"no absolute path: {options.kubelet_socket[:60]!r}"
-        yield Problem(what, "--kubelet-socket", remedy="write one that begins with /, or nothing")
-    if options.labels not in tuple(LabelPlace):
-        remedy = f"one of {', '.join(LabelPlace)}"
-        yield Problem(f"nowhere to publish labels: {options.labels[:60]!r}", "--labels", remedy=remedy)
-    for flag, name in (("--namespace", options.namespace), ("--pod-name", options.pod_name)):
-        if name and not is_subdomain(name):
-            yield Problem(f"no name of an object: {name[:60]!r}", flag)
-    if options.mig_cordon and not options.mig_evict:
-        yield Problem(
-            "nobody is evicted, so there is nothing to cordon for", "--mig-cordon", remedy="add --mig-evict"
-        )
-    if not is_label_key(options.node_label):
-        remedy = f"such as {CONFIG_LABEL}"
-        yield Problem(f"no key of a label: {options.node_label[:80]!r}", "--node-label", remedy=remedy)
-    if (wrong := unknown_fallbacks(options.fallback_strategies)) is not None:
-        yield wrong
-
-
-def _wrong_overrides(options: AgentOptions) -> Iterator[Problem]:
-    """What no configuration could be read with: told here beside other problems, else when one is read."""
-    if options.overrides:
-        from tonnage.documents.device_plugin_config import parse_device_plugin_config
-
-        try:
-            parse_device_plugin_config("", source="--config", overrides=options.overrides)
-        except ConfigError as error:
-            yield from error.problems
 
 
 def _label_sink(

@@ -15,6 +15,7 @@ from typing import Final
 from tonnage.adapters.ports import DeviceBackend
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holders import Holders
+from tonnage.agent.mig_host import MigHost
 from tonnage.agent.mig_journal import MigJournal
 from tonnage.agent.mig_standing import MigStanding, what_stands, words
 from tonnage.agent.world import World
@@ -72,6 +73,8 @@ class NodeMig:
         """Asks a pod (namespace, name) to leave, and says what came of it; None: they are waited for."""
         self.settled: Callable[[], Awaitable[str]] | None = None
         """Pauses on the Node what the work asks for, and says why not; None: nothing is ever paused."""
+        self.host: MigHost | None = None
+        """Who does what a change asks of the node's host."""
         self.on_work: Callable[[], None] = lambda: None
         """Called when `work` may be another one."""
         self._draining: Mapping[str, tuple[int, ...]] = {}
@@ -168,7 +171,7 @@ class NodeMig:
             self._failures = 0
             self._say(MigStanding(wish.config, MigState.SUCCESS))
         elif not await self._waits(change, gpus):
-            await self._begin(change)
+            await self._begin(replace(change, host=wish.host))
 
     async def _waits(self, change: MigChange, gpus: tuple[DividedGpu, ...]) -> bool:
         """Whether somebody is in the way; then it is said who, and pods are asked to leave if they may be."""
@@ -252,7 +255,8 @@ class NodeMig:
     async def _carry_out(self, change: MigChange) -> None:
         """Forward; back if that fails; and then say how it ended."""
         known = frozenset(self._stubborn)
-        wrong = await self._take_steps(change)
+        wrong = "" if self.host is None or change.why else await self.host.prepare(change)
+        wrong = wrong or await self._take_steps(change)
         new = tuple(self._stubborn - known)
         if wrong and not change.why:
             _LOG.error("MIG layout goes back: node=%s config=%s why=%s", self._node, change.config, wrong)
@@ -321,6 +325,9 @@ class NodeMig:
 
     async def _end(self) -> None:
         """Offer what there is now: first the devices are read anew, then nothing is withheld."""
+        change = self._journal.change
+        if self.host is not None and change is not None and change.begun:
+            await self.host.finish(change)
         await self._devices.rescan()
         while True:
             try:

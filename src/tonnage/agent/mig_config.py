@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from tonnage.adapters.clock import next_beat
@@ -13,13 +14,16 @@ from tonnage.agent.config import NodeConfig
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_wish import MigWish, wish_for
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
-from tonnage.model.mig import MigConfigs
+from tonnage.model.mig import MigConfigs, MigOptions
+from tonnage.model.mig_hooks import HostWork
 from tonnage.model.names import MIG_CONFIG_LABEL
 from tonnage.wire.kinds import CONFIG_MAP
 from tonnage.wire.objects import ConfigMap
 
 _LOG: Final = logging.getLogger(__name__)
 _KEY: Final = "config.yaml"
+_HOOKS: Final = "hooks.yaml"
+_CLIENTS: Final = "clients.yaml"
 _ASK_S: Final = 5.0
 _FORBIDDEN: Final = (401, 403)
 
@@ -31,13 +35,14 @@ class NodeMigConfig:
     """
 
     def __init__(
-        self, world: World, config: NodeConfig, config_map: str, *, on_change: Callable[[], None]
+        self, world: World, config: NodeConfig, asks: MigOptions, *, on_change: Callable[[], None]
     ) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._config = config
-        self._where = config_map
+        self._where = asks.config_map
+        self._host_programs = asks.host_root is not None
         self._on_change = on_change
         self._wake = asyncio.Event()
         self._maps: Informer[ConfigMap] | None = None
@@ -116,12 +121,37 @@ class NodeMigConfig:
             return wish_for(label, None, f"ConfigMap {self._where}")
         text = found.data.get(_KEY)
         if text is None:
-            texts = list(found.data.values())
+            texts = [text for key, text in found.data.items() if key not in (_HOOKS, _CLIENTS)]
             text = texts[0] if len(texts) == 1 else None
         if text is None:
             return MigWish(label, refusal=f"ConfigMap {self._where} has no key {_KEY}")
         configs, error = self._parsed(text)
-        return wish_for(label, configs, f"ConfigMap {self._where}", error)
+        host = self._host(found.data)
+        if isinstance(host, str):
+            return MigWish(label, refusal=host)
+        return replace(wish_for(label, configs, f"ConfigMap {self._where}", error), host=host)
+
+    def _host(self, data: Mapping[str, str]) -> HostWork | str:
+        """What the host does around a change, out of the ConfigMap; why that cannot be done."""
+        if not data.get(_HOOKS) and not data.get(_CLIENTS):
+            return HostWork()
+        from tonnage.documents.mig_hooks import parse_gpu_clients, parse_mig_hooks
+
+        try:
+            hooks = (
+                parse_mig_hooks(data[_HOOKS], source=f"{self._where}/{_HOOKS}") if data.get(_HOOKS) else {}
+            )
+            clients = data.get(_CLIENTS, "")
+            units = parse_gpu_clients(clients, source=f"{self._where}/{_CLIENTS}") if clients else ()
+        except ConfigError as error:
+            return "; ".join(str(problem) for problem in error.problems[:5])
+        work = HostWork(hooks, units)
+        if work.nothing or self._host_programs:
+            return work
+        return (
+            f"ConfigMap {self._where} has hooks or clients, and this agent may run nothing of its host:"
+            " give it --mig-host-root (migManager.hostPrograms), or take them out"
+        )
 
     def _parsed(self, text: str) -> tuple[MigConfigs, str]:
         from tonnage.documents.mig_parted import parse_mig_parted  # only where there is one to read

@@ -13,11 +13,12 @@ from tonnage.agent.holders import Holders
 from tonnage.agent.mig import NodeMig
 from tonnage.agent.mig_config import NodeMigConfig
 from tonnage.agent.mig_evict import PodEvictions
+from tonnage.agent.mig_host import HostPrograms, MigHost
 from tonnage.agent.mig_label import MigLabel
 from tonnage.agent.mig_pause import NodePauses
 from tonnage.agent.node_condition import Finding
 from tonnage.agent.world import World
-from tonnage.model.mig import MigOptions, MigState
+from tonnage.model.mig import MigOptions, MigState, MigWork
 
 _SAYS: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),
@@ -40,7 +41,7 @@ class NodeMigLayout:
         holders: Holders,
         asks: MigOptions,
     ) -> None:
-        self._asked = NodeMigConfig(world, config, asks.config_map, on_change=self.look)
+        self._asked = NodeMigConfig(world, config, asks, on_change=self.look)
         self._mig = NodeMig(
             *(world, hardware, devices, holders),
             lambda: self._asked.wish,
@@ -66,6 +67,10 @@ class NodeMigLayout:
         """What is asked for, devices or holders may be others now."""
         self._mig.look()
 
+    def let_run(self, world: World, programs: HostPrograms) -> None:
+        """Have changes do on the host what the ConfigMap asks for."""
+        self._mig.host = MigHost(world, programs, lambda: self._mig.work is MigWork.CHANGING)
+
     async def restore(self) -> None:
         """See `NodeMig.restore`."""
         await self._mig.restore()
@@ -73,8 +78,9 @@ class NodeMigLayout:
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for loop in (self._asked, self._mig, self._label, self._pauses):
-                group.create_task(loop.run())
+            for loop in (self._asked, self._mig, self._label, self._pauses, self._mig.host):
+                if loop is not None:
+                    group.create_task(loop.run())
 
     def finding(self) -> Finding:
         """The condition; nothing is said on a node that never had a layout to make."""

@@ -64,6 +64,7 @@ class Told(TypedDict):
     mig_evict: bool
     mig_cordon: bool
     mig_pause: bool
+    mig_host_root: Path | None
 
 
 @click.command(
@@ -189,6 +190,13 @@ class Told(TypedDict):
     " are changed.",
 )
 @click.option(
+    "--mig-host-root",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the host's root folder is visible: hooks.yaml and clients.yaml of the ConfigMap count, and"
+    " run there [default: they are refused].",
+)
+@click.option(
     "--namespace",
     cls=EnvironmentOption,
     envvar="NAMESPACE",
@@ -297,6 +305,7 @@ def told_by(context: click.Context) -> Told:
         mig_evict=given["mig_evict"],
         mig_cordon=given["mig_cordon"],
         mig_pause=given["mig_pause_operands"],
+        mig_host_root=given["mig_host_root"],
     )
 
 

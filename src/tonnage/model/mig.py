@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from pathlib import Path
 from typing import TypeAlias
 
 
@@ -33,13 +34,15 @@ class MigOptions:
     """The ConfigMap of layouts (`NAMESPACE/NAME`), and what a change may do beside.
 
     `evict`: evict pods that are in the way; `cordon`: keep the node from new pods meanwhile. `pause`: take
-    NVIDIA's operands off the node while the GPUs are changed.
+    NVIDIA's operands off the node while the GPUs are changed. `host_root`: where the host's root folder is
+    visible, to run hooks and stop services there; None: neither is done.
     """
 
     config_map: str
     evict: bool = False
     cordon: bool = False
     pause: bool = False
+    host_root: Path | None = None
 
 
 class MigWork(Enum):

@@ -25,6 +25,7 @@ from tonnage.model.mig import (
     ResetGpu,
     SetMigMode,
 )
+from tonnage.model.mig_hooks import HostWork
 from tonnage.model.names import parse_device_id
 from tonnage.model.sharing import Hold
 
@@ -59,7 +60,8 @@ class MigChange:
     there is a reason (`why`) to go back to what was `before`. Not `begun`: the devices are withdrawn, nothing
     else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
     GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
-    It goes back on account of the `stubborn`, which want a reset that is not in `resets`.
+    It goes back on account of the `stubborn`, which want a reset that is not in `resets`. `host`: what the
+    node's host does around it.
     """
 
     config: str
@@ -71,6 +73,7 @@ class MigChange:
     resumed: int = 0
     resets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     stubborn: tuple[str, ...] = ()
+    host: HostWork = field(default_factory=HostWork)
 
     @property
     def target(self) -> tuple[GpuShape, ...]:

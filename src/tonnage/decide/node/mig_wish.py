@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tonnage.decide.node.mig_change import gpu_of
 from tonnage.decide.node.mig_goal import GpuGoal, MigGpu, goals_by_entries, goals_by_layout
 from tonnage.decide.node.mig_layouts import DISABLED, NoLayout
 from tonnage.model.devices import Inventory
 from tonnage.model.mig import DividedGpu, MigConfigs, MigEntry
+from tonnage.model.mig_hooks import HostWork
 from tonnage.model.sharing import Hold
 
 
@@ -17,12 +18,13 @@ from tonnage.model.sharing import Hold
 class MigWish:
     """The layout `config`: what the configuration of that name says, else (None) what its name says.
 
-    `refusal`: why neither can be used.
+    `refusal`: why neither can be used. `host`: what the node's host does around the change.
     """
 
     config: str
     entries: tuple[MigEntry, ...] | None = None
     refusal: str = ""
+    host: HostWork = field(default_factory=HostWork)
 
 
 def wish_for(label: str, configs: Mapping[str, object] | None, where: str, error: str = "") -> MigWish:

@@ -1,0 +1,54 @@
+"""Programs of the host: what they are given, how they fail, and that they end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tonnage.adapters.host_programs import ChrootPrograms
+from tonnage.model.errors import HardwareError
+
+HERE = ChrootPrograms(Path("/"))
+
+
+async def test_a_program_runs_in_its_folder_with_its_variables_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "x")
+    said = await HERE.run(
+        "sh", ["-c", "pwd; echo $A-$SECRET; cat"], variables={"A": "b"}, folder=str(tmp_path)
+    )
+    assert said == f"{tmp_path}\nb-\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another root folder takes root")
+async def test_another_root_is_entered() -> None:
+    assert await ChrootPrograms(Path("/proc/self/root")).run("sh", ["-c", "cd /; pwd"]) == "/\n"
+
+
+async def test_what_fails_says_how_and_what_it_said_last() -> None:
+    with pytest.raises(HardwareError, match=r"sh failed \(3\)") as refused:
+        await HERE.run("sh", ["-c", "yes before | head -n 100000; echo the end >&2; exit 3"])
+    assert refused.value.problems[0].why.endswith("before the end")
+    assert len(refused.value.problems[0].why) == 300
+    with pytest.raises(HardwareError, match=r"/no/such failed \(127\)"):
+        await HERE.run("/no/such")
+    with pytest.raises(HardwareError, match=r"sh failed \(2\)|sh failed \(1\)"):
+        await HERE.run("sh", folder="/no/such")
+
+
+async def test_what_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    with pytest.raises(HardwareError, match="sh has not ended within 0 s"):
+        await HERE.run("sh", ["-c", f"sleep 60 & echo $! > {pids}; echo $$ >> {pids}; wait"], timeout_s=0.3)
+    assert not [pid for pid in pids.read_text().split() if _lives(pid)]
+
+
+def _lives(pid: str) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return state.rpartition(")")[2].split()[0] not in "ZX"
