@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import pytest
@@ -225,3 +226,19 @@ def test_completion_prints_a_script_that_calls_back(shell: str) -> None:
 def test_completion_completes_commands() -> None:
     process = tonnage_process(_TONNAGE_COMPLETE="bash_complete", COMP_WORDS="tonnage ex", COMP_CWORD="1")
     assert process.stdout == "plain,explain\n"
+
+
+@pytest.mark.parametrize("missing", ["tonnage.cli.up", "tonnage.decide.cluster.fleet"])
+def test_a_command_that_an_image_leaves_out_says_so(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where its own module is not there: anything else that is missing is a fault."""
+
+    def absent(name: str) -> NoReturn:
+        raise ModuleNotFoundError(name, name=missing)
+
+    monkeypatch.setattr("tonnage.cli.main.importlib.import_module", absent)
+    if missing == "tonnage.cli.up":
+        with pytest.raises(click.UsageError, match="up is not in this image: run it on a machine"):
+            tonnage.main(["up"], standalone_mode=False)
+    else:
+        with pytest.raises(ModuleNotFoundError):
+            tonnage.main(["up"], standalone_mode=False)

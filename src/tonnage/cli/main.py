@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             if error.name != COMMANDS[cmd_name][0]:
                 raise
-            # The agent's image has no command that needs arithmetic over a whole cluster.
+            # The agent's image has no twin, and nothing that needs arithmetic over a whole cluster.
             raise click.UsageError(f"{cmd_name} is not in this image: run it on a machine", ctx) from None
         assert isinstance(command, click.Command)
         return command
