@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -18,6 +19,7 @@ from tonnage.twin.clock import VirtualClock
 from tonnage.twin.controllers.node_health import GRACE_S
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
 from tonnage.twin.light_nodes import LightNodes
+from tonnage.twin.platform import agent_daemon_set
 from tonnage.twin.scheduler import Scheduler
 from tonnage.twin.world import light_nodes_of, machines_of
 from tonnage.wire.kinds import EVENT, LEASE, NODE, POD
@@ -155,6 +157,16 @@ async def test_pods_of_an_earlier_life_keep_what_they_have(bench: Bench) -> None
     assert (await bench.read("p0"))["status"]["podIP"] == "100.64.2.2"
     assert (await bench.read("p1"))["status"]["reason"] == "OutOfnvidia.com/gpu"
     running.cancel()
+
+
+@pytest.mark.parametrize("light", [True, False], ids=["beside light nodes", "alone"])
+def test_no_agent_is_sent_to_them(light: bool) -> None:
+    terms: Any = agent_daemon_set(Path("/k"), light=light)
+    for key in ("spec", "template", "spec", "affinity", "nodeAffinity"):
+        terms = terms[key]
+    [required] = terms.values()
+    away = {"key": "tonnage.dev/light", "operator": "DoesNotExist"}
+    assert {away in term["matchExpressions"] for term in required["nodeSelectorTerms"]} == {light}
 
 
 def test_a_fleet_gets_light_nodes_beside_its_own() -> None:

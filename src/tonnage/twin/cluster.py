@@ -100,7 +100,8 @@ class Cluster:
         self._loops.run("scheduler", scheduler.run())
         self._loops.run("light nodes", light.run())
         await self._fleet.start(self._authority, self._loops)
-        for kind, namespace, body in platform_objects(self._scenario.config_texts, kubeconfig):
+        objects = platform_objects(self._scenario.config_texts, kubeconfig, light=light.any)
+        for kind, namespace, body in objects:
             await self._install(kind, namespace, body)
 
     async def _install(self, kind: Kind[Object], namespace: str | None, body: JsonObject) -> None:

@@ -81,6 +81,11 @@ class LightNodes:
         self._pods = Informer(api, kinds.POD, clock)
         self._pods.subscribe(self._pod_changed)
 
+    @property
+    def any(self) -> bool:
+        """Whether there are some."""
+        return bool(self._nodes)
+
     def vouch(self, node: str) -> bool:
         """Whether the node is one of these, which are always well."""
         return node in self._nodes

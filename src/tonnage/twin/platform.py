@@ -33,20 +33,21 @@ _HAS_GPU: Final = (
 
 
 def platform_objects(
-    configs: Mapping[str, str], kubeconfig: Path
+    configs: Mapping[str, str], kubeconfig: Path, *, light: bool = False
 ) -> Iterator[tuple[Kind[Object], str | None, JsonObject]]:
     """Every object with its kind and namespace, in the order in which they can be created.
 
-    `configs` is the data of the device-plugin ConfigMap; `kubeconfig` is where agents find the API server.
+    `configs` is the data of the device-plugin ConfigMap; `kubeconfig` is where agents find the API server;
+    `light`: there are nodes on which no agent can run.
     """
     data: JsonObject = dict(configs)
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
     yield CUSTOM_RESOURCE, None, node_gpu_status_crd()
     yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": data}
-    yield DAEMON_SET, SYSTEM_NAMESPACE, agent_daemon_set(kubeconfig)
+    yield DAEMON_SET, SYSTEM_NAMESPACE, agent_daemon_set(kubeconfig, light=light)
 
 
-def agent_daemon_set(kubeconfig: Path) -> JsonObject:
+def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
     """The DaemonSet of the node agents, as the Helm chart has it; what the twin does not act on is left out.
 
     It runs on every node with a GPU, whatever its taints.
@@ -68,7 +69,9 @@ def agent_daemon_set(kubeconfig: Path) -> JsonObject:
     pod: JsonObject = {
         "priorityClassName": "system-node-critical",
         "terminationGracePeriodSeconds": 15,
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _has_gpu()}},
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _has_gpu(light=light)}
+        },
         "tolerations": [{"operator": "Exists"}],
         "containers": [container],
         "volumes": [
@@ -85,12 +88,12 @@ def agent_daemon_set(kubeconfig: Path) -> JsonObject:
     }
 
 
-def _has_gpu() -> JsonObject:
-    """A node selector: any of the labels, and a kubelet."""
-    kubelet: JsonObject = {"key": LIGHT_LABEL, "operator": "DoesNotExist"}
+def _has_gpu(*, light: bool) -> JsonObject:
+    """A node selector: any of the labels, and a kubelet where not all nodes have one."""
+    kubelet: list[JsonValue] = [{"key": LIGHT_LABEL, "operator": "DoesNotExist"}] if light else []
     return {
         "nodeSelectorTerms": [
-            {"matchExpressions": [{"key": label, "operator": "In", "values": ["true"]}, kubelet]}
+            {"matchExpressions": [{"key": label, "operator": "In", "values": ["true"]}, *kubelet]}
             for label in _HAS_GPU
         ]
     }
