@@ -1,4 +1,4 @@
-"""Record what a genuine API server answers about access, and the roles and bindings it makes at birth.
+"""Record what a genuine API server answers about access and audits, and the roles it makes at birth.
 
     PYTHONPATH=src:tests:. python scripts/record_access.py
 
@@ -21,7 +21,17 @@ from typing import Any, Final
 
 import httpx2
 
-from support.access_requests import ANSWERS, KUBECTL_ANSWERS, KUBECTLS, Asker, kubectl_scene, scenes
+from support.access_requests import (
+    ANSWERS,
+    AUDIT,
+    KUBECTL_ANSWERS,
+    KUBECTLS,
+    Asker,
+    comparable,
+    comparable_event,
+    kubectl_scene,
+    scenes,
+)
 from support.first_hour import Player
 from support.genuine import GenuinePlane, control_plane
 from tonnage.cli.kubectl import kubectl_binary
@@ -36,6 +46,12 @@ _KINDS: Final = {
 _VERSION: Final = "rbac.authorization.k8s.io/v1"
 _OWN: Final = ("uid", "creationTimestamp", "resourceVersion", "managedFields")
 _FLAGS: Final = ("--enable-admission-plugins=NodeRestriction",)
+_POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "rules": [{"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}],
+    "omitStages": ["RequestReceived"],
+}
 _SETTLE_S: Final = 0.2
 """Rights count after a moment."""
 
@@ -81,6 +97,14 @@ def _without_own(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": metadata}
 
 
+async def audited(plane: GenuinePlane) -> list[Any]:
+    """The audit events of what people asked so far, without how they were set up."""
+    lines = (plane.files.path.parent / "audit.log").read_text().splitlines()
+    events = [comparable(line.encode()) for line in lines]
+    skipped = next(number for number, event in enumerate(events) if event["requestURI"] == "/api")
+    return [comparable_event(event) for event in events[skipped:]]
+
+
 async def record_kubectl(plane: GenuinePlane, minor: str) -> list[list[Any]]:
     """What that kubectl says: [command, exit status, stdout, stderr]."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
@@ -98,13 +122,14 @@ async def record_kubectl(plane: GenuinePlane, minor: str) -> list[list[Any]]:
 
 def main() -> None:
     """Record everything, each part on a control plane of its own."""
-    roles, answers = _recorded(lambda plane: (default_roles(plane), record(plane)))
+    roles, answers, events = _recorded(lambda plane: (default_roles(plane), record(plane), audited(plane)))
     said = {
         minor: _recorded(lambda plane, minor=minor: (record_kubectl(plane, minor),))[0]  # type: ignore[misc]
         for minor in KUBECTLS
     }
     ROLES.write_text(json.dumps(roles, separators=(",", ":"), sort_keys=True) + "\n")
     _write(ANSWERS, answers)
+    _write(AUDIT, events)
     _write(KUBECTL_ANSWERS, said)
 
 
@@ -112,7 +137,10 @@ def _recorded(parts: Callable[[GenuinePlane], tuple[Coroutine[None, None, Any], 
     """What the parts record on a fresh control plane."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     try:
-        with control_plane(folder, *_FLAGS) as plane:
+        policy, log = folder / "audit-policy.json", folder / "audit.log"
+        policy.write_text(json.dumps(_POLICY))
+        flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+        with control_plane(folder, *_FLAGS, *flags) as plane:
             time.sleep(2)
             return [asyncio.run(part) for part in parts(plane)]
     finally:

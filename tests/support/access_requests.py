@@ -17,6 +17,7 @@ from support import first_hour
 DATA: Final = Path(__file__).parents[1] / "data"
 REQUESTS: Final = DATA / "access-requests.yaml"
 ANSWERS: Final = DATA / "access-1.35.8-answers.json.gz"
+AUDIT: Final = DATA / "access-1.35.8-audit.json.gz"
 KUBECTL: Final = DATA / "kubectl-access.yaml"
 KUBECTL_ANSWERS: Final = DATA / "kubectl-access-1.35.8-answers.json.gz"
 KUBECTLS: Final = ("1.35", "1.37")
@@ -24,8 +25,9 @@ Send = Callable[[str, str, list[tuple[str, str]], bytes], Awaitable[tuple[int, b
 """Method, path, headers and body to status and body."""
 
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _TOKEN: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+")
+_ITS_OWN: Final = ("auditID", "requestReceivedTimestamp", "stageTimestamp", "sourceIPs", "userAgent")
 _DROPPED: Final = ("managedFields", "resourceVersion")
 
 
@@ -115,6 +117,20 @@ def comparable(raw: bytes) -> Any:
         return _plain(json.loads(text))
     except json.JSONDecodeError:
         return text
+
+
+def comparable_event(event: dict[str, Any]) -> dict[str, Any]:
+    """An audit event without what is the client's own or another plugin's."""
+    kept = {key: value for key, value in event.items() if key not in _ITS_OWN}
+    notes = kept.get("annotations", {})
+    kept["annotations"] = {key: value for key, value in notes.items() if not key.startswith("pod-security")}
+    return kept
+
+
+def audited() -> list[dict[str, Any]]:
+    """The genuine audit events of all scenes, in their order."""
+    found: list[dict[str, Any]] = json.loads(gzip.decompress(AUDIT.read_bytes()))
+    return found
 
 
 def _plain(value: Any) -> Any:

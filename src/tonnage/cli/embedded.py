@@ -20,7 +20,8 @@ from tonnage.adapters.logging import set_up_logging
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.cli.places import runtime_folder
 from tonnage.cli.readiness import Readiness, readiness
-from tonnage.cli.state import EngineName, Running, StateFolder, private_folder, unusable
+from tonnage.cli.state import Running, StateFolder, private_folder, unusable
+from tonnage.cli.up_options import Serving
 from tonnage.documents.scenario import Scenario, scenario_text
 from tonnage.model.errors import ClusterError, ConfigError, HardwareError, Problem
 from tonnage.wire.kinds import NODE
@@ -64,16 +65,14 @@ class Embedded:
 async def embedded_cluster(
     scenario: Scenario,
     state: StateFolder,
+    serving: Serving = Serving(),  # noqa: B008 - frozen
     *,
-    port: int | None = None,
     verbose: bool = False,
-    engine: EngineName = "twin",
-    keep: bool = False,
 ) -> AsyncIterator[Embedded]:
     """Own `state` and run the fleet until the block ends, then leave nothing.
 
-    The loops log to `up.log` in the state folder, with `verbose` to stderr. `keep`: go on with the cluster
-    that the folder keeps, if it has one, and leave it there. Without a port it is the kept one's, or any.
+    The loops log to `up.log` in the state folder, with `verbose` to stderr. `serving.keep`: go on with the
+    cluster that the folder keeps, if it has one, and leave it there.
 
     Raises:
         ConfigError: a cluster runs in `state` already, the port is taken, or the engine's programs are
@@ -93,11 +92,9 @@ async def embedded_cluster(
     try:
         shutil.rmtree(sockets, ignore_errors=True)
         private_folder(sockets)
-        if engine == "kubernetes":
-            cluster = _genuine(scenario, clock, state, sockets, port or 0)
-        else:
-            cluster = _twin(scenario, clock, state.database if keep else None, sockets, port)
-        if keep:
+        make = _genuine if serving.engine == "kubernetes" else _twin
+        cluster = make(scenario, clock, state, sockets, serving)
+        if serving.keep:
             state.keep_scenario(scenario_text(scenario))
         try:
             try:
@@ -106,7 +103,7 @@ async def embedded_cluster(
                 running = Running(
                     *(os.getpid(), scenario.name, scenario.nodes, endpoint.url, str(state.kubeconfig)),
                     since=since,
-                    engine=engine,
+                    engine=serving.engine,
                 )
                 state.publish(running, kubeconfig_text(endpoint))
                 await cluster.populate(state.kubeconfig)
@@ -124,15 +121,24 @@ async def embedded_cluster(
 
 
 def _twin(
-    scenario: Scenario, clock: SystemClock, kept: Path | None, sockets: Path, port: int | None
+    scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, serving: Serving
 ) -> Engine:
     from tonnage.cli.programs import node_programs
-    from tonnage.twin.cluster import Cluster
+    from tonnage.twin.cluster import Cluster, ClusterFiles
 
-    return Cluster(scenario, clock, programs=node_programs(), port=port, runtime_dir=sockets, database=kept)
+    return Cluster(
+        scenario,
+        clock,
+        programs=node_programs(),
+        port=serving.port,
+        runtime_dir=sockets,
+        files=ClusterFiles(state.database if serving.keep else None, serving.audit_log),
+    )
 
 
-def _genuine(scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, port: int) -> Engine:
+def _genuine(
+    scenario: Scenario, clock: SystemClock, state: StateFolder, sockets: Path, serving: Serving
+) -> Engine:
     from tonnage.cli.binaries import find_binaries
     from tonnage.cli.genuine import GenuineCluster
 
@@ -148,7 +154,7 @@ def _genuine(scenario: Scenario, clock: SystemClock, state: StateFolder, sockets
         folder=state.control_plane,
         runtime_dir=sockets,
         binaries=binaries.folder,
-        port=port,
+        serving=serving,
     )
 
 

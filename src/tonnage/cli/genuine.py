@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -15,6 +16,7 @@ from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.cli.programs import node_programs
 from tonnage.cli.state import private_folder
+from tonnage.cli.up_options import Serving
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
@@ -25,6 +27,12 @@ from tonnage.twin.platform import platform_objects
 
 _NODES_A_CLIENT: Final = 50
 """Each kubelet keeps a watch open; a client holds 200 connections."""
+_AUDIT_POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "rules": [{"level": "Metadata"}],
+    "omitStages": ["RequestReceived"],
+}
 _USERS: Final = {
     "admin": ("admin", "system:masters"),
     "kube-controller-manager": ("system:kube-controller-manager", ""),
@@ -47,14 +55,15 @@ class GenuineCluster:
         folder: Path,
         runtime_dir: Path,
         binaries: Path,
-        port: int = 0,
+        serving: Serving = Serving(),  # noqa: B008 - frozen
     ) -> None:
+        self._audit_log = serving.audit_log
         self._scenario = scenario
         self._clock = clock
         self._runtime_dir = runtime_dir
         self._authority = Authority.generate(clock.now())
         self._folder = ControlPlaneFolder(folder)
-        self._plane = ControlPlane(binaries, self._folder, os.environ, port=port)
+        self._plane = ControlPlane(binaries, self._folder, os.environ, port=serving.port or 0)
         self._loops = Loops()
         self._fleet: Fleet | None = None
         self._clients = AsyncExitStack()
@@ -73,8 +82,16 @@ class GenuineCluster:
             ClusterError: a process ended.
         """
         tokens = write_credentials(self._folder, self._authority, self._plane.url)
-        await self._plane.serve(*flags)
+        await self._plane.serve(*self._audit_flags(), *flags)
         return Endpoint(self._plane.url, self._authority.certificate_pem, tokens["admin"])
+
+    def _audit_flags(self) -> list[str]:
+        if self._audit_log is None:
+            return []
+        policy = self._folder.path / "audit-policy.json"
+        _write(policy, json.dumps(_AUDIT_POLICY).encode())
+        flags = [f"--audit-policy-file={policy}", f"--audit-log-path={self._audit_log}"]
+        return [*flags, "--audit-log-maxsize=64", "--audit-log-maxbackup=3"]
 
     async def populate(self, kubeconfig: Path) -> None:
         """Start the loops and the kubelets, which say the server's version, and install the agents."""

@@ -26,6 +26,7 @@ from tonnage.cli.options import Common, common_options, complete_lab, examples
 from tonnage.cli.output import emit
 from tonnage.cli.places import state_folder
 from tonnage.cli.state import StateFolder
+from tonnage.cli.up_options import Serving
 from tonnage.documents.lab import Step
 from tonnage.model.json import JsonValue
 
@@ -116,7 +117,9 @@ async def _on_its_own(found: FoundLab, common: Common, *, keep: bool) -> int:
     scenario = load_scenario(found.lab.scenario)
     click.echo(f"Starting an embedded cluster for this lab: scenario {scenario.name}.", err=True)
     with tempfile.TemporaryDirectory(prefix="tonnage-lab-") as folder:
-        async with embedded_cluster(scenario, StateFolder(Path(folder) / "state"), port=0) as cluster:
+        async with embedded_cluster(
+            scenario, StateFolder(Path(folder) / "state"), Serving(port=0)
+        ) as cluster:
             await wait_until_ready(cluster, scenario, lambda _state: None)
             return await run_on(found, cluster.kubeconfig, common, keep=keep)
 

@@ -35,6 +35,7 @@ class Asked(TypedDict):
     port: int | None
     state: Path | None
     engine: EngineName
+    audit_log: Path | None
     lab: str | None
 
 
@@ -81,6 +82,12 @@ class Asked(TypedDict):
     default="twin",
     help="Control plane: pretended in this process, or genuine programs [default: twin].",
 )
+@click.option(
+    "--audit-log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write who asked what of the API server to this file, as audit.k8s.io events [default: nowhere].",
+)
 @click.option("--detach", is_flag=True, help="Return once the fleet is up; tonnage down ends it.")
 @click.option(
     "--lab",
@@ -106,8 +113,9 @@ def command(common: Common, detach: bool, **asked: Unpack[Asked]) -> int:
     known = keeps and asked["nodes"] is asked["light_nodes"] is None and kept.exists()
     last = str(kept) if known else DEFAULT_SCENARIO
     fleet = asked["scenario"] or (load_lab(lab).lab.scenario if lab else last)
+    audit_log = asked["audit_log"] and asked["audit_log"].expanduser().absolute()
     options = UpOptions(fleet, asked["nodes"], asked["port"], state, lab, asked["engine"])
-    options = replace(options, light_nodes=asked["light_nodes"], keeps=keeps)
+    options = replace(options, light_nodes=asked["light_nodes"], keeps=keeps, audit_log=audit_log)
     wanted = load_scenario(options.scenario)
     wanted = wanted if options.nodes is None else wanted.scaled(options.nodes)
     wanted = wanted if options.light_nodes is None else wanted.with_light(options.light_nodes)
@@ -125,9 +133,7 @@ async def _run(options: UpOptions, scenario: Scenario, common: Common) -> int:
 
     ended = _end_on_signals()
     folder = StateFolder(options.state)
-    async with embedded_cluster(
-        scenario, folder, port=options.port, engine=options.engine, keep=options.keeps
-    ) as cluster:
+    async with embedded_cluster(scenario, folder, options.serving) as cluster:
         waiting = asyncio.create_task(wait_until_ready(cluster, scenario, Progress().tell))
         if not await _before(waiting, ended):
             return 0

@@ -9,6 +9,16 @@ from tonnage.cli.state import EngineName
 
 
 @dataclass(frozen=True, slots=True)
+class Serving:
+    """How the API is served: on which port (None: a kept cluster's, or any), by whom, kept and audited."""
+
+    port: int | None = None
+    engine: EngineName = "twin"
+    keep: bool = False
+    audit_log: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class UpOptions:
     """What was asked for."""
 
@@ -22,3 +32,9 @@ class UpOptions:
     light_nodes: int | None = None
     keeps: bool = False
     """Whether the state folder keeps the cluster for the next start."""
+    audit_log: Path | None = None
+
+    @property
+    def serving(self) -> Serving:
+        """What of it concerns the API server."""
+        return Serving(self.port, self.engine, self.keeps, self.audit_log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 from tonnage.twin.controllers.suite import run_controllers
@@ -30,14 +32,22 @@ if TYPE_CHECKING:
     from tonnage.twin.apiserver.database import Database
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterFiles:
+    """Where a cluster is kept and where it says who asked what; it does neither without a file."""
+
+    database: Path | None = None
+    audit_log: Path | None = None
+
+
 class Cluster:
     """A GPU cluster in this process. `programs` maps image repositories to what their containers run.
 
     `runtime_dir` holds the nodes' folders with sockets: keep it short. First `serve`, then `populate`.
-    With a `database` file the cluster goes on where it ended there, with its CA, token and port.
+    With a database the cluster goes on where it ended there, with its CA, token and port.
 
     Raises:
-        ConfigError: the file cannot be read as a cluster.
+        ConfigError: the file cannot be read as a cluster, or the audit log not be written.
         HardwareError: it cannot be written.
     """
 
@@ -49,14 +59,17 @@ class Cluster:
         runtime_dir: Path,
         programs: Mapping[str, Program] = MappingProxyType({}),
         port: int | None = None,
-        database: Path | None = None,
+        files: ClusterFiles = ClusterFiles(),
     ) -> None:
-        self._kept = _opened(database)
+        self._kept = _opened(files.database)
+        self._audit = AuditLog(files.audit_log) if files.audit_log is not None else None
         if self._kept is None:
-            self.server = ApiServer(clock)
+            self.server = ApiServer(clock, audit=self._audit)
         else:
             pem = self._kept.fact_or("service-accounts", lambda: TokenKey().pem)
-            self.server = ApiServer(clock, store=self._kept.store(), token_key=TokenKey(pem))
+            self.server = ApiServer(
+                clock, store=self._kept.store(), token_key=TokenKey(pem), audit=self._audit
+            )
         self.api: KubernetesApi = self.server.local()
         self._scenario = scenario
         self._clock = clock
@@ -122,6 +135,8 @@ class Cluster:
         await self._loops.stop()
         await self._fleet.stop()
         await self.server.stop()
+        if self._audit is not None:
+            self._audit.close()
         if self._kept is not None:
             self._kept.close()
 

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.requests import Notes
 from tonnage.twin.apiserver.statuses import NoSuchPageError, status_of
 
@@ -39,6 +40,7 @@ class Exchange:
         self.query: dict[str, str] = {}
         self.warnings: tuple[str, ...] = ()
         self.notes = Notes()
+        self.trail: Trail | None = None
         self._send = send
         self._started = False
 
@@ -51,6 +53,8 @@ class Exchange:
 
     async def answer(self, obj: JsonObject, code: int = 200, content_type: str = JSON) -> None:
         """Send an object."""
+        if self.trail is not None and obj.get("kind") == "Status":
+            self.trail.said(obj)
         await self.answer_bytes(msgspec.json.encode(obj) + b"\n", code, content_type)
 
     async def answer_bytes(self, data: bytes, code: int = 200, content_type: str = JSON) -> None:
@@ -75,9 +79,12 @@ class Exchange:
         if self._started:
             await self.chunk(b"", last=True)
             return
-        data, content_type = msgspec.json.encode(status_of(error)) + b"\n", JSON
+        status = status_of(error)
+        data, content_type = msgspec.json.encode(status) + b"\n", JSON
         if isinstance(error, NoSuchPageError):
             data, content_type = b"404 page not found\n", "text/plain; charset=utf-8"
+        elif self.trail is not None:
+            self.trail.said(status)
         # What is left of a body that was not read must not be taken for the next request.
         extra = [(b"connection", b"close")] if error.code in (401, 413) else []
         try:
@@ -107,6 +114,8 @@ class Exchange:
             for text in (*self.warnings, *self.notes.warnings)
         ]
         self._started = True
+        if self.trail is not None:
+            self.trail.started(code)
         await self._send({"type": "http.response.start", "status": code, "headers": headers})
 
     async def chunk(self, data: bytes, *, last: bool = False) -> None:
@@ -123,13 +132,19 @@ class Exchange:
             pass
 
     async def _refuse_websocket(self, error: ApiError) -> None:
-        data = msgspec.json.encode(status_of(error))
+        status = status_of(error)
+        if self.trail is not None:
+            self.trail.said(status)
+            self.trail.started(error.code)
+        data = msgspec.json.encode(status)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
         await self._send({"type": "websocket.http.response.start", "status": error.code, "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": data})
 
     async def send(self, message: dict[str, object]) -> None:
         """Send a raw ASGI message: WebSockets."""
+        if self.trail is not None and message["type"] == "websocket.accept":
+            self.trail.started(101)
         await self._send(message)
 
 

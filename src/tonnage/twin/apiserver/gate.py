@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.authentication.users import ANONYMOUS
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.parameters import flag_of
-from tonnage.twin.apiserver.rbac.decisions import Authority
+from tonnage.twin.apiserver.rbac.decisions import Authority, refusal
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.statuses import unauthorized
@@ -43,7 +43,22 @@ class Gate:
         self._authenticator = authenticator
         self._authority = authority
 
-    def user(self, exchange: Exchange) -> User:
+    def let_in(self, exchange: Exchange) -> User:
+        """As whom the client may ask what it asks. Raises ApiError 400, 401, 403."""
+        trail = exchange.trail
+        if trail is not None:
+            asked = asked_of(ANONYMOUS, exchange.method, exchange.path, exchange.query)
+            trail.asks(asked, version_of(exchange.path))
+        user = self._user(exchange)
+        if trail is not None:
+            trail.came_from(user)
+        acting = self._acting(exchange, user)
+        if trail is not None and acting is not user:
+            trail.acts_as(acting)
+        self._allow(exchange, acting)
+        return acting
+
+    def _user(self, exchange: Exchange) -> User:
         """Who asks. Raises ApiError 401."""
         user = certified(exchange.certificate)
         if user is not None:
@@ -56,7 +71,7 @@ class Gate:
         except TokenError:
             raise unauthorized() from None
 
-    def acting(self, exchange: Exchange, user: User) -> User:
+    def _acting(self, exchange: Exchange, user: User) -> User:
         """As whom the user asks. Raises ApiError 400, 403."""
         mask = mask_of(exchange.scope["headers"])
         if mask is None:
@@ -65,9 +80,15 @@ class Gate:
             self._authority.require(needed)
         return mask.worn()
 
-    def allow(self, asked: Attributes, *, websocket: bool = False) -> None:
-        """Raises ApiError 403 for what is not allowed."""
-        self._authority.require(asked)
+    def _allow(self, exchange: Exchange, user: User) -> None:
+        """Raises ApiError 403 for what the user may not."""
+        asked = asked_of(user, exchange.method, exchange.path, exchange.query)
+        decision = self._authority.decide(asked)
+        if exchange.trail is not None:
+            exchange.trail.decided(decision)
+        if not decision.allowed:
+            raise refusal(asked, decision.reason)
+        websocket = exchange.scope["type"] == "websocket"
         if websocket and asked.subresource in _UPGRADES:
             # A WebSocket begins with GET; who may read only must not get a shell by it.
             self._authority.require(_creating(asked))
@@ -99,6 +120,17 @@ def asked_of(user: User, method: str, path: str, query: Mapping[str, str]) -> At
             return plain
         group, rest = parts[1], parts[3:]
     return _resource(user, _VERBS.get(method, ""), group, rest, query)
+
+
+def version_of(path: str) -> str:
+    """The version of the API that a path of a resource names.
+
+    >>> version_of("/apis/apps/v1/deployments")
+    'v1'
+    """
+    parts = path.strip("/").split("/")
+    at = 2 if parts[0] == "apis" else 1
+    return parts[at] if len(parts) > at else ""
 
 
 def _resource(

@@ -13,6 +13,7 @@ from tonnage.adapters.ports import PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import applying, parameters
+from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.bodies import parse_body, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery
@@ -56,10 +57,11 @@ class Application:
         if scope["type"] not in ("http", "websocket"):
             return
         exchange = Exchange(scope, receive, send)
+        self._security.follow(exchange)
         try:
             exchange.pairs = _query(scope)
             exchange.query = dict(exchange.pairs)
-            user = self._let_in(exchange)
+            user = self._security.gate.let_in(exchange)
             if scope["type"] == "websocket":
                 await self._websocket(exchange)
             else:
@@ -72,14 +74,9 @@ class Application:
             _LOG.exception("request failed path=%s", scope["path"])
             why = f"Internal error occurred: {type(error).__name__}"
             await exchange.refuse(StatusError(500, "InternalError", why))
-
-    def _let_in(self, exchange: Exchange) -> User:
-        """As whom the client asks what it may ask. Raises ApiError 400, 401, 403."""
-        gate = self._security.gate
-        user = gate.acting(exchange, gate.user(exchange))
-        asked = asked_of(user, exchange.method, exchange.path, exchange.query)
-        gate.allow(asked, websocket=exchange.scope["type"] == "websocket")
-        return user
+        finally:
+            if exchange.trail is not None:
+                exchange.trail.ended()
 
     async def _websocket(self, exchange: Exchange) -> None:
         address = parameters.address_of(exchange.segments)
@@ -245,7 +242,10 @@ class Application:
 
     async def _body(self, exchange: Exchange) -> JsonValue:
         data = await read_body(exchange.receive, exchange.headers)
-        return parse_body(self._verbs.registry.schema, data, exchange.headers.get("content-type", ""))
+        body = parse_body(self._verbs.registry.schema, data, exchange.headers.get("content-type", ""))
+        if exchange.trail is not None and exchange.method != "DELETE":
+            exchange.trail.sent(mapping(body, "metadata"))
+        return body
 
     def _request(self, verb: str, address: Address, user: User) -> Request:
         return self._verbs.request(verb, address, user=user)

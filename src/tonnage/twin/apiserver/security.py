@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tonnage.adapters.ports import Clock
+from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
+from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import Gate
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.rbac.bindings import Bindings
@@ -33,11 +35,23 @@ class Security:
     gate: Gate
     reviews: Reviews
     tokens: TokenRequests
+    clock: Clock
+    audit: AuditLog | None
+
+    def follow(self, exchange: Exchange) -> None:
+        """Tell the audit log of a request, if there is one."""
+        if self.audit is not None:
+            origin = origin_of(exchange.scope, exchange.headers)
+            exchange.trail = Trail(self.audit.write, self.clock, origin, exchange.notes.audit)
 
 
-def security(store: Store, clock: Clock, pipeline: Pipeline, rights: Rights, key: TokenKey) -> Security:
+def security(
+    pipeline: Pipeline, clock: Clock, rights: Rights, key: TokenKey, audit: AuditLog | None
+) -> Security:
     """The parts for one server, whose service accounts' tokens `key` signs."""
+    store = pipeline.store
     authenticator = Authenticator(store, clock, key)
     reviews = Reviews(pipeline.codec, clock, authenticator, rights.authority, rights.bindings)
     gate = Gate(authenticator, rights.authority)
-    return Security(authenticator, gate, reviews, TokenRequests(store, clock, pipeline, key))
+    tokens = TokenRequests(store, clock, pipeline, key)
+    return Security(authenticator, gate, reviews, tokens, clock, audit)

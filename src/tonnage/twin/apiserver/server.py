@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.twin.apiserver.admission import Plugin, default_gates, default_plugins
+from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.users import ADMIN
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api
@@ -55,6 +56,7 @@ class ApiServer:
         random: Random | None = None,
         plugins: Sequence[Plugin] = (),
         token_key: TokenKey | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """`plugins` are asked after the built-in ones. A seeded `random` makes uids and names repeatable.
 
@@ -74,7 +76,7 @@ class ApiServer:
         gates = default_gates(self.store, self.registry, codec)
         pipeline = Pipeline(self.store, codec, clock, ids, admission, gates)
         self.verbs = Verbs(self.store, self.registry, clock, pipeline)
-        self._security = security(self.store, clock, pipeline, rights, token_key or TokenKey())
+        self._security = security(pipeline, clock, rights, token_key or TokenKey(), audit)
         bootstrap(self.store, clock, self._uid)
         self.verbs.definitions.settle_all()
         self._listener: Listener | None = None

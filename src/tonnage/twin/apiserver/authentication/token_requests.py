@@ -30,6 +30,7 @@ _ROW: Final = KindRow(
 )
 _SERVED: Final = Served(_ROW, "")
 _PLURALS: Final = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
+_ISSUED: Final = "authentication.kubernetes.io/issued-credential-id"
 _PROJECTED_S: Final = 3607
 """What kubelets ask for a pod's own volume: it lives a year, so that old clients may reread late."""
 _EXTENDED_S: Final = 365 * 24 * 3600
@@ -71,7 +72,9 @@ class TokenRequests:
             raise InvalidError(invalid_status(_ROW, "", found))
         bound = self._bound(request, mapping(spec, "boundObjectRef"))
         until = timestamp(now + timedelta(seconds=number(spec, "expirationSeconds")))
-        token = self._key.sign(self._claims(request, own, spec, bound))
+        claims = self._claims(request, own, spec, bound)
+        request.notes.audit[_ISSUED] = f"JTI={claims['jti']}"
+        token = self._key.sign(claims)
         return Outcome({**asked, "status": {"token": token, "expirationTimestamp": until}}, warnings)
 
     def _check_metadata(self, request: Request, metadata: JsonObject) -> None:
