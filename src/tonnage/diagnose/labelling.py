@@ -59,11 +59,11 @@ def _pairs(requirements: tuple[Requirement, ...]) -> Iterator[tuple[str, str]]:
                 yield one.key, one.values[0]
             case "Exists":
                 yield one.key, "true"
-            case "Gt" | "Lt" if one.values and (number := whole(one.values[0])) is not None:
+            case "Gt" | "Lt" if one.values and (number := compared_number(one.values[0])) is not None:
                 yield one.key, str(number + 1 if one.operator == "Gt" else number - 1)
 
 
-def whole(text: str) -> int | None:
+def compared_number(text: str) -> int | None:
     """The number that Gt and Lt compare with, or None."""
     try:
         return int(text) if len(text) < 19 and text.isascii() else None

@@ -30,6 +30,8 @@ _LABEL: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST_SUBDOMAIN: Final = 253
 _KEY: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The priority classes that every cluster has, with their values."""
 
 
 def parse_resource_name(text: str) -> ResourceName:

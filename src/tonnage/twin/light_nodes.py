@@ -18,9 +18,10 @@ from typing import Any, Final
 from tonnage.adapters.informer import Delta, Informer, Key, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.decide.cluster.requests import PODS
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.kubelet.admission import PODS, AdmissionFailure, amounts_of, lacking, pod_amounts
+from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts
 from tonnage.twin.kubelet.images import full_image
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
 from tonnage.twin.world import LightNode

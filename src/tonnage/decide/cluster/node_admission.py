@@ -19,6 +19,8 @@ from tonnage.decide.cluster.view import NodeView
 from tonnage.model.cluster import Pod
 
 _NATIVE: Final = (PODS, CPU, MEMORY, EPHEMERAL)
+Amounts = Mapping[str, int]
+"""By resource, in the units of `pod_requests`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ def turned_away(pod: Pod, node: NodeView) -> Turned | None:
 def unknown_devices(pod: Pod, node: NodeView) -> tuple[str, ...]:
     """Extended resources that the node does not know: a kubelet starts the pod without them."""
     asked = pod_requests(pod)
-    return tuple(sorted(name for name in asked if asked[name] > 0 and not _is_known(name, node)))
+    return tuple(
+        sorted(name for name in asked if asked[name] > 0 and not _is_known(name, node.node.allocatable))
+    )
 
 
 def broken_rules(pod: Pod, node: NodeView, *, static: bool = False) -> Iterator[Turned]:
@@ -62,20 +66,28 @@ def broken_rules(pod: Pod, node: NodeView, *, static: bool = False) -> Iterator[
         yield _broken("TaintToleration", lasting=True)
 
 
-def _short(pod: Pod, node: NodeView) -> Iterator[Turned]:
-    asked: Mapping[str, int] = {**pod_requests(pod), PODS: 1}
-    extended = sorted(name for name in asked if name not in _NATIVE and _is_known(name, node))
+def shortfalls(asked: Amounts, used: Amounts, allocatable: Amounts) -> Iterator[Turned]:
+    """What a node that is so `used` has too little of for one more pod, in the order in which kubelet looks.
+
+    An extended resource that the node does not know is left out: the scheduler has to care for that.
+    """
+    asked = {**asked, PODS: 1}
+    extended = sorted(name for name in asked if name not in _NATIVE and _is_known(name, allocatable))
     for name in (*_NATIVE, *extended):
-        wanted, there = asked.get(name, 0), node.node.allocatable.get(name, 0)
-        used = len(node.pods) if name == PODS else node.requested.get(name, 0)
-        if wanted and wanted + used > there:
-            told = f"requested: {wanted}, used: {used}, capacity: {there}"
+        wanted, taken, there = asked.get(name, 0), used.get(name, 0), allocatable.get(name, 0)
+        if wanted and wanted + taken > there:
+            told = f"requested: {wanted}, used: {taken}, capacity: {there}"
             message = f"Node didn't have enough resource: {name}, {told}"
-            yield Turned(f"OutOf{name}", message, wanted > there, name, wanted, used, there)
+            yield Turned(f"OutOf{name}", message, wanted > there, name, wanted, taken, there)
 
 
-def _is_known(name: str, node: NodeView) -> bool:
-    return "/" not in name or name in node.node.allocatable
+def _short(pod: Pod, node: NodeView) -> Iterator[Turned]:
+    used = {**node.requested, PODS: len(node.pods)}
+    return shortfalls(pod_requests(pod), used, node.node.allocatable)
+
+
+def _is_known(name: str, allocatable: Amounts) -> bool:
+    return "/" not in name or name in allocatable
 
 
 def _broken(predicate: str, *, lasting: bool) -> Turned:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.labelling import MAKERS, whole
+from tonnage.diagnose.labelling import MAKERS, compared_number
 from tonnage.diagnose.wording import listed
 from tonnage.model.selectors import Requirement
 from tonnage.model.verdict import Code, Layer, Reason
@@ -31,7 +31,7 @@ def findings(case: Case) -> Iterator[Reason]:
             if requirement.key in (labels := node.node.labels)
         }
         if requirement.operator in ("Gt", "Lt") and (
-            not requirement.values or whole(requirement.values[0]) is None
+            not requirement.values or compared_number(requirement.values[0]) is None
         ):
             told = f"no label is {requirement}: it compares whole numbers"
             yield _reason(case, requirement, told, "correct the value")

@@ -7,6 +7,7 @@ from typing import Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.twin.apiserver.access import copied, mapping, put, text
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.pipeline import timestamp
@@ -16,14 +17,10 @@ from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-_CLASSES: Final = (
-    ("system-cluster-critical", 2_000_000_000, "Used for system critical pods."),
-    (
-        "system-node-critical",
-        2_000_001_000,
-        "Used for system critical pods that must not be moved from their current node.",
-    ),
-)
+_CLASSES: Final = {
+    "system-cluster-critical": "Used for system critical pods.",
+    "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
+}
 
 
 def bootstrap(store: Store, clock: Clock, uid: Callable[[], str]) -> None:
@@ -44,13 +41,13 @@ def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
             {**head, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
             {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
         )
-    for name, value, description in _CLASSES:
+    for name, description in _CLASSES.items():
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         yield (
             PRIORITY_CLASS,
             {
                 **head,
-                "value": value,
+                "value": SYSTEM_PRIORITIES[name],
                 "preemptionPolicy": "PreemptLowerPriority",
                 "description": description,
             },

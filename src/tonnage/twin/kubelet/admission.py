@@ -5,21 +5,21 @@ Source: Kubernetes 1.36, pkg/kubelet/lifecycle/predicate.go.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.reading import node_from, pod_from
-from tonnage.decide.cluster.node_admission import broken_rules
+from tonnage.decide.cluster.node_admission import broken_rules, shortfalls
+from tonnage.decide.cluster.requests import PODS, pod_requests
 from tonnage.decide.cluster.view import NodeView
 from tonnage.model.quantity import integer_value, milli_value
 from tonnage.wire.objects import Container, Node, Pod
 
 CPU: Final = "cpu"
-PODS: Final = "pods"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _OWN: Final = ("cpu", "memory")
-_NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +45,9 @@ def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def pod_amounts(pod: Pod) -> dict[str, int]:
+def pod_amounts(pod: Pod) -> Mapping[str, int]:
     """What the pod asks for: all containers or the greediest init step, pod-level ones, overhead."""
-    total: dict[str, int] = {}
-    for container in pod.spec.containers:
-        _add(total, _asked(container))
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in pod.spec.init_containers:
-        step = _asked(container)
-        if is_sidecar(container):
-            _add(sidecars, step)
-            step = dict(sidecars)
-        else:
-            _add(step, sidecars)
-        peak = {name: max(peak.get(name, 0), step.get(name, 0)) for name in peak | step}
-    _add(total, sidecars)
-    total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in total | peak}
-    if pod.spec.resources is not None:
-        whole = amounts_of({**pod.spec.resources.limits, **pod.spec.resources.requests})
-        total.update({name: amount for name, amount in whole.items() if "/" not in name})
-    _add(total, amounts_of(pod.spec.overhead))
-    return total
+    return pod_requests(pod_from(pod))
 
 
 def device_amounts(container: Container) -> dict[str, int]:
@@ -89,29 +70,19 @@ def _guaranteed(container: Container) -> bool:
 
 
 def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int]) -> AdmissionFailure | None:
-    """The first thing that the node lacks. `others` are the pods that run here already.
-
-    An extended resource that the node does not know is left out: the scheduler has to care for that.
-    """
-    asked = pod_amounts(pod)
-    used: dict[str, int] = {PODS: 0}
+    """The first thing that the node lacks. `others` are the pods that run here already."""
+    used: Counter[str] = Counter()
     for other in others:
-        _add(used, {**pod_amounts(other), PODS: 1})
-    return lacking(asked, used, allocatable)
+        used.update({**pod_amounts(other), PODS: 1})
+    return lacking(pod_amounts(pod), used, allocatable)
 
 
 def lacking(
     asked: Mapping[str, int], used: Mapping[str, int], allocatable: Mapping[str, int]
 ) -> AdmissionFailure | None:
     """The first thing of which a node that is so `used` has too little for one more pod."""
-    if used.get(PODS, 0) + 1 > allocatable.get(PODS, 0):
-        return _lacks(PODS, 1, used.get(PODS, 0), allocatable.get(PODS, 0))
-    extended = sorted(name for name in asked if name not in _NATIVE and name in allocatable)
-    for name in (*_NATIVE, *extended):
-        wanted, there = asked.get(name, 0), allocatable.get(name, 0)
-        if wanted and wanted + used.get(name, 0) > there:
-            return _lacks(name, wanted, used.get(name, 0), there)
-    return None
+    short = next(shortfalls(asked, used, allocatable), None)
+    return AdmissionFailure(short.reason, short.message) if short is not None else None
 
 
 def predicate_failure(pod: Pod, others: Iterable[Pod], node: Node) -> AdmissionFailure | None:
@@ -124,21 +95,3 @@ def predicate_failure(pod: Pod, others: Iterable[Pod], node: Node) -> AdmissionF
 def is_static(pod: Pod) -> bool:
     """Whether the pod mirrors one from a file of the node, which no taint keeps away."""
     return _MIRROR in pod.metadata.annotations
-
-
-def _lacks(name: str, wanted: int, used: int, there: int) -> AdmissionFailure:
-    return AdmissionFailure(
-        f"OutOf{name}",
-        f"Node didn't have enough resource: {name}, requested: {wanted}, used: {used}, capacity: {there}",
-    )
-
-
-def _asked(container: Container) -> dict[str, int]:
-    resources = container.resources
-    extended = {name: text for name, text in resources.limits.items() if "/" in name}
-    return amounts_of({**extended, **resources.requests})
-
-
-def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
-    for name, amount in amounts.items():
-        total[name] = total.get(name, 0) + amount

@@ -11,10 +11,9 @@ from typing import Final
 
 from tonnage.decide.cluster.admission.written_pod import mapping
 from tonnage.model.cluster import Manifest, PriorityClass, Snapshot
+from tonnage.model.names import SYSTEM_PRIORITIES
 
 _MAY: Final = "PreemptLowerPriority"
-_SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""Every cluster has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ def other_priority(manifest: Manifest, snapshot: Snapshot) -> Iterator[OtherPrio
 def class_of(manifest: Manifest, snapshot: Snapshot) -> PriorityClass | None:
     """The class that the pod gets, nameless where none is the default; None where that is not known."""
     name, classes = manifest.pod.priority_class, snapshot.priority_classes
-    if name in _SYSTEM:
-        return PriorityClass(name, _SYSTEM[name])
+    if name in SYSTEM_PRIORITIES:
+        return PriorityClass(name, SYSTEM_PRIORITIES[name])
     if name:
         return next((cls for cls in classes if cls.name == name), None)
     defaults = [cls for cls in classes if cls.default]

@@ -6,6 +6,7 @@ import base64
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
@@ -33,7 +34,6 @@ from tonnage.twin.apiserver.objects.validation.resources import (
 LARGEST_DATA: Final = 1024 * 1024
 """Bytes that all values of a ConfigMap or Secret may take."""
 _HIGHEST_PRIORITY: Final = 1_000_000_000
-_SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _SCOPES: Final = (
     "BestEffort",
@@ -199,10 +199,10 @@ def priority_class(obj: JsonObject) -> Found:
 
 def _not_system(name: str, value: int, is_default: bool) -> str:
     """Why a class is none of the system's own; empty if it is one."""
-    if name not in _SYSTEM:
+    if name not in SYSTEM_PRIORITIES:
         return f"{name} is not a known system priority class"
-    if value != _SYSTEM[name]:
-        return f"value of {name} PriorityClass must be {_SYSTEM[name]}"
+    if value != SYSTEM_PRIORITIES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
     return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
 
 
