@@ -56,7 +56,12 @@ WORKLOADS: Final = Book(
     DATA / "kubectl-workloads-1.35.8-answers.json.gz",
     DATA / "kubectl-workloads-exceptions.yaml",
 )
-BOOKS: Final = (FIRST_HOUR, WORKLOADS)
+APPLYING: Final = Book(
+    DATA / "kubectl-apply.yaml",
+    DATA / "kubectl-apply-1.35.8-answers.json.gz",
+    DATA / "kubectl-apply-exceptions.yaml",
+)
+BOOKS: Final = (FIRST_HOUR, WORKLOADS, APPLYING)
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,9 @@ class Cluster:
         self._port = port
         self._authority = _authority(self._kept, clock)
         self._loops = Loops()
+        self._kubelets: KubernetesApi = self.server.local("kubelet")
         self._fleet = Fleet(
-            scenario, clock, lambda _number: self.api, runtime_dir=runtime_dir, programs=programs
+            scenario, clock, lambda _number: self._kubelets, runtime_dir=runtime_dir, programs=programs
         )
 
     @property
@@ -104,12 +105,14 @@ class Cluster:
 
         The agents find the API server by `kubeconfig`, which the caller has written from the endpoint.
         """
-        light = LightNodes(light_nodes_of(self._scenario), self.api, self._clock)
+        light = LightNodes(light_nodes_of(self._scenario), self._kubelets, self._clock)
         root_ca = self._authority.certificate_pem.decode()
         self._loops.run(
             "controllers", run_controllers(self.api, self._clock, root_ca=root_ca, vouched=light.vouch)
         )
-        scheduler = Scheduler(self.api, self._clock, version=self._scenario.server_version)
+        scheduler = Scheduler(
+            self.server.local("kube-scheduler"), self._clock, version=self._scenario.server_version
+        )
         self._loops.run("scheduler", scheduler.run())
         self._loops.run("light nodes", light.run())
         await self._fleet.start(self._authority, self._loops)

@@ -18,6 +18,7 @@ POD: Final[Resource] = ("", "pods")
 NODE: Final[Resource] = ("", "nodes")
 NAMESPACE: Final[Resource] = ("", "namespaces")
 JOB: Final[Resource] = ("batch", "jobs")
+DEPLOYMENT: Final[Resource] = ("apps", "deployments")
 DAEMON_SET: Final[Resource] = ("apps", "daemonsets")
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 
@@ -182,7 +183,10 @@ def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
 
 def _desired(served: Served, obj: JsonObject) -> JsonObject:
     passed_over = {"metadata", "status", "apiVersion", "kind"} if served.has_status else {"metadata"}
-    return {key: value for key, value in obj.items() if key not in passed_over}
+    desired: JsonObject = {key: value for key, value in obj.items() if key not in passed_over}
+    if served.key == DEPLOYMENT:
+        desired["annotations"] = mapping(obj, "metadata", "annotations")
+    return desired
 
 
 def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject:
@@ -197,6 +201,8 @@ def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject
             drop(result, "metadata", key)
             if key in mapping(obj, "metadata"):
                 put(result, copied(mapping(obj, "metadata", key)), "metadata", key)
+    if served.key == DEPLOYMENT and at(obj, "metadata", "annotations"):
+        put(result, copied(mapping(obj, "metadata", "annotations")), "metadata", "annotations")
     return result
 
 

@@ -126,7 +126,11 @@ class DeploymentController:
         if revision_of(deployment) != revision:
             patch: JsonObject = {"metadata": {"annotations": {REVISION: str(revision)}}}
             await self._api.patch(
-                DEPLOYMENT, deployment.metadata.name, patch, namespace=deployment.metadata.namespace
+                DEPLOYMENT,
+                deployment.metadata.name,
+                patch,
+                namespace=deployment.metadata.namespace,
+                subresource="status",
             )
 
     async def _patch_set(self, target: ReplicaSet, patch: JsonObject) -> ReplicaSet:
