@@ -11,8 +11,9 @@ import pytest
 from support.mig_node import Agent, KilledError, Machine
 from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.decide.node.mig_wish import MigWish
-from tonnage.model.mig import CreateGpuInstance, MigEntry, MigState, MigStep
+from tonnage.model.mig import CreateGpuInstance, MigEntry, MigState, MigStep, ResetGpu
 from tonnage.model.mig_hooks import HOOKS, HostWork, MigHook
+from tonnage.model.sharing import Hold
 from tonnage.twin.clock import VirtualClock
 
 ALL = HostWork(
@@ -129,3 +130,88 @@ async def test_mig_4_killed_anywhere_nothing_stays_stopped(
         assert machine.disk.get("mig-stopped", b"[]") == b"[]"
         fuse += 1
     assert fuse > 20
+
+
+ON = MigWish("on", (MigEntry((0,), True, {"3g.40gb": 2}),))
+BOARD = """\
+devices:
+- {uuid: GPU-0, model: A100-80, migReset: true}
+- {uuid: GPU-1, model: A100-80, mig: [2g.20gb]}
+"""
+
+
+def refuse_resets(step: MigStep) -> str:
+    return "busy" if isinstance(step, ResetGpu) else ""
+
+
+def board_of(folder: Path, clock: VirtualClock) -> Machine:
+    file = folder / "hardware.yaml"
+    file.write_text(BOARD)
+    machine = Machine(ScenarioBackend(file, clock))
+    machine.refuse, machine.boards = refuse_resets, {"GPU-0": ("GPU-1",)}
+    return machine
+
+
+async def lives(machine: Machine, clock: VirtualClock) -> Agent:
+    """Agents one after another, until one has said how it ended; one more after each that was killed."""
+    while True:
+        agent = Agent(machine, clock, ON, reboots=True)
+        with contextlib.suppress(KilledError):
+            await agent.ends()
+            return agent
+        machine.fuse = 1 << 30
+
+
+async def test_a_node_is_restarted_where_no_reset_is_had_and_the_next_agent_goes_on(tmp_path: Path) -> None:
+    fuse, restarts = 0, 0
+    while not restarts or fuse < restarts:
+        folder = tmp_path / str(fuse)
+        folder.mkdir()
+        clock = VirtualClock(settle_passes=16)
+        machine = board_of(folder, clock)
+        machine.fuse = fuse
+        agent = await lives(machine, clock)
+        assert agent.state == MigState.SUCCESS, agent.said
+        assert [part[:2] for part in await machine.layout()] == [("3g.40gb", 0), ("3g.40gb", 4)]
+        assert [part[:2] for part in await machine.layout("GPU-1")] == [("2g.20gb", 0)]
+        assert machine.ran.count("systemctl reboot") == len(machine.boot) - 1 == 1
+        assert machine.disk["mig"] == b"null"
+        restarts = restarts or 24
+        fuse += 1
+
+
+async def test_while_it_restarts_the_node_says_so(tmp_path: Path, clock: VirtualClock) -> None:
+    machine = board_of(tmp_path, clock)
+    agent = Agent(machine, clock, ON, reboots=True)
+    with pytest.raises(KilledError):
+        await agent.ends()
+    state, reason = agent.said[-1]
+    assert state == MigState.REBOOTING
+    assert "it is refused: busy" in reason
+
+
+@pytest.mark.parametrize(
+    "holds", [(), (Hold("r", ("GPU-7",), "ml", "train"),)], ids=["it fails", "it is used"]
+)
+async def test_a_node_that_cannot_be_restarted_is_as_it_was(
+    holds: tuple[Hold, ...], tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = board_of(tmp_path, clock)
+    machine.fails = fails_to("reboot")
+    agent = Agent(machine, clock, ON, reboots=True)
+    agent.holders.holds = holds
+    await agent.ends()
+    assert agent.state == MigState.FAILED
+    said = "but its GPUs are used by ml/train" if holds else "the node does not restart: systemctl failed: no"
+    assert said in agent.said[-1][1]
+    assert "the layout of before is back" in agent.said[-1][1]
+    assert [(gpu.enabled, gpu.pending) for gpu in await machine.divided()] == [(False, False), (True, True)]
+
+
+async def test_a_restart_that_does_not_help_is_not_tried_again(tmp_path: Path, clock: VirtualClock) -> None:
+    machine = board_of(tmp_path, clock)
+    machine.boards = {}
+    agent = await lives(machine, clock)
+    assert agent.state == MigState.FAILED
+    assert "a restart of the node did not help" in agent.said[-1][1]
+    assert machine.boot == "11"

@@ -255,5 +255,14 @@ def test_programs_of_the_host_run_where_that_is_asked_for_alone(helm4: Helm) -> 
     assert capabilities == {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_CHROOT"]}
     more = [volume for volume in rendered.pod["volumes"] if volume not in plain.pod["volumes"]]
     assert more == [{"name": "host", "hostPath": {"path": "/", "type": "Directory"}}]
+    restarts = helm4.rendered("migManager: {enabled: true, hostPrograms: true, reboot: true}")
+    assert set(restarts.container["args"]) - set(rendered.container["args"]) == {"--mig-reboot"}
     off = helm4.rendered("migManager: {hostPrograms: true}")
     assert not [volume for volume in off.pod["volumes"] if volume["name"] == "host"]
+
+
+@pytest.mark.parametrize("values", ["cordon: true", "reboot: true, evictPods: true"])
+def test_what_needs_another_right_is_refused_without(helm4: Helm, values: str) -> None:
+    tried = helm4.attempt("template", "x", CHART, values=f"migManager: {{enabled: true, {values}}}")
+    assert tried.returncode
+    assert "migManager" in tried.stderr

@@ -18,7 +18,7 @@ from tonnage.agent.mig_host import MigHost
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_wish import MigWish
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.mig import DividedGpu, MigState, MigStep, MigWork
+from tonnage.model.mig import DividedGpu, MigState, MigStep, MigWork, ResetGpu
 from tonnage.twin.clock import VirtualClock
 
 
@@ -46,6 +46,9 @@ class Machine:
         self.ran: list[str] = []
         """Commands of the host, in order."""
         self.fails: Callable[[str], str] = lambda _: ""
+        self.boot = "1"
+        self.boards: dict[str, tuple[str, ...]] = {}
+        """GPUs that a restart resets, each with those of its board."""
 
     async def run(self, command: str, arguments: Sequence[str] = (), **_: Any) -> str:
         """As a host does: systemctl, and hooks that do nothing."""
@@ -60,6 +63,11 @@ class Machine:
             self.running.discard(arguments[-1])
         elif line.startswith("systemctl start"):
             self.running.add(arguments[-1])
+        elif line == "systemctl reboot":
+            self.boot += "1"
+            for uuid, others in self.boards.items():
+                await self.backend.apply(ResetGpu(uuid, others))
+            raise KilledError
         self.burn()
         return ""
 
@@ -100,7 +108,13 @@ class Agent:
     """One life of the loop, with the devices' own loop beside it."""
 
     def __init__(
-        self, machine: Machine, clock: VirtualClock, wish: MigWish | None, *, evicts: bool = False
+        self,
+        machine: Machine,
+        clock: VirtualClock,
+        wish: MigWish | None,
+        *,
+        evicts: bool = False,
+        reboots: bool = False,
     ) -> None:
         world = World(
             *("n", None, clock, cast(Any, machine)), NodeEvents("n", None, clock), AgentMetrics(clock)
@@ -122,7 +136,8 @@ class Agent:
         )
         if evicts:
             self.mig.evict = self._evict
-        if wish is not None and not wish.host.nothing:
+        self.mig.boot = machine.boot if reboots else ""
+        if reboots or (wish is not None and not wish.host.nothing):
             self.host = self.mig.host = MigHost(
                 world, cast(Any, machine), lambda: self.mig.work is MigWork.CHANGING
             )

@@ -78,6 +78,7 @@ class AgentOptions:
     mig_cordon: bool = False
     mig_pause: bool = False
     mig_host_root: Path | None = None
+    mig_reboot: bool = False
 
     @property
     def reading(self) -> Reading:
@@ -92,7 +93,8 @@ class AgentOptions:
     def mig(self) -> MigOptions:
         """What it may do about the GPUs' MIG layouts."""
         return MigOptions(
-            self.mig_config_map, self.mig_evict, self.mig_cordon, self.mig_pause, self.mig_host_root
+            *(self.mig_config_map, self.mig_evict, self.mig_cordon, self.mig_pause),
+            *(self.mig_host_root, self.mig_reboot),
         )
 
 
@@ -210,7 +212,8 @@ def _let_run(options: AgentOptions, world: World, layouts: list[NodeMigLayout]) 
         from tonnage.adapters.host_programs import ChrootPrograms
 
         for layout in layouts:
-            layout.let_run(world, ChrootPrograms(options.mig_host_root))
+            boot = _boot_of(options.root) if options.mig_reboot else ""
+            layout.let_run(world, ChrootPrograms(options.mig_host_root), boot=boot)
     return layouts
 
 

@@ -75,6 +75,8 @@ class NodeMig:
         """Pauses on the Node what the work asks for, and says why not; None: nothing is ever paused."""
         self.host: MigHost | None = None
         """Who does what a change asks of the node's host."""
+        self.boot = ""
+        """The id of the machine's boot, if the node may be restarted for a change; `host` does it."""
         self.on_work: Callable[[], None] = lambda: None
         """Called when `work` may be another one."""
         self._draining: Mapping[str, tuple[int, ...]] = {}
@@ -84,6 +86,8 @@ class NodeMig:
         self._failures = 0
         self._due: float | None = None
         """When to try again, after a failure."""
+        self._no_reset = False
+        """A reset was the last step that was wanted, and it was not done."""
         self._stubborn: set[str] = set()
         """GPUs that did not take another mode without a reset."""
         self.standing: MigStanding | None = None
@@ -258,6 +262,8 @@ class NodeMig:
         wrong = "" if self.host is None or change.why else await self.host.prepare(change)
         wrong = wrong or await self._take_steps(change)
         new = tuple(self._stubborn - known)
+        if wrong and not change.why and self._no_reset and not new:
+            wrong = await self._restart(change, wrong)
         if wrong and not change.why:
             _LOG.error("MIG layout goes back: node=%s config=%s why=%s", self._node, change.config, wrong)
             change = replace(change, why=wrong, stubborn=new)
@@ -277,6 +283,23 @@ class NodeMig:
             self._failures = 0
             self._say(MigStanding(change.config, MigState.SUCCESS))
 
+    async def _restart(self, change: MigChange, wrong: str) -> str:
+        """Restart the node, if it may be, which ends this agent; the next one goes on. Why it is not."""
+        if self.host is None or not self.boot:
+            return wrong
+        if change.rebooted not in ("", self.boot):
+            return f"{wrong}; a restart of the node did not help"
+        if holders := sorted({f"{hold.namespace}/{hold.pod}" for hold in self._holders.holds}):
+            return (
+                f"{wrong}; a restart of the node may help, but its GPUs are used by {', '.join(holders[:5])}"
+            )
+        try:
+            await self._journal.write(replace(change, rebooted=self.boot))
+        except HardwareError:
+            return wrong
+        self._say(MigStanding(change.config, MigState.REBOOTING, wrong))
+        return f"{wrong}; {await self.host.restart()}"
+
     async def _noted(self, change: MigChange) -> None:
         """Going back must not wait for a disk: who comes after would go forward, and back again."""
         try:
@@ -288,6 +311,7 @@ class NodeMig:
         """Take steps until nothing is left to do. Why that is not reached; empty: it is."""
         tries = 0
         for _ in range(_MOST_STEPS):
+            self._no_reset = False
             try:
                 gpus = await self._hardware.divided()
                 step = next_step(change, gpus)
@@ -297,6 +321,7 @@ class NodeMig:
                     raise HardwareError(Problem(step))
                 if not change.why and (users := in_the_way(change, gpus, self._holders.holds)):
                     raise HardwareError(Problem("; ".join(map(str, users))))
+                self._no_reset = isinstance(step, ResetGpu)
                 if isinstance(step, ResetGpu) and step.uuid not in change.resets:
                     return self._asks_for_reset(step.uuid)
                 await self._hardware.apply(step)

@@ -20,6 +20,9 @@ CHECKPOINT: Final = "mig-stopped"
 _HOOK_S: Final = 300.0
 _UNIT_S: Final = 90.0
 _AGAIN_S: Final = 30.0
+_TELL_S: Final = 5.0
+"""So that the Node says why it goes away."""
+_RESTART_S: Final = 600.0
 
 
 class HostPrograms(Protocol):
@@ -98,6 +101,17 @@ class MigHost:
         except HardwareError as error:
             self._complain("MigHookFailed", f"after {change.config}: {words(error)}")
         await self._start()
+
+    async def restart(self) -> str:
+        """Restart the node, which ends this process. Why it has not."""
+        await self._clock.sleep(_TELL_S)
+        _LOG.warning("node restarts for a MIG change: node=%s", self._node)
+        try:
+            await self._programs.run("systemctl", ("reboot",), timeout_s=_UNIT_S)
+        except HardwareError as error:
+            return f"the node does not restart: {words(error)}"
+        await self._clock.sleep(_RESTART_S)
+        return f"the node has not restarted within {_RESTART_S:.0f} s"
 
     async def _hooks(self, change: MigChange, name: str) -> None:
         """Raises HardwareError: one of them failed, and the rest is not run."""

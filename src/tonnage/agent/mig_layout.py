@@ -23,6 +23,7 @@ from tonnage.model.mig import MigOptions, MigState, MigWork
 _SAYS: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),
     MigState.PENDING: ("False", "MIGConfigPending"),
+    MigState.REBOOTING: ("False", "MIGConfigRebooting"),
     MigState.FAILED: ("False", "MIGConfigFailed"),
 }
 
@@ -67,9 +68,10 @@ class NodeMigLayout:
         """What is asked for, devices or holders may be others now."""
         self._mig.look()
 
-    def let_run(self, world: World, programs: HostPrograms) -> None:
-        """Have changes do on the host what the ConfigMap asks for."""
+    def let_run(self, world: World, programs: HostPrograms, *, boot: str = "") -> None:
+        """Have changes do on the host what the ConfigMap asks for; in a `boot`, also restart the node."""
         self._mig.host = MigHost(world, programs, lambda: self._mig.work is MigWork.CHANGING)
+        self._mig.boot = boot
 
     async def restore(self) -> None:
         """See `NodeMig.restore`."""

@@ -48,6 +48,11 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
             yield Problem(f"no name of an object: {name[:60]!r}", flag)
     if options.mig_cordon and not options.mig_evict:
         yield Problem("nobody is evicted to cordon for", "--mig-cordon", remedy="add --mig-evict")
+    if options.mig_reboot and options.mig_host_root is None:
+        remedy = "add --mig-host-root"
+        yield Problem(
+            "nothing of the host may be run, so it cannot be restarted", "--mig-reboot", remedy=remedy
+        )
     if not is_label_key(options.node_label):
         remedy = f"such as {CONFIG_LABEL}"
         yield Problem(f"no key of a label: {options.node_label[:80]!r}", "--node-label", remedy=remedy)

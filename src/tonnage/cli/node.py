@@ -65,6 +65,7 @@ class Told(TypedDict):
     mig_cordon: bool
     mig_pause: bool
     mig_host_root: Path | None
+    mig_reboot: bool
 
 
 @click.command(
@@ -197,6 +198,11 @@ class Told(TypedDict):
     " run there [default: they are refused].",
 )
 @click.option(
+    "--mig-reboot",
+    is_flag=True,
+    help="Restart the node where a GPU takes another MIG mode no other way, and nobody uses its GPUs.",
+)
+@click.option(
     "--namespace",
     cls=EnvironmentOption,
     envvar="NAMESPACE",
@@ -306,6 +312,7 @@ def told_by(context: click.Context) -> Told:
         mig_cordon=given["mig_cordon"],
         mig_pause=given["mig_pause_operands"],
         mig_host_root=given["mig_host_root"],
+        mig_reboot=given["mig_reboot"],
     )
 
 

@@ -35,7 +35,8 @@ class MigOptions:
 
     `evict`: evict pods that are in the way; `cordon`: keep the node from new pods meanwhile. `pause`: take
     NVIDIA's operands off the node while the GPUs are changed. `host_root`: where the host's root folder is
-    visible, to run hooks and stop services there; None: neither is done.
+    visible, to run hooks and stop services there; None: neither is done. `reboot`: restart the node where
+    nothing less brings another MIG mode.
     """
 
     config_map: str
@@ -43,6 +44,7 @@ class MigOptions:
     cordon: bool = False
     pause: bool = False
     host_root: Path | None = None
+    reboot: bool = False
 
 
 class MigWork(Enum):
@@ -57,6 +59,7 @@ class MigState(StrEnum):
     """How a node stands to its layout, as the label `nvidia.com/mig.config.state` says it."""
 
     PENDING = "pending"
+    REBOOTING = "rebooting"
     SUCCESS = "success"
     FAILED = "failed"
 

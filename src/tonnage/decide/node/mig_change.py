@@ -61,7 +61,7 @@ class MigChange:
     else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
     GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
     It goes back on account of the `stubborn`, which want a reset that is not in `resets`. `host`: what the
-    node's host does around it.
+    node's host does around it. `rebooted`: the boot (its id) in which the node was told to start anew for it.
     """
 
     config: str
@@ -74,6 +74,7 @@ class MigChange:
     resets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     stubborn: tuple[str, ...] = ()
     host: HostWork = field(default_factory=HostWork)
+    rebooted: str = ""
 
     @property
     def target(self) -> tuple[GpuShape, ...]:
