@@ -264,6 +264,29 @@ async def test_mig_4_a_device_taken_while_it_is_withdrawn_is_not_destroyed(
     assert all(agent.offered[-1].values())
 
 
+async def test_mig_4_a_device_that_is_being_given_out_for_long_is_waited_for_and_not_destroyed(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    machine = machine_of(tmp_path, clock, one_gpu())
+    taken = (await machine.divided())[0].instances[2].computes[0].uuid
+    agent = Agent(machine, clock, made(SMALL))
+    await agent.holders.answering.acquire()
+    since: list[float] = []
+
+    def slowly_noted() -> bool:
+        if agent.mig.withheld:
+            since.append(clock.monotonic())
+        if since and clock.monotonic() - since[0] > 8 and agent.holders.answering.locked():
+            agent.holders.holds = (Hold("nvidia.com/mig-3g.40gb", (taken,), "ml", "late"),)
+            agent.holders.answering.release()
+        return bool(since) and not agent.mig.withheld
+
+    await agent.live(slowly_noted)
+    assert since[-1] - since[0] > 7
+    assert machine.steps == []
+    assert agent.said[-1] == (MigState.PENDING, f"waits: {taken} is used by ml/late")
+
+
 @pytest.mark.parametrize(
     ("devices", "wish", "reason"),
     [

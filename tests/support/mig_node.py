@@ -123,7 +123,7 @@ class Agent:
         self.devices = NodeDevices(world, machine.backend, on_change=self._changed)
         self.devices.withheld = lambda: self.mig.withheld
         self.host: MigHost | None = None
-        self.holders = SimpleNamespace(holds=(), known=True)
+        self.holders = SimpleNamespace(holds=(), known=True, answering=asyncio.Lock())
         self.looks = 0
         """How often it asked what is wished for."""
         self.said: list[tuple[str, str]] = []

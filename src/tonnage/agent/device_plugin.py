@@ -103,7 +103,6 @@ class DevicePlugin:
         self._group: asyncio.TaskGroup | None = None
         self._standing: dict[ResourceName, _Standing] = {}
         self._trouble: dict[ResourceName, _Trouble] = {}
-        self._answering = asyncio.Lock()
         self.offer: Offer | None = None
         self.cdi: NodeCdi | None = None
         """Asked before CDI devices are named; None: their specs are somebody else's matter."""
@@ -138,7 +137,7 @@ class DevicePlugin:
         self, resource: ResourceName, requests: Sequence[Sequence[str]]
     ) -> tuple[Injection, ...] | Refusal:
         """What the containers get; noted before it is answered. Raises HardwareError when that fails."""
-        async with self._answering:  # one after another, so that each sees what the one before took
+        async with self._holders.answering:  # one after another, so that each sees what the one before took
             await self._holders.confirm(resource, {slot for ids in requests for slot in ids})
             self._look()
             offered = self.offer and self.offer.plan.resource(resource)

@@ -78,6 +78,8 @@ class Holders:
         self._soon = asyncio.Event()
         self._taken = asyncio.Event()
         self.known = False
+        self.answering = asyncio.Lock()
+        """Held by who gives devices out, from the decision until it is noted here."""
         self.contested = False
         """Set by who sees that a hold keeps a device from being offered: then its end is wanted soon."""
 

@@ -214,6 +214,8 @@ class NodeMig:
             self._draining = {}
             self._withhold()
             await self._clock.sleep(_WITHDRAW_S)
+            async with self._holders.answering:
+                pass  # what was being given out is a hold now, however slow the disk was; the rest is refused
             if self.settled is not None and (why := await self.settled()):
                 raise HardwareError(Problem(why))
             begins = not await self._waits(change, await self._hardware.divided())
