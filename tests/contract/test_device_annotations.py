@@ -1,4 +1,4 @@
-"""The chart's policy on annotations by which NVIDIA's NRI plugin gives devices, on a genuine API server."""
+"""The chart's policy on annotations for NVIDIA's NRI plugin, on a genuine API server and on the twin's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import pytest
 
 from support.helm import NAMESPACE, Helm
 from tonnage.cli.kubectl import kubectl_binary
-
-pytestmark = pytest.mark.kubernetes
 
 PATIENCE_S = 60.0
 POLICY = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
@@ -42,11 +40,11 @@ def pod(space: str, annotations: Mapping[str, str], name: str = "train") -> dict
 
 
 @pytest.fixture(scope="module")
-def kubectl(genuine_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+def kubectl(api_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     """What a command is refused with; empty when it is not. The policy counts already."""
 
     def ask(*words: str, given: object = None) -> str:
-        command = [str(kubectl_binary("1.35")), "--kubeconfig", str(genuine_kubeconfig), *words]
+        command = [str(kubectl_binary("1.35")), "--kubeconfig", str(api_kubeconfig), *words]
         done = subprocess.run(
             command, input=json.dumps(given), capture_output=True, text=True, check=False, timeout=60
         )

@@ -1,4 +1,4 @@
-"""The chart's admission policies on a genuine API server: what an agent may write of a Node."""
+"""The chart's admission policies, on a genuine API server and on the twin's: what an agent may write."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from tonnage.model.machine import Cpu, Machine, PciDevice
 from tonnage.model.plugin_settings import MigStrategy
 from tonnage.model.sharing import PluginConfig
 from tonnage.wire.kinds import CUSTOM_RESOURCE, NODE_FEATURE
-
-pytestmark = pytest.mark.kubernetes
 
 PATIENCE_S = 60.0
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:tonnage-agent"
@@ -92,9 +90,9 @@ def _path(found: Mapping[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(genuine_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(api_kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """With two nodes, the chart's cluster roles and its policies, once they count."""
-    server = Server(genuine_kubeconfig)
+    server = Server(api_kubeconfig)
     helm = Helm(4, tmp_path_factory.mktemp("helm"))
     made = [(_path(found), found) for found in helm.rendered() if found["kind"] in CLUSTER_KINDS]
     for name in ("mine", "other"):

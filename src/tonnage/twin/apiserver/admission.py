@@ -16,6 +16,7 @@ from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, p
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.limits import LimitBounds, LimitDefaults
 from tonnage.twin.apiserver.pod_security import PodSecurity
+from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.quotas import ResourceQuotas
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Registry
@@ -209,6 +210,7 @@ def default_gates(store: Store, registry: Registry, codec: Codec) -> tuple[Plugi
     return (
         LimitBounds(store),
         PodSecurity(store),
+        AdmissionPolicies(store, registry, codec),
         ValidatingWebhooks(store, registry, codec),
         ResourceQuotas(store),
     )

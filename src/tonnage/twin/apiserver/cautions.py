@@ -20,7 +20,6 @@ _IDLE: Final[dict[Resource, str]] = {
     ("apps", "statefulsets"): "nothing makes a StatefulSet's pods",
     ("autoscaling", "horizontalpodautoscalers"): "nothing scales for a HorizontalPodAutoscaler",
     ("batch", "cronjobs"): "nothing starts a CronJob's jobs",
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): "no admission policy is evaluated",
     ("networking.k8s.io", "ingresses"): "no Ingress carries traffic",
     ("networking.k8s.io", "networkpolicies"): "no NetworkPolicy is enforced",
     ("resource.k8s.io", "resourceclaims"): "nothing allocates a ResourceClaim",

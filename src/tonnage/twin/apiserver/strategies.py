@@ -62,6 +62,13 @@ _FIRST_STATUS: Final[dict[Resource, JsonObject]] = {
 _STATUS_AT_BIRTH: Final = frozenset({NODE})
 
 
+_METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
+    POD: ("labels", "annotations", "finalizers"),
+    NODE: ("labels", "annotations", "finalizers", "ownerReferences"),
+}
+"""What a writer of `status` may also change, where that is more than the status."""
+
+
 def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject | None) -> None:
     """Make `obj` what a fresh object looks like. `empty_status` is what the kind's status is when unset."""
     served = request.served
@@ -196,11 +203,10 @@ def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject
         result["status"] = copied(mapping(obj, "status"))
     if served.key == POD:
         put(result, at(old, "status", "qosClass"), "status", "qosClass")
-    if served.key in (POD, NODE):
-        for key in ("labels", "annotations"):
-            drop(result, "metadata", key)
-            if key in mapping(obj, "metadata"):
-                put(result, copied(mapping(obj, "metadata", key)), "metadata", key)
+    for key in _METADATA_OF_STATUS.get(served.key, ()):
+        drop(result, "metadata", key)
+        if key in mapping(obj, "metadata"):
+            put(result, copied({key: mapping(obj, "metadata")[key]})[key], "metadata", key)
     if served.key == DEPLOYMENT and at(obj, "metadata", "annotations"):
         put(result, copied(mapping(obj, "metadata", "annotations")), "metadata", "annotations")
     return result

@@ -42,6 +42,7 @@ _OVERLOADS: Final[Mapping[str, tuple[str, ...]]] = {
     "includes": ("dyn.includes(dyn) bool",),
 }
 _SINCE: Final = {"includes": 36}
+_PRESENT: Final = 35
 
 
 def _types(minor: int) -> dict[str, Any]:
@@ -66,10 +67,12 @@ def _types(minor: int) -> dict[str, Any]:
     }
 
 
-def _extensions() -> list[Any]:
+def extensions(*, bindings: bool = True) -> list[Any]:
+    """Extension libraries; only selectors of devices have those of `cel.bind`."""
     from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
-    return [ext_bindings.ExtBindings(), ext_optional.ExtOptional(), ext_strings.ExtStrings()]
+    bound = [ext_bindings.ExtBindings()] if bindings else []
+    return [*bound, ext_optional.ExtOptional(), ext_strings.ExtStrings()]
 
 
 @cache
@@ -98,7 +101,7 @@ def checker(minor: int) -> Any:
             CAPACITY: types["capacity"],
         },
         functions=functions,
-        extensions=_extensions(),
+        extensions=extensions(),
     )
 
 
@@ -123,6 +126,24 @@ def generic_overloads() -> Mapping[str, str]:
     return found
 
 
+def arities_of_functions() -> dict[str, set[tuple[int, bool]]]:
+    """Kubernetes' own functions: in what numbers they take values, and whether the first is their target."""
+    found: dict[str, set[tuple[int, bool]]] = {}
+    for name, shapes in _OVERLOADS.items():
+        for shape in shapes:
+            target, parameters, _ = _shape(shape)
+            found.setdefault(name, set()).add((len(target) + len(parameters), bool(target)))
+    return found
+
+
+def result_type(name: str) -> Any:
+    """The type of what a function of Kubernetes' own comes to; any where that depends on what it is given."""
+    from cel_expr_python import cel
+
+    results = {_shape(shape)[2] for shape in _OVERLOADS[name]}
+    return _types(_PRESENT)[results.pop()] if len(results) == 1 else cel.Type.DYN
+
+
 @cache
 def runtime() -> Any:
     """The environment in which they run: values are what they are, functions take all and look themselves."""
@@ -131,11 +152,7 @@ def runtime() -> Any:
     types = cel.Type
     anything = types("google.protobuf.Any")
     functions = []
-    arities: dict[str, set[tuple[int, bool]]] = {"@equal": {(2, False)}, "@unequal": {(2, False)}}
-    for name, shapes in _OVERLOADS.items():
-        for shape in shapes:
-            target, parameters, _ = _shape(shape)
-            arities.setdefault(name, set()).add((len(target) + len(parameters), bool(target)))
+    arities = {"@equal": {(2, False)}, "@unequal": {(2, False)}, **arities_of_functions()}
     for name, kinds in arities.items():
         overloads = [
             cel.Overload(
@@ -154,5 +171,5 @@ def runtime() -> Any:
             **dict.fromkeys(maps, unknown),
         },
         functions=functions,
-        extensions=_extensions(),
+        extensions=extensions(),
     )

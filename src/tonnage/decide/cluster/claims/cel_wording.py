@@ -83,6 +83,22 @@ def runtime_error(text: str, tree: Tree) -> str:
     return "division by zero" if shown == "divide by zero" else shown
 
 
+def general_error(text: str) -> str:
+    """The library's words about an object of any kind as cel-go's."""
+    shown = re.sub(r"^[A-Z_]+: ", "", text)
+    if match := _MISSING_KEY.fullmatch(shown):
+        return f"no such key: {match[1] if match[1] is not None else match[2]}"
+    if match := _NO_OVERLOAD.fullmatch(shown):
+        return _overload_error(match)
+    if match := _PLACE.fullmatch(shown):
+        return f"index out of bounds: {match[1]}"
+    if match := _CONVERSION.fullmatch(shown):
+        return f"type conversion error from '{match[1]}' to '{match[2]}'"
+    if shown.startswith(("Applying SELECT to non-message type", "Invalid container type")):
+        return "no such overload"
+    return "division by zero" if shown == "divide by zero" else shown
+
+
 def _overload_error(match: re.Match[str]) -> str:
     types = [kind for kind in (match["self"], *(match["types"] or "").split(", ")) if kind]
     operator, name = match["op"], match["name"]

@@ -107,6 +107,12 @@ DEFAULTS: Final[dict[str, JsonObject]] = {
     "core/v1.EphemeralContainer": _CONTAINER,
     "admissionregistration/v1.ValidatingWebhook": _WEBHOOK,
     "admissionregistration/v1.MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
+    "admissionregistration/v1.ValidatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
+    "admissionregistration/v1.MatchResources": {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+    },
     "admissionregistration/v1.RuleWithOperations": {"scope": "*"},
     "admissionregistration/v1.NamedRuleWithOperations": {"scope": "*"},
 }

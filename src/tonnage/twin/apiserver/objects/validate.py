@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.objects.validation import (
     jobs,
     limits,
     pods,
-    webhooks,
+    policies,
     workloads,
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found
@@ -53,8 +53,10 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition,
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): webhooks.webhooks,
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): webhooks.webhooks,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): policies.webhooks_with_conditions,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policies.policy,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): policies.binding,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): policies.webhooks_with_conditions,
     ("resource.k8s.io", "DeviceClass"): devices.device_class,
     ("resource.k8s.io", "ResourceClaim"): devices.resource_claim,
     ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template,

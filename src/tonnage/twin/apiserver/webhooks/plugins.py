@@ -18,9 +18,14 @@ from tonnage.twin.apiserver.access import copied, mapping, mappings, number, tex
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.patch import PatchError, json_patch
+from tonnage.twin.apiserver.policies.evaluating import (
+    Activation,
+    EvaluationError,
+    conditions_met,
+)
 from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Registry, Served
-from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.twin.apiserver.statuses import bad_request, forbidden
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.webhooks.calling import post
 from tonnage.twin.apiserver.webhooks.matching import (
@@ -100,14 +105,27 @@ class _Webhooks:
                 index += 1
 
     def version(self, hook: Hook, asked: Asked) -> Served | None:
-        """In which version the webhook wants to see the request; None if it is not to be asked."""
+        """In which version the webhook wants to see the request; None if it is not to be asked.
+
+        Raises:
+            ApiError: its conditions cannot be evaluated, and it must not be passed over.
+        """
         found = hook.written
         if not selects_namespace(selector_at(found, "namespaceSelector"), asked, self._store):
             return None
         if not selects_object(selector_at(found, "objectSelector"), asked):
             return None
         policy = text(found, "matchPolicy") or "Equivalent"
-        return version_asked(mappings(found, "rules"), policy, asked, self._registry)
+        served = version_asked(mappings(found, "rules"), policy, asked, self._registry)
+        conditions = mappings(found, "matchConditions")
+        if served is None or not conditions:
+            return served
+        shown = self._shown(asked.obj, served), self._shown(asked.old, served)
+        activation = Activation(asked, served, shown)
+        try:
+            return served if conditions_met(conditions, activation, may_fail=hook.may_fail) else None
+        except EvaluationError as error:
+            raise forbidden(asked.request.resource, asked.name, str(error)) from None
 
     async def ask(self, hook: Hook, asked: Asked, served: Served) -> Answer:
         """The webhook's answer. Raises CallError, ApiError 400 for a dry run that it would not survive."""

@@ -1,0 +1,1 @@
+"""Admission policies in CEL: what they look at, and what comes of it."""

@@ -1,0 +1,176 @@
+"""What expressions see of a request, and what they come to.
+
+Source: k8s.io/apiserver pkg/admission/plugin/cel, pkg/admission/plugin/webhook/matchconditions (v1.35).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, mappings, text
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.webhooks.matching import Asked
+from tonnage.twin.apiserver.webhooks.review import request_facts
+
+ABOUT_WEBHOOKS: Final = ("object", "oldObject", "request")
+"""Names that conditions of webhooks know."""
+_VARIABLE: Final = re.compile(r"\bvariables\s*\.\s*([A-Za-z_]\w*)")
+_OF_KINDS: Final = ("group", "version", "kind")
+_OF_RESOURCES: Final = ("group", "version", "resource")
+_TEXTS: Final = ("subResource", "requestSubResource", "name", "namespace", "operation")
+BOOL: Final = ("BOOL",)
+STRING: Final = ("STRING",)
+STRING_OR_NULL: Final = ("STRING", "NULL")
+
+Known = tuple[tuple[str, str], ...]
+_TYPED: Final[Known] = (
+    *((f"request.{part}.{name}", "STRING") for part in ("kind", "requestKind") for name in _OF_KINDS),
+    *(
+        (f"request.{part}.{name}", "STRING")
+        for part in ("resource", "requestResource")
+        for name in _OF_RESOURCES
+    ),
+    *((f"request.{name}", "STRING") for name in _TEXTS),
+    ("request.dryRun", "BOOL"),
+    ("request.userInfo.username", "STRING"),
+    ("request.userInfo.uid", "STRING"),
+    ("request.userInfo.groups", "LIST<STRING>"),
+    ("namespaceObject.metadata.name", "STRING"),
+    ("namespaceObject.metadata.uid", "STRING"),
+    ("namespaceObject.metadata.labels", "MAP<STRING, STRING>"),
+    ("namespaceObject.metadata.annotations", "MAP<STRING, STRING>"),
+    ("namespaceObject.status.phase", "STRING"),
+)
+"""What of these two values has a type that does not hang on the request."""
+
+
+def names_of(spec: JsonObject) -> tuple[str, ...]:
+    """Names that a policy's expressions know, its own variables aside."""
+    params = ("params",) if isinstance(spec.get("paramKind"), dict) else ()
+    return (*ABOUT_WEBHOOKS, "namespaceObject", *params)
+
+
+def known_names(names: tuple[str, ...], variables: Sequence[JsonObject] = ()) -> Known:
+    """Names with their types; a variable has that of its expression, which knows the ones before it."""
+    from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
+    from tonnage.decide.cluster.claims.cel_general import expression as compiled
+
+    typed = tuple(one for one in _TYPED if one[0].partition(".")[0] in names)
+    known: Known = (*((name, "DYN") for name in names), *typed)
+    for variable in variables:
+        try:
+            kind = compiled(text(variable, "expression"), known).type
+        except UnsupportedError:
+            kind = "DYN"
+        known = (*known, (f"variables.{text(variable, 'name')}", kind))
+    return known
+
+
+class EvaluationError(Exception):
+    """An expression that cannot be evaluated on a request; the text is the server's."""
+
+
+class Activation:
+    """Values for one request. Variables are evaluated when an expression first names them."""
+
+    def __init__(
+        self,
+        asked: Asked,
+        served: Served,
+        shown: tuple[JsonValue, JsonValue],
+        namespace: JsonObject | None = None,
+    ) -> None:
+        facts = request_facts(asked, served, (None, None))
+        request = {key: value for key, value in facts.items() if key not in ("object", "oldObject")}
+        self._values: dict[str, JsonValue] = {
+            "object": shown[0],
+            "oldObject": shown[1],
+            "request": request,
+            "namespaceObject": namespace,
+            "params": None,
+        }
+        for name, _ in _TYPED:
+            part = at(self._values, *name.split("."))
+            if part is not None:
+                self._values[name] = part
+        self._known = known_names(ABOUT_WEBHOOKS)
+        self._variables: Mapping[str, str] = {}
+        self._found: dict[str, JsonValue] = {}
+        self._failed: dict[str, str] = {}
+
+    def of_policy(self, spec: JsonObject, params: JsonValue) -> Activation:
+        """The same request, judged by a policy with these parameters."""
+        variables = mappings(spec, "variables")
+        other = copy(self)
+        other._values = {**self._values, "params": params}
+        other._known = known_names(names_of(spec), variables)
+        other._variables = {text(one, "name"): text(one, "expression") for one in variables}
+        other._found, other._failed = {}, {}
+        return other
+
+    def value(self, expression: str, wanted: tuple[str, ...] = ()) -> JsonValue:
+        """What an expression comes to. Raises EvaluationError."""
+        try:
+            return self._value(expression, wanted)
+        except _FailedError as error:
+            raise EvaluationError(f"expression '{expression}' resulted in error: {error}") from None
+
+    def _value(self, expression: str, wanted: tuple[str, ...] = ()) -> JsonValue:
+        from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
+        from tonnage.decide.cluster.claims.cel_general import OVER_BUDGET, AbsentError
+        from tonnage.decide.cluster.claims.cel_general import expression as compiled
+
+        try:
+            program = compiled(expression, self._known, wanted)
+            if program.error:
+                raise EvaluationError(f"compilation error: {program.error}")
+            for name in _VARIABLE.findall(expression):
+                self._settle(name)
+            known = {name for name, _ in self._known}
+            values = {key: value for key, value in self._values.items() if key in known}
+            return program.evaluate({**values, **self._found})
+        except AbsentError as error:
+            why = self._failed.get(str(error), "no such variable")
+            words = f'composited variable "{error}" fails to evaluate: {why}'
+            raise _FailedError(words) from None
+        except CelError as error:
+            if str(error) == OVER_BUDGET:
+                raise EvaluationError(OVER_BUDGET) from None
+            raise _FailedError(str(error)) from None
+        except UnsupportedError as error:
+            raise _FailedError(f"this server cannot evaluate {error}") from None
+
+    def _settle(self, name: str) -> None:
+        """Evaluate a variable, once. One that fails has no value: only what hangs on it fails, too."""
+        if f"variables.{name}" in self._found or name in self._failed or name not in self._variables:
+            return
+        try:
+            self._found[f"variables.{name}"] = self._value(self._variables[name])
+        except _FailedError as error:
+            self._failed[name] = str(error)
+
+
+class _FailedError(Exception):
+    """What the engine says."""
+
+
+def conditions_met(conditions: Sequence[JsonObject], activation: Activation, *, may_fail: bool) -> bool:
+    """Whether all match conditions hold; one that is false settles it, whatever else fails.
+
+    Raises:
+        EvaluationError: none is false, some fail, and `may_fail` is not set.
+    """
+    errors = []
+    for condition in conditions:
+        try:
+            if activation.value(text(condition, "expression").strip(), BOOL) is False:
+                return False
+        except EvaluationError as error:
+            errors.append(str(error))
+    if errors and not may_fail:
+        raise EvaluationError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
+    return not errors

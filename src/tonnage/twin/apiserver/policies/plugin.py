@@ -1,0 +1,292 @@
+"""ValidatingAdmissionPolicies: every binding of a policy judges the requests that both are about.
+
+Source: k8s.io/apiserver pkg/admission/plugin/policy/{validating,generic,matching} (v1.35).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, mapping, mappings, text, texts
+from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.twin.apiserver.policies.evaluating import (
+    BOOL,
+    STRING,
+    STRING_OR_NULL,
+    Activation,
+    EvaluationError,
+    conditions_met,
+)
+from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.statuses import StatusError, forbidden
+from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.strategies import NAMESPACE
+from tonnage.twin.apiserver.webhooks.matching import (
+    Asked,
+    is_exempt,
+    selector_at,
+    selects_namespace,
+    selects_object,
+    version_asked,
+)
+
+POLICY: Final[Resource] = ("admissionregistration.k8s.io", "validatingadmissionpolicies")
+BINDING: Final[Resource] = ("admissionregistration.k8s.io", "validatingadmissionpolicybindings")
+_CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
+_LONGEST_MESSAGE: Final = 5 * 1024
+_LONGEST_NOTE: Final = 10 * 1024
+_FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
+
+
+class _MisconfiguredError(Exception):
+    """A policy or binding that cannot be followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a policy would deny a request; without `binding` it is the policy itself that is wrong."""
+
+    policy: str
+    message: str
+    binding: str = ""
+    reason: str = ""
+
+    @property
+    def error(self) -> str:
+        """The server's words."""
+        by = f"with binding '{self.binding}' denied" if self.binding else "denied"
+        return f"ValidatingAdmissionPolicy '{self.policy}' {by} request: {self.message}"
+
+
+class AdmissionPolicies:
+    """An admission plugin that asks every policy with a binding."""
+
+    def __init__(self, store: Store, registry: Registry, codec: Codec) -> None:
+        self._store = store
+        self._registry = registry
+        self._codec = codec
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Refuse what a policy denies. Raises ApiError."""
+        if is_exempt(request):
+            return
+        bindings = [one.object for one in self._store.list(BINDING)]
+        if not bindings:
+            return
+        asked = Asked(request, obj, old)
+        denials: list[Denial] = []
+        for stored in self._store.list(POLICY):
+            policy = stored.object
+            name = text(policy, "metadata", "name")
+            bound = [one for one in bindings if text(one, "spec", "policyName") == name]
+            if bound:
+                denials += self._judged(policy, bound, asked)
+        if denials:
+            raise _refusal(asked, denials[0])
+
+    def _judged(self, policy: JsonObject, bindings: list[JsonObject], asked: Asked) -> Iterator[Denial]:
+        spec, name = mapping(policy, "spec"), text(policy, "metadata", "name")
+        served = self._match(mapping(spec, "matchConstraints"), asked)
+        if served is None:
+            return
+        may_fail = text(spec, "failurePolicy") == "Ignore"
+        try:
+            self._param_kind(spec)
+        except _MisconfiguredError as error:
+            if not may_fail:
+                yield Denial(name, f"failed to configure policy: {error}")
+            return
+        activation = self._activation(asked, served)
+        notes: dict[str, list[str]] = {}
+        for binding in bindings:
+            limits = at(binding, "spec", "matchResources")
+            if isinstance(limits, dict) and self._match(limits, asked, bound=True) is None:
+                continue
+            called = text(binding, "metadata", "name")
+            try:
+                params = self._params(spec, mapping(binding, "spec"), asked)
+            except _MisconfiguredError as error:
+                if not may_fail:
+                    yield Denial(name, f"failed to configure binding: {error}", called)
+                continue
+            for param in params:
+                judge = activation.of_policy(spec, param)
+                yield from _with_param(policy, binding, judge, asked, notes)
+        for key, values in notes.items():
+            asked.request.notes.audit[f"{name}/{key}"] = ", ".join(values)
+
+    def _match(self, limits: JsonObject, asked: Asked, *, bound: bool = False) -> Served | None:
+        """In which version a policy, or its binding, wants the request; None if it is not about it."""
+        if not selects_namespace(selector_at(limits, "namespaceSelector"), asked, self._store):
+            return None
+        if not selects_object(selector_at(limits, "objectSelector"), asked):
+            return None
+        policy = text(limits, "matchPolicy") or "Equivalent"
+        left_out = mappings(limits, "excludeResourceRules")
+        if left_out and version_asked(left_out, policy, asked, self._registry) is not None:
+            return None
+        rules = mappings(limits, "resourceRules")
+        if bound and not rules:
+            return asked.request.served
+        return version_asked(rules, policy, asked, self._registry)
+
+    def _activation(self, asked: Asked, served: Served) -> Activation:
+        namespace: JsonObject | None = None
+        if asked.request.namespace and asked.request.resource != NAMESPACE:
+            stored = self._store.get(NAMESPACE, ("", asked.request.namespace))
+            namespace = stored.object if stored is not None else None
+        shown = self._shown(asked.obj, served), self._shown(asked.old, served)
+        return Activation(asked, served, shown, namespace)
+
+    def _shown(self, obj: JsonObject | None, served: Served) -> JsonValue:
+        return None if obj is None else self._codec.in_version(served, obj)
+
+    def _param_kind(self, spec: JsonObject) -> Served | None:
+        """The kind of the policy's parameters, None if it has none. Raises _MisconfiguredError."""
+        wanted = at(spec, "paramKind")
+        if not isinstance(wanted, dict):
+            return None
+        group, _, version = text(wanted, "apiVersion").rpartition("/")
+        served = self._registry.find_kind(group, version, text(wanted, "kind"))
+        if served is None:
+            told = f"{group}/{version}, Kind={text(wanted, 'kind')}"
+            raise _MisconfiguredError(f"failed to find resource referenced by paramKind: '{told}'")
+        return served
+
+    def _params(self, spec: JsonObject, binding: JsonObject, asked: Asked) -> list[JsonValue]:
+        """What the policy is evaluated with, once each. Raises _MisconfiguredError."""
+        served, ref = self._param_kind(spec), at(binding, "paramRef")
+        if served is None or not isinstance(ref, dict):
+            return [None]
+        wanted = text(ref, "namespace")
+        if served.row.namespaced:
+            if not wanted and not asked.request.namespace:
+                raise _MisconfiguredError(
+                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                )
+        elif wanted:
+            raise _MisconfiguredError(
+                "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+            )
+        namespace = (wanted or asked.request.namespace) if served.row.namespaced else ""
+        found: list[JsonValue]
+        if text(ref, "name"):
+            stored = self._store.get(served.key, (namespace, text(ref, "name")))
+            found = [] if stored is None else [self._shown(stored.object, served)]
+        else:
+            requirements = label_requirements(selector_at(ref, "selector"))
+            found = [
+                self._shown(one.object, served)
+                for one in self._store.list(served.key, namespace=namespace)
+                if matches_labels(requirements, _labels(one.object))
+            ]
+        if not found and text(ref, "parameterNotFoundAction") == "Deny":
+            raise _MisconfiguredError(
+                "no params found for policy binding with `Deny` parameterNotFoundAction"
+            )
+        return found
+
+
+def _with_param(
+    policy: JsonObject,
+    binding: JsonObject,
+    judge: Activation,
+    asked: Asked,
+    notes: dict[str, list[str]],
+) -> Iterator[Denial]:
+    """What a policy, bound and with one parameter, has against a request; warnings and notes are left."""
+    spec, name = mapping(policy, "spec"), text(policy, "metadata", "name")
+    called, may_fail = text(binding, "metadata", "name"), text(spec, "failurePolicy") == "Ignore"
+    try:
+        if not conditions_met(mappings(spec, "matchConditions"), judge, may_fail=may_fail):
+            return
+    except EvaluationError as error:
+        yield from _acted(policy, binding, Denial(name, str(error), called), 0, asked)
+        return
+    for index, validation in enumerate(mappings(spec, "validations")):
+        denial = _validated(validation, judge, name, called, may_fail=may_fail)
+        if denial is not None:
+            yield from _acted(policy, binding, denial, index, asked)
+    for annotation in mappings(spec, "auditAnnotations"):
+        try:
+            value = judge.value(text(annotation, "valueExpression"), STRING_OR_NULL)
+        except EvaluationError as error:
+            if not may_fail:
+                yield Denial(name, str(error), called)
+            continue
+        if isinstance(value, str) and value.strip():
+            told = notes.setdefault(text(annotation, "key"), [])
+            if value.strip()[:_LONGEST_NOTE] not in told:
+                told.append(value.strip()[:_LONGEST_NOTE])
+
+
+def _validated(
+    validation: JsonObject, judge: Activation, policy: str, binding: str, *, may_fail: bool
+) -> Denial | None:
+    expression = text(validation, "expression")
+    try:
+        if judge.value(expression, BOOL) is True:
+            return None
+    except EvaluationError as error:
+        return None if may_fail else Denial(policy, str(error), binding)
+    reason = text(validation, "reason") or "Invalid"
+    return Denial(policy, _message(validation, judge), binding, reason)
+
+
+def _message(validation: JsonObject, judge: Activation) -> str:
+    """What is said of a request that a validation denies."""
+    computed = text(validation, "messageExpression")
+    if computed:
+        try:
+            found = judge.value(computed, STRING)
+        except EvaluationError:
+            found = None
+        if isinstance(found, str) and found.strip():
+            told = found.strip()
+            if len(told.encode()) <= _LONGEST_MESSAGE and "\n" not in told:
+                return told
+    written = text(validation, "message").strip()
+    return written or f"failed expression: {text(validation, 'expression').strip()}"
+
+
+def _acted(
+    policy: JsonObject, binding: JsonObject, denial: Denial, index: int, asked: Asked
+) -> Iterator[Denial]:
+    """Do what the binding says is to be done about a denial."""
+    actions = texts(binding, "spec", "validationActions")
+    name = text(policy, "metadata", "name")
+    for action in actions:
+        match action:
+            case "Deny":
+                yield denial
+            case "Warn":
+                asked.request.notes.warn(
+                    f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding "
+                    f"'{denial.binding}': {denial.message}"
+                )
+            case "Audit":
+                told = {
+                    "message": denial.message,
+                    "policy": name,
+                    "binding": denial.binding,
+                    "expressionIndex": index,
+                    "validationActions": actions,
+                }
+                asked.request.notes.audit[_FAILURE] = json.dumps([told], separators=(",", ":"))
+
+
+def _refusal(asked: Asked, denial: Denial) -> StatusError:
+    error = forbidden(asked.request.resource, asked.name, denial.error)
+    reason = denial.reason or "Invalid"
+    details: JsonObject = {**(error.details or {}), "causes": [{"message": denial.error}]}
+    return StatusError(_CODES.get(reason, 422), reason, error.message, details=details)
+
+
+def _labels(obj: JsonObject) -> dict[str, str]:
+    return {key: str(value) for key, value in mapping(obj, "metadata", "labels").items()}

@@ -1,0 +1,80 @@
+"""CEL about objects of any kind: values, types and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.cluster.claims.cel_general import OVER_BUDGET, AbsentError, expression
+
+KNOWN = (("object", "DYN"), ("variables.x", "INT"))
+OBJECT: dict[str, Any] = {"name": "ab", "list": [1, {"a": None}], "size": "1Gi"}
+
+
+def value(text: str, *wanted: str) -> object:
+    program = expression(text, KNOWN, wanted)
+    assert program.error == ""
+    return program.evaluate({"object": OBJECT, "variables.x": 5})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("object", OBJECT),
+        ("object.list.map(one, [one])", [[1], [{"a": None}]]),
+        ("object.name.findAll('[a-z]')", ["a", "b"]),
+        ("object.?none.orValue('other')", "other"),
+        ("quantity(object.size) > quantity('1Mi') ? 1 : 2", None),
+        ("variables.x + 1", 6),
+    ],
+    ids=str,
+)
+def test_values_are_those_of_json(text: str, found: object) -> None:
+    if found is None:
+        assert "found no matching overload for '_>_'" in expression(text, KNOWN).error
+    else:
+        assert value(text) == found
+
+
+def test_the_type_that_is_wanted_is_checked_before() -> None:
+    assert expression("object.name", KNOWN, ("BOOL",)).error == "must evaluate to bool but got dyn"
+    assert value("variables.x == 5", "BOOL") is True
+
+
+def test_an_unknown_name_is_blamed_where_it_begins() -> None:
+    error = expression("1 == 2 || nobody.knows.it", KNOWN).error
+    place = "ERROR: <input>:1:11: undeclared reference to 'nobody' (in container '')"
+    assert error == f"compilation failed: {place}\n | 1 == 2 || nobody.knows.it\n | {'.' * 10}^"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("object.none", "no such key: none"),
+        ("object.list[7]", "index out of bounds: 7"),
+        ("1 / (variables.x - 5)", "division by zero"),
+    ],
+    ids=str,
+)
+def test_failures_are_told_in_the_servers_words(text: str, words: str) -> None:
+    with pytest.raises(CelError) as error:
+        value(text)
+    assert words in str(error.value)
+
+
+def test_a_variable_without_value_fails_only_what_hangs_on_it() -> None:
+    assert expression("true || variables.x > 1", KNOWN).evaluate({"object": {}}) is True
+    with pytest.raises(AbsentError, match=r"^x$"):
+        expression("variables.x > 1", KNOWN).evaluate({"object": {}})
+
+
+def test_what_goes_on_for_long_is_ended() -> None:
+    many = list(range(2000))
+    with pytest.raises(CelError, match=OVER_BUDGET):
+        expression("object.all(a, object.all(b, object.all(c, a + b + c >= 0)))", KNOWN).evaluate(
+            {"object": many}
+        )
+    with pytest.raises(UnsupportedError):
+        expression("'" + "x" * 11000 + "'", KNOWN)
