@@ -161,6 +161,17 @@ async def test_operands_are_taken_off_and_waited_for_and_have_their_own_value_ag
     assert life.writes == 2
 
 
+async def test_while_pods_are_asked_to_leave_again_operands_run(
+    api: KubernetesApi, clock: VirtualClock, tmp_path: Path
+) -> None:
+    life = Life(api, clock, tmp_path, cordon=True, pause=True)
+    for work, value in ((MigWork.EVICTING, "true"), (MigWork.CHANGING, PAUSED), (MigWork.EVICTING, "true")):
+        life.work = work
+        assert await life.pauses.settled() == ""
+        node = await life.node()
+        assert (node.metadata.labels[DCGM], node.spec.unschedulable) == (value, True)
+
+
 async def test_operands_that_do_not_end_are_named_after_five_minutes(
     api: KubernetesApi, clock: VirtualClock, tmp_path: Path
 ) -> None:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.decide.node.mig_pause import ANNOTATION, OPERANDS, PAUSED, NodeNow, pause, restore
+from tonnage.decide.node.mig_pause import (
+    ANNOTATION,
+    OPERANDS,
+    PAUSED,
+    NodeNow,
+    Paused,
+    pause,
+    restore,
+    resume,
+)
 
 DCGM, EXPORTER, DRIVER = "nvidia.com/gpu.deploy.dcgm", OPERANDS[2], "nvidia.com/gpu.deploy.driver"
 
@@ -69,6 +78,16 @@ def test_what_comes_later_is_paused_beside_it() -> None:
     assert both.paused.cordoned
     after = patched(both, restore(both))
     assert (after.labels, after.unschedulable) == ({DCGM: "true"}, False)
+
+
+@pytest.mark.parametrize("cordon", [True, False])
+def test_operands_run_again_while_the_node_stays_cordoned(cordon: bool) -> None:
+    node = NodeNow("1", {DCGM: "true"}, {})
+    during = patched(node, pause(node, cordon=cordon, operands=True))
+    after = patched(during, resume(during))
+    assert (after.labels, after.unschedulable, after.paused) == ({DCGM: "true"}, cordon, Paused(cordon))
+    assert resume(after) is None
+    assert (ANNOTATION in after.annotations) == cordon
 
 
 def test_what_somebody_else_does_meanwhile_stays() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.world import World
-from tonnage.decide.node.mig_pause import NodeNow, pause, restore
+from tonnage.decide.node.mig_pause import NodeNow, pause, restore, resume
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.mig import MigOptions, MigWork
@@ -102,8 +102,9 @@ class NodePauses:
         work = self._work()
         if work is MigWork.NONE:
             return restore(node)
-        cordon = self._asks.cordon and work is MigWork.EVICTING
-        return pause(node, cordon=cordon, operands=self._asks.pause and work is MigWork.CHANGING)
+        if work is MigWork.EVICTING:  # which may take for ever
+            return resume(node) or pause(node, cordon=self._asks.cordon, operands=False)
+        return pause(node, cordon=False, operands=self._asks.pause)
 
     async def _fresh(self) -> NodeNow:
         """The Node as it is: of an older sight a patch would be refused."""

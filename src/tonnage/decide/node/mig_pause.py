@@ -73,6 +73,16 @@ def pause(node: NodeNow, *, cordon: bool, operands: bool) -> JsonObject | None:
     return patch | {"spec": {"unschedulable": True}} if cordon else patch
 
 
+def resume(node: NodeNow) -> JsonObject | None:
+    """The patch that gives labels their values again and leaves the node cordoned; None: none is paused."""
+    before = node.paused
+    if not before.labels:
+        return None
+    labels = {key: value for key, value in before.labels.items() if node.labels.get(key) == PAUSED}
+    left: JsonObject = {"cordoned": True, "labels": {}}
+    return _patch(node, labels, json.dumps(left, sort_keys=True) if before.cordoned else None)
+
+
 def restore(node: NodeNow) -> JsonObject | None:
     """The patch that gives everything its recorded value; None: nothing is paused.
 
