@@ -21,7 +21,7 @@ from support.installed_agent import CONTROL, DRIVER_ROOT, MAJOR
 from support.nvml.library import SONAME
 from tonnage.cli.cdi_validate import check_specs
 from tonnage.decide.node.cdi import spec_bytes
-from tonnage.model.cdi import CdiSpec
+from tonnage.model.cdi import LATER_HOOKS, CdiSpec
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node]
 
@@ -39,6 +39,7 @@ for minor in 0 1; do
     rm /tmp/$minor
 done
 """
+HOOK: Final = shutil.which("nvidia-cdi-hook")
 WAYS: Final = ("podman", "containerd", "annotations")
 
 
@@ -178,6 +179,29 @@ def test_where_there_is_a_program_for_hooks_it_is_run_and_makes_the_links(
     finally:
         file.unlink()
         out.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(HOOK is None, reason="no nvidia-cdi-hook in PATH; no package source of the suite has one")
+@pytest.mark.parametrize("way", ["podman", "containerd"])
+def test_nvidias_own_program_takes_our_hooks(way: str, runtimes: Runtimes) -> None:
+    """Tried with v1.20.1: links by every name, the loader's cache, and no other hook in the way."""
+    hook = runtimes.node.root.at("/var/tmp/nvidia-cdi-hook")
+    shutil.copy(str(HOOK), hook)
+    kind, file = f"own-hook-{way}.test/gpu", runtimes.etc / "own-hook.json"
+    document: Any = runtimes.spec(kind, hook="/var/tmp/nvidia-cdi-hook").document
+    asked = [one["args"][1] for one in document["containerEdits"]["hooks"]]
+    assert set(LATER_HOOKS) < set(asked)
+    file.write_text(json.dumps(document))
+    try:
+        until(lambda: runtimes.refusal(way, f"{kind}=0") == "")
+        script = f"readlink /{LIBRARIES}/{SONAME}; wc -c </etc/ld.so.cache; echo libraries $LD_LIBRARY_PATH"
+        link, cache, nothing = runtimes.said_in(way, script, f"{kind}=0").splitlines()
+        assert link == f"{SONAME.removesuffix('1')}{runtimes.driver.state.driver_version}"
+        assert int(cache) > 0
+        assert nothing == "libraries"
+    finally:
+        file.unlink()
+        hook.unlink()
 
 
 @pytest.mark.parametrize("way", ["podman", "containerd"])

@@ -66,7 +66,8 @@ class Runtimes:
         finally:
             await backend.close()
         config = PluginConfig(driver_root=DRIVER_ROOT, cdi=settings)
-        files = await FolderCdi(root, root).driver_files(inventory.driver_version, config)
+        folder = FolderCdi(root, root, host=self.node.root.at("/"))
+        files = await folder.driver_files(inventory.driver_version, config)
         return gpu_spec(inventory, files, CdiOptions(kind, DRIVER_ROOT, DRIVER_ROOT))
 
     def said_in(self, runtime: str, script: str, *devices: str) -> str:
