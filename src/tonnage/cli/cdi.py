@@ -170,3 +170,27 @@ def validate(common: Common, paths: tuple[Path, ...]) -> int:
     else:
         emit(verdicts(checked), common.output)
     return status(checked)
+
+
+@command.command(
+    "char-links",
+    help="Make links /dev/char/MAJOR:MINOR to the driver's nodes, where there are none. Older runtimes whose"
+    " cgroups are systemd's need them: else containers lose their GPUs at the next systemctl daemon-reload.",
+    epilog=examples("tonnage cdi char-links --dry-run", "tonnage cdi char-links    # at each boot, as root"),
+)
+@click.option(
+    "--root", type=_FOLDER, default=Path("/"), show_default=True, help="Stands before every path of the node."
+)
+@click.option("--dry-run", is_flag=True, help="Show what is missing. Exit status 1 when something is.")
+@common_options()
+def char_links(common: Common, root: Path, *, dry_run: bool) -> int:
+    from tonnage.adapters.char_links import make_links, missing_links
+
+    missing = missing_links(root)
+    if not dry_run:
+        make_links(root, missing)
+    for link, target in sorted(missing.items()):
+        click.echo(printable(f"{link} -> {target}"))
+    if not missing:
+        click.echo("every node of the driver has its link")
+    return int(dry_run and bool(missing))
