@@ -45,7 +45,9 @@ class Server:
             with urllib.request.urlopen(request, context=self._tls, timeout=60) as answer:
                 return answer.status, json.loads(answer.read()), _warnings(answer.headers)
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read()), _warnings(error.headers)
+            said = error.read()
+            status = json.loads(said) if said.startswith(b"{") else {"message": said.decode()}
+            return error.code, status, _warnings(error.headers)
 
     def play(self, case: Case, values: dict[str, str]) -> list[dict[str, Any]]:
         """Every step's answer; what the case made is gone afterwards."""

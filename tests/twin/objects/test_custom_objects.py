@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.body import BodyError, parse_json
+from tonnage.twin.apiserver.objects.custom_rules import rule_problems
 from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, validate_custom, with_defaults
-from tonnage.twin.apiserver.objects.problems import FieldError, invalid
 from tonnage.twin.apiserver.objects.structural import schema_problems
 from tonnage.wire.schema import load_schema
 
@@ -138,16 +137,15 @@ def test_a_null_gives_way_to_the_default() -> None:
 
 
 def test_the_rules_of_a_schema_are_asked_at_every_level() -> None:
-    asked: list[str] = []
-
-    def rules(schema: JsonObject, value: JsonValue, path: str) -> Iterator[FieldError]:
-        asked.append(path)
-        if schema.get("type") == "integer":
-            yield invalid(path, value, "failed rule: self > 1")
-
-    errors = validate_custom(SCHEMA, custom(), rules=rules)
-    assert asked == ["spec.replicas", "spec", ""]
-    assert [str(error) for error in errors] == ["spec.replicas: Invalid value: 1: failed rule: self > 1"]
+    inner: JsonObject = {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'a'"}]}
+    held: JsonObject = {"type": "array", "items": inner}
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"x": held}}},
+    }
+    errors, stayed = rule_problems(schema, {"spec": {"x": ["b", "a"]}}, None)
+    assert [str(one) for one in errors] == ["spec.x[1]: Invalid value: \"a\": failed rule: self != 'a'"]
+    assert stayed == []
 
 
 def test_a_good_schema_has_no_problems() -> None:

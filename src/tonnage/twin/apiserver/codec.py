@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied, mapping, text
 from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
-from tonnage.twin.apiserver.objects.custom_values import decode_custom, validate_custom
+from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, unchanged_left_out
+from tonnage.twin.apiserver.objects.custom_rules import rule_problems
+from tonnage.twin.apiserver.objects.custom_values import (
+    decode_custom,
+    validate_custom,
+)
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.defaults import apply_defaults
 from tonnage.twin.apiserver.objects.problems import Errors
@@ -47,16 +53,30 @@ class Codec:
             return obj
         return apply_defaults(self._schema, served.row, obj)
 
-    def problems(self, served: Served, obj: JsonObject, old: JsonObject | None, subresource: str) -> Errors:
-        """Every field that is wrong."""
+    def problems(
+        self,
+        served: Served,
+        obj: JsonObject,
+        old: JsonObject | None,
+        subresource: str,
+        warn: Callable[[str], None] = lambda _words: None,
+    ) -> Errors:
+        """Every field that is wrong. `warn` is told of what was wrong before and has stayed as it was."""
         errors = (
             validate_create(served.row, obj)
             if old is None
             else validate_update(served.row, obj, old, subresource)
         )
-        if served.custom is not None:
-            errors = (*errors, *validate_custom(served.custom.schema, obj))
-        return errors
+        if served.custom is None:
+            return errors
+        schema = served.custom.schema
+        found = unchanged_left_out(validate_custom(schema, obj), schema, obj, old)
+        if any(one.type in BLOCKING for one in found):
+            return (*errors, *found)
+        broken, stayed = rule_problems(schema, obj, old)
+        for words in stayed:
+            warn(words)
+        return (*errors, *found, *broken)
 
     def empty_status(self, served: Served) -> JsonObject | None:
         """The status of an object that has none yet; None where the field is left out."""

@@ -261,7 +261,7 @@ class Pipeline:
 
     def _check(self, request: Request, obj: JsonObject, old: JsonObject | None) -> None:
         errors = (
-            *self.codec.problems(request.served, obj, old, request.subresource),
+            *self.codec.problems(request.served, obj, old, request.subresource, request.notes.warn),
             *entry_problems(at(obj, "metadata", "managedFields")),
         )
         if errors:

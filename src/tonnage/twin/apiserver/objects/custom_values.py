@@ -7,19 +7,22 @@ k8s.io/kube-openapi (validation/validate and its messages), v1.35.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
+from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.body import BodyError, Repeated, copy_json
 from tonnage.twin.apiserver.objects.decode import Decoded, decode
+from tonnage.twin.apiserver.objects.formats import has_format
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import (
     Errors,
     Fault,
     FieldError,
+    complaints,
     duplicate,
     invalid,
     quoted,
@@ -29,13 +32,10 @@ from tonnage.twin.apiserver.objects.problems import (
     too_many,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.scalars import WrongTypeError, read_bytes, read_time
 from tonnage.twin.apiserver.objects.structural import EMBEDDED, INT_OR_STRING, LIST_KEYS, LIST_TYPE, PRESERVE
 from tonnage.wire.schema import Schema
 
 _META: Final = ("apiVersion", "kind", "metadata")
-RuleCheck = Callable[[JsonObject, JsonValue, str], Iterable[FieldError]]
-"""Checks the `x-kubernetes-validations` of a schema against a value at a path."""
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ def _pruned(value: JsonValue, schema: JsonObject | None, pruner: _Pruner, *, roo
         for key in list(value):
             if whole and key in _META:
                 continue
-            inner = _schema_of(schema, key)
+            inner = schema_of(schema, key)
             if inner is None and not (preserve or _takes_more(schema)):
                 pruner.drop(key)
                 del value[key]
@@ -121,7 +121,7 @@ def _pruned(value: JsonValue, schema: JsonObject | None, pruner: _Pruner, *, roo
     return value
 
 
-def _schema_of(schema: JsonObject | None, key: str) -> JsonObject | None:
+def schema_of(schema: JsonObject | None, key: str) -> JsonObject | None:
     """Schema of a property, declared or additional."""
     if schema is None:
         return None
@@ -152,7 +152,7 @@ def _defaulted(value: JsonValue, schema: JsonObject) -> JsonValue:
             if described.get("default") is not None and (key not in value or barred):
                 value[key] = copy_json(described["default"])
         for key in list(value):
-            inner = _schema_of(schema, key)
+            inner = schema_of(schema, key)
             if inner is None:
                 continue
             if value[key] is None and not flag(inner, "nullable") and inner.get("default") is None:
@@ -172,13 +172,13 @@ def _unless_null(value: JsonValue, schema: JsonObject) -> JsonValue:
     return value
 
 
-def validate_custom(kind_schema: JsonObject, obj: JsonObject, *, rules: RuleCheck | None = None) -> Errors:
-    """Everything in the object that breaks its schema; `rules` checks the rules that the schema states."""
+def validate_custom(kind_schema: JsonObject, obj: JsonObject) -> Errors:
+    """Everything in the object that breaks its schema, its rules in CEL aside."""
     body = {key: value for key, value in obj.items() if key != "metadata"}
-    return (*_value(body, kind_schema, "", rules), *_lists(body, kind_schema, ""))
+    return (*_value(body, kind_schema, ""), *_lists(body, kind_schema, ""))
 
 
-def _value(value: JsonValue, schema: JsonObject, path: str, rules: RuleCheck | None) -> Iterator[FieldError]:
+def _value(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
     if value is None and flag(schema, "nullable"):
         return
     yield from _wrong_type(value, schema, path)
@@ -193,12 +193,10 @@ def _value(value: JsonValue, schema: JsonObject, path: str, rules: RuleCheck | N
         case int() | float():
             yield from _number(value, schema, path)
         case list():
-            yield from _array(value, schema, path, rules)
+            yield from _array(value, schema, path)
         case dict():
-            yield from _object(value, schema, path, rules)
+            yield from _object(value, schema, path)
     yield from _logic(value, schema, path)
-    if rules is not None:
-        yield from rules(schema, value, path)
 
 
 def json_type(value: JsonValue) -> str:
@@ -243,9 +241,6 @@ def _enum(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldErro
         yield unsupported(path, value, [one if isinstance(one, str) else rendered(one) for one in allowed])
 
 
-_FORMATS: Final[dict[str, Callable[[str], object]]] = {"date-time": read_time, "byte": read_bytes}
-
-
 def _string(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
     longest, shortest = schema.get("maxLength"), schema.get("minLength")
     pattern, form = text(schema, "pattern"), text(schema, "format")
@@ -255,14 +250,15 @@ def _string(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
         yield invalid(path, value, f"{_named(path)} should be at least {shortest} chars long")
     elif pattern and not re.search(pattern, value):
         yield invalid(path, value, f"{_named(path)} should match '{pattern}'")
-    if form in _FORMATS:
-        try:
-            _FORMATS[form](value)
-        except (ValueError, WrongTypeError):
-            yield invalid(path, value, f"{_named(path)} must be of type {form}: {quoted(value)}")
+    if not has_format(value, form):
+        detail = f"{_named(path)} must be of type {form}: {quoted(value)}"
+        yield FieldError(Fault.TYPE_INVALID, path, value, detail)
 
 
 def _number(value: float, schema: JsonObject, path: str) -> Iterator[FieldError]:
+    factor = schema.get("multipleOf")
+    if isinstance(factor, (int, float)) and factor > 0 and value % factor:
+        yield invalid(path, value, f"{_named(path)} should be a multiple of {factor}")
     for key, exclusive, words in (
         ("maximum", "exclusiveMaximum", "less than"),
         ("minimum", "exclusiveMinimum", "greater than"),
@@ -276,14 +272,9 @@ def _number(value: float, schema: JsonObject, path: str) -> Iterator[FieldError]
             )
         elif open_end and value == bound:
             yield invalid(path, value, f"{_named(path)} should be {words} {bound}")
-    factor = schema.get("multipleOf")
-    if isinstance(factor, (int, float)) and factor > 0 and value % factor:
-        yield invalid(path, value, f"{_named(path)} should be a multiple of {factor}")
 
 
-def _array(
-    value: list[JsonValue], schema: JsonObject, path: str, rules: RuleCheck | None
-) -> Iterator[FieldError]:
+def _array(value: list[JsonValue], schema: JsonObject, path: str) -> Iterator[FieldError]:
     most, least = schema.get("maxItems"), schema.get("minItems")
     if isinstance(most, int) and len(value) > most:
         yield too_many(path, len(value), most)
@@ -292,12 +283,12 @@ def _array(
     held = schema.get("items")
     if isinstance(held, dict):
         for index, element in enumerate(value):
-            yield from _value(element, held, f"{path}[{index}]", rules)
+            yield from _value(element, held, f"{path}[{index}]")
 
 
-def _object(
-    value: JsonObject, schema: JsonObject, path: str, rules: RuleCheck | None
-) -> Iterator[FieldError]:
+def _object(value: JsonObject, schema: JsonObject, path: str) -> Iterator[FieldError]:
+    if flag(schema, EMBEDDED):
+        yield from _embedded(value, path)
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if isinstance(most, int) and len(value) > most:
         yield too_many(path, len(value), most)
@@ -307,22 +298,42 @@ def _object(
         if key not in value and not (not path and key == "metadata"):
             yield required(f"{path}.{key}" if path else key)
     for key, inner in value.items():
-        described = _schema_of(schema, key)
+        described = schema_of(schema, key)
         if described is not None:
-            yield from _value(inner, described, f"{path}.{key}" if path else key, rules)
+            yield from _value(inner, described, f"{path}.{key}" if path else key)
         elif schema.get("additionalProperties") is False:
             yield invalid(path, key, f"{path}.{key} in body is a forbidden property")
+
+
+def _embedded(value: JsonObject, path: str) -> Iterator[FieldError]:
+    """A whole object within another: its version, its kind, its labels."""
+    version, kind = text(value, "apiVersion"), text(value, "kind")
+    if not version:
+        yield required(f"{path}.apiVersion")
+    elif version.count("/") > 1:
+        yield invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+    if not kind:
+        yield required(f"{path}.kind")
+    elif wrong := names.dns_label_1035(kind.lower()):
+        words = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        yield invalid(f"{path}.kind", kind, words)
+    for key, label in sorted(mapping(value, "metadata", "labels").items()):
+        where = f"{path}.metadata.labels"
+        yield from complaints(where, key, names.qualified_name(key))
+        yield from complaints(where, label, names.label_value(str(label)))
 
 
 def _logic(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
     """allOf, anyOf, oneOf, not."""
 
     def faults(inner: JsonObject) -> list[FieldError]:
-        return list(_value(value, inner, path, None))
+        return list(_value(value, inner, path))
 
     name = quoted(path)
-    for inner in mappings(schema, "allOf"):
-        yield from faults(inner)
+    together = [fault for inner in mappings(schema, "allOf") for fault in faults(inner)]
+    if together:
+        yield from together
+        yield invalid("<nil>", "", f"{name} must validate all the schemas (allOf)")
     choices = mappings(schema, "anyOf")
     if choices and all(map(faults, choices)):
         yield invalid("<nil>", "", f"{name} must validate at least one schema (anyOf)")
@@ -347,7 +358,7 @@ def _lists(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldErr
             yield from _lists(element, mapping(schema, "items"), f"{path}[{index}]")
     elif isinstance(value, dict):
         for key, inner in value.items():
-            described = _schema_of(schema, key)
+            described = schema_of(schema, key)
             if described is not None:
                 yield from _lists(inner, described, f"{path}.{key}" if path else key)
 

@@ -1,0 +1,53 @@
+"""What an update of a custom object may leave as it was, though it breaks the schema by now.
+
+Source: k8s.io/apiextensions-apiserver apiserver/validation (ratcheting.go), v1.35.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import mapping, mappings, texts
+from tonnage.twin.apiserver.objects.custom_values import schema_of
+from tonnage.twin.apiserver.objects.patch import same_json
+from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError
+from tonnage.twin.apiserver.objects.structural import LIST_KEYS
+
+BLOCKING: Final = (Fault.REQUIRED, Fault.TOO_LONG, Fault.TOO_MANY, Fault.TYPE_INVALID)
+"""Faults of a schema with which no rule is asked."""
+_PARTS: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+def unchanged_left_out(errors: Errors, schema: JsonObject, obj: JsonObject, old: JsonObject | None) -> Errors:
+    """The errors without those of values that an update leaves as they were."""
+    if old is None or not errors:
+        return errors
+    return tuple(one for one in errors if not _stayed(one, schema, obj, old))
+
+
+def _stayed(error: FieldError, schema: JsonObject, new: JsonValue, old: JsonValue) -> bool:
+    steps = _PARTS.findall(error.field)
+    if error.field == "<nil>" or "".join(f".{n}" if n else f"[{i}]" for n, i in steps)[1:] != error.field:
+        return False
+    for name, index in steps[:-1] if error.type is Fault.REQUIRED else steps:
+        if name and isinstance(new, dict) and isinstance(old, dict):
+            if name not in new or name not in old:
+                return False
+            new, old, schema = new[name], old[name], schema_of(schema, name) or {}
+        elif index and isinstance(new, list) and isinstance(old, list) and int(index) < len(new):
+            element, keys = new[int(index)], texts(schema, LIST_KEYS)
+            twin = [one for one in mappings({"list": old}, "list") if keys and _alike(one, element, keys)]
+            if not twin:
+                return False
+            new, old, schema = element, twin[0], mapping(schema, "items")
+        else:
+            return False
+        if same_json(new, old):
+            return True
+    return False
+
+
+def _alike(one: JsonObject, other: JsonValue, keys: list[str]) -> bool:
+    return isinstance(other, dict) and all(one.get(key) == other.get(key) for key in keys)

@@ -1,0 +1,309 @@
+"""Rules in CEL that a custom kind's schema states (`x-kubernetes-validations`), and what breaks them.
+
+Values have no types here but scalars: a rule about a field that the schema has not is found when it is
+evaluated. The estimated cost of rules is not computed; the engine's own budget bounds them.
+
+Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel (v1.35).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
+from tonnage.twin.apiserver.objects.patch import same_json
+from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError, invalid, quoted
+from tonnage.twin.apiserver.objects.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, RULES
+
+_OLD: Final = re.compile(r"\boldSelf\b")
+_OLD_OR_NONE: Final = "olds[?0]"
+_TYPES: Final = {"boolean": "BOOL", "integer": "INT", "number": "DOUBLE", "string": "STRING", "array": "LIST"}
+_MOMENTS: Final = {"date-time": "TIMESTAMP", "datetime": "TIMESTAMP", "date": "TIMESTAMP"}
+_FORMATS: Final = {**_MOMENTS, "duration": "DURATION", "byte": "BYTES"}
+_RESERVED: Final = frozenset(
+    {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
+    | {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
+)
+_ESCAPES: Final = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
+_WHOLE: Final = ("apiVersion", "kind")
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong, and what was wrong before and has stayed."""
+
+    errors: list[FieldError] = field(default_factory=list)
+    stayed: list[str] = field(default_factory=list)
+
+
+def rule_problems(
+    kind_schema: JsonObject, obj: JsonObject, old: JsonObject | None
+) -> tuple[Errors, list[str]]:
+    """What breaks the rules of a schema, and what does so but did before and has not been touched."""
+    found = Findings()
+    if next(listed_rules(kind_schema, ""), None) is not None:
+        _level(_Place(kind_schema, "", root=True), obj, old, found)
+    return tuple(found.errors), found.stayed
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in an object the walk stands."""
+
+    schema: JsonObject
+    path: str
+    root: bool = False
+
+    def at(self, schema: JsonObject, path: str) -> _Place:
+        return _Place(schema, path)
+
+
+def _level(place: _Place, value: JsonValue, old: JsonValue, found: Findings) -> None:
+    """Rules of a value, then those of what is in it. `old` is None where nothing compares with it."""
+    if value is None:
+        return
+    for rule in mappings(place.schema, RULES):
+        error = _broken(rule, place, value, old)
+        if error is None:
+            continue
+        if old is not None and same_json(value, old) and not _OLD.search(text(rule, "rule")):
+            found.stayed.append(str(error))
+        else:
+            found.errors.append(error)
+    for inner, part, before in _inside(place, value, old):
+        _level(inner, part, before, found)
+
+
+def _inside(place: _Place, value: JsonValue, old: JsonValue) -> Iterator[tuple[_Place, JsonValue, JsonValue]]:
+    schema, path = place.schema, place.path
+    if isinstance(value, list):
+        held = mapping(schema, "items")
+        for index, element in enumerate(value) if held else ():
+            yield place.at(held, f"{path}[{index}]"), element, _same_element(schema, element, old)
+    elif isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        extra = mapping(schema, "additionalProperties")
+        for key, part in value.items():
+            described = mapping(schema, "properties", key)
+            if described:
+                yield place.at(described, f"{path}.{key}" if path else key), part, before.get(key)
+            elif extra:
+                yield place.at(extra, f"{path}[{key}]"), part, before.get(key)
+
+
+def _same_element(schema: JsonObject, element: JsonValue, old: JsonValue) -> JsonValue:
+    """The element of the old list that this one was; only those of a map have an identity."""
+    if text(schema, LIST_TYPE) != "map" or not isinstance(element, dict):
+        return None
+    keys = texts(schema, LIST_KEYS)
+    for one in old if isinstance(old, list) else ():
+        if isinstance(one, dict) and all(one.get(key) == element.get(key) for key in keys):
+            return one
+    return None
+
+
+def _broken(rule: JsonObject, place: _Place, value: JsonValue, old: JsonValue) -> FieldError | None:
+    written = text(rule, "rule")
+    optional, moves = flag(rule, "optionalOldSelf"), bool(_OLD.search(written))
+    if moves and old is None and not optional:
+        return None
+    path = place.path or "<nil>"
+    told = text(rule, "message").strip() or written.strip()
+    values = _values(place, value, old)
+    try:
+        held = _evaluated(written, place, values, optional=optional)
+    except UnsupportedError:
+        return None  # said when the definition was made
+    except CelError as error:
+        words = f"{error} evaluating rule: {told}"
+        if str(error).startswith("no such overload"):
+            words = (
+                f"'{error}': call arguments did not match a supported operator, function or macro signature "
+                f"for rule: {told}"
+            )
+        return invalid(path, text(place.schema, "type"), words)
+    if held is True:
+        return None
+    where = f"{place.path}{text(rule, 'fieldPath')}".removeprefix(".") or "<nil>"
+    return _error(rule, where, place, value, _message(rule, place, values))
+
+
+def _message(rule: JsonObject, place: _Place, values: dict[str, object]) -> str:
+    computed = text(rule, "messageExpression")
+    if computed:
+        try:
+            found = _evaluated(computed, place, values, optional=flag(rule, "optionalOldSelf"))
+        except (CelError, UnsupportedError):
+            found = None
+        if isinstance(found, str) and found.strip() and "\n" not in found.strip():
+            return found.strip()
+    message = text(rule, "message").strip()
+    return message or f"failed rule: {text(rule, 'rule').strip()}"
+
+
+def _error(rule: JsonObject, path: str, place: _Place, value: JsonValue, words: str) -> FieldError:
+    omitted = text(place.schema, "type") in ("object", "array")
+    match text(rule, "reason"):
+        case "FieldValueForbidden":
+            return FieldError(Fault.FORBIDDEN, path, "", words)
+        case "FieldValueRequired":
+            return FieldError(Fault.REQUIRED, path, "", words)
+        case "FieldValueDuplicate":
+            return FieldError(Fault.DUPLICATE, path, value, "", omitted)
+        case _:
+            return FieldError(Fault.INVALID, path, value, words, omitted)
+
+
+def _values(place: _Place, value: JsonValue, old: JsonValue) -> dict[str, object]:
+    own = _typed(value, place.schema, root=place.root)
+    before = _typed(old, place.schema, root=place.root) if old is not None else None
+    return {"self": own, "oldSelf": before, "olds": [] if old is None else [before]}
+
+
+def _evaluated(expression: str, place: _Place, values: dict[str, object], *, optional: bool) -> JsonValue:
+    from tonnage.decide.cluster.claims.cel_general import expression as compiled
+
+    written = _OLD.sub(_OLD_OR_NONE, expression) if optional else expression
+    known = known_names(place.schema, optional=optional)
+    names = {name for name, _ in known}
+    return compiled(written, known).evaluate({key: one for key, one in values.items() if key in names})
+
+
+def known_names(schema: JsonObject, *, optional: bool = False) -> tuple[tuple[str, str], ...]:
+    """What a rule of this level knows, with types."""
+    kind = _FORMATS.get(text(schema, "format")) if text(schema, "type") == "string" else None
+    kind = kind or _TYPES.get(text(schema, "type"), "DYN")
+    return ("self", kind), ("olds", "LIST") if optional else ("oldSelf", kind)
+
+
+def compile_problem(rule: JsonObject, schema: JsonObject) -> tuple[str, str]:
+    """What the compiler has against a rule and against its message; empty where nothing.
+
+    Raises:
+        UnsupportedError: nobody here can evaluate it.
+    """
+    from tonnage.decide.cluster.claims.cel_general import expression as compiled
+
+    optional = flag(rule, "optionalOldSelf")
+    known = known_names(schema, optional=optional)
+    told = []
+    for key, wanted, words in (
+        ("rule", "BOOL", "cel expression must evaluate to a bool"),
+        ("messageExpression", "STRING", "messageExpression must evaluate to a string"),
+    ):
+        written = text(rule, key)
+        found = compiled(_OLD.sub(_OLD_OR_NONE, written) if optional else written, known) if written else None
+        if found is None:
+            told.append("")
+        else:
+            told.append(found.error or ("" if found.type in (wanted, "DYN", "ERROR") else words))
+    return told[0], told[1]
+
+
+def uses_old_self(rule: JsonObject) -> bool:
+    """Whether a rule looks at what was."""
+    return bool(_OLD.search(text(rule, "rule")))
+
+
+def _typed(value: JsonValue, schema: JsonObject, *, root: bool = False) -> object:
+    """A value as rules see it: names escaped, numbers and formats of their types."""
+    match value:
+        case dict():
+            return {
+                _escaped(key) if key in mapping(schema, "properties") else key: _typed(part, inner)
+                for key, part in value.items()
+                for inner in [_described(schema, key, whole=root or flag(schema, EMBEDDED))]
+            }
+        case list():
+            held = mapping(schema, "items")
+            return [_typed(element, held) for element in value]
+        case str():
+            return _of_format(value, text(schema, "format"))
+        case bool():
+            return value
+        case int() if text(schema, "type") == "number":
+            return float(value)
+        case float() if text(schema, "type") == "integer":
+            return int(value)
+        case _:
+            return value
+
+
+def _described(schema: JsonObject, key: str, *, whole: bool) -> JsonObject:
+    described = mapping(schema, "properties", key)
+    if described or (whole and key in _WHOLE):
+        return described
+    return mapping(schema, "additionalProperties")
+
+
+def _escaped(name: str) -> str:
+    """A property's name as an identifier.
+
+    >>> _escaped("a-b"), _escaped("namespace")
+    ('a__dash__b', '__namespace__')
+    """
+    if name in _RESERVED:
+        return f"__{name}__"
+    for plain, escape in _ESCAPES:
+        name = name.replace(plain, escape)
+    return name
+
+
+def _of_format(value: str, form: str) -> object:
+    """A moment, a span or bytes; the text itself where it is none, which the schema's own check tells."""
+    from google.protobuf import duration_pb2, timestamp_pb2
+
+    try:
+        if form in _MOMENTS:
+            moment = timestamp_pb2.Timestamp()
+            moment.FromJsonString(value if "T" in value else f"{value}T00:00:00Z")
+            return moment
+        if form == "duration":
+            span = duration_pb2.Duration()
+            span.FromNanoseconds(_nanoseconds(value))
+            return span
+        return base64.b64decode(value, validate=True) if form == "byte" else value
+    except (ValueError, binascii.Error):
+        return value
+
+
+_UNITS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+
+
+def _nanoseconds(value: str) -> int:
+    """A span as Go writes it. Raises ValueError."""
+    sign, rest = (-1, value[1:]) if value.startswith("-") else (1, value.removeprefix("+"))
+    parts = _SPAN.findall(rest)
+    if not parts or "".join(number + unit for number, unit in parts) != rest:
+        raise ValueError(f"no duration: {quoted(value)}")
+    return sign * sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
+
+
+def listed_rules(schema: JsonObject, path: str) -> Iterator[tuple[str, JsonObject, list[JsonValue]]]:
+    """Every level of a schema that states rules: its path, itself, its rules."""
+    rules = items(schema, RULES)
+    if rules:
+        yield path, schema, rules
+    for name, inner in mapping(schema, "properties").items():
+        if isinstance(inner, dict):
+            yield from listed_rules(inner, f"{path}.properties[{name}]")
+    for key in ("items", "additionalProperties"):
+        held = schema.get(key)
+        if isinstance(held, dict):
+            yield from listed_rules(held, f"{path}.{key}")

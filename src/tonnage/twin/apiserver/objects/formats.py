@@ -1,0 +1,87 @@
+"""Formats of strings in schemas of custom kinds.
+
+Source: k8s.io/kube-openapi pkg/validation/strfmt (v1.35).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from ipaddress import IPv4Address, IPv6Address, ip_interface
+from typing import Final
+from urllib.parse import urlsplit
+
+from tonnage.twin.apiserver.objects.scalars import WrongTypeError, read_bytes, read_time
+
+_SPAN: Final = re.compile(r"[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_LONG_SPAN: Final = re.compile(r"\d+\s*(?:ns|us|µs|ms|s|m|h|d|w)\w*", re.ASCII)
+_MAC: Final = re.compile(
+    r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4,18})|(?:[0-9A-Fa-f]{4}\.){2,9}[0-9A-Fa-f]{4}"
+)
+_UUID: Final = r"[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{}[0-9a-f]{{3}}-?{}[0-9a-f]{{3}}-?[0-9a-f]{{12}}"
+_HOST: Final = re.compile(
+    r"(?=.{1,255}$)[A-Za-z0-9](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9-]{1,63})*"
+)
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
+
+
+def has_format(value: str, form: str) -> bool:
+    """Whether a string is of a format; of one that nobody knows every string is.
+
+    >>> has_format("2024-13-01", "date"), has_format("x", "nonsense")
+    (False, True)
+    """
+    check = _CHECKS.get(form)
+    if check is None:
+        return True
+    try:
+        return check(value) is not False
+    except (ValueError, WrongTypeError):
+        return False
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda value: pattern.fullmatch(value) is not None
+
+
+def _uuid(version: str, variant: str) -> Callable[[str], bool]:
+    return _matches(re.compile(_UUID.format(version, variant), re.IGNORECASE))
+
+
+def _cidr(value: str) -> bool:
+    ip_interface(value)
+    return "/" in value
+
+
+def _uri(value: str) -> bool:
+    parts = urlsplit(value)
+    return bool(parts.scheme) or value.startswith("/")
+
+
+def _mail(value: str) -> bool:
+    return _EMAIL.fullmatch(value) is not None
+
+
+def _span(value: str) -> bool:
+    return bool(_SPAN.fullmatch(value) or _LONG_SPAN.fullmatch(value))
+
+
+_CHECKS: Final[dict[str, Callable[[str], object]]] = {
+    "byte": read_bytes,
+    "cidr": _cidr,
+    "date": lambda value: len(value) == len("2024-01-01") and date.fromisoformat(value),
+    "date-time": read_time,
+    "datetime": read_time,
+    "duration": _span,
+    "email": _mail,
+    "hostname": _matches(_HOST),
+    "ipv4": IPv4Address,
+    "ipv6": IPv6Address,
+    "mac": _matches(_MAC),
+    "uri": _uri,
+    "uuid": _uuid("[0-9a-f]", "[0-9a-f]"),
+    "uuid3": _uuid("3", "[0-9a-f]"),
+    "uuid4": _uuid("4", "[89ab]"),
+    "uuid5": _uuid("5", "[89ab]"),
+}
