@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from support.crash.hardware import Gpu, read_gpus
+from support.crash.host import CLIENTS, Host, hooks_text
 from support.crash.nursery import NEVER, Birth, Fuse, Nursery
 from support.crash.relay import Relay
 from support.crash.transitions import FIRST, Place, Transition
@@ -94,6 +95,7 @@ class CrashNode:
         self.change: Transition | None = None
         self._api = server.local()
         self._endpoint = endpoint
+        self._host: Host | None = None
         self.healed = False
         """Whether the driver refuses nothing any more."""
         self._fuse = NEVER
@@ -141,6 +143,7 @@ class CrashNode:
             *("--labels", "direct"),
             *(("--mig-evict",) if change.evict or change.pauses else ()),
             *(_PAUSING if change.pauses else ()),
+            *(("--mig-host-root", str(self.host().root)) if change.host else ()),
         )
         own = NEVER if fuse.deed.startswith(API) else fuse
         birth = Birth(words, str(self.root), str(self.trace_file), str(self._log), HASTE, own)
@@ -187,6 +190,8 @@ class CrashNode:
             file.unlink()
         shutil.rmtree(self.root / "var/run/cdi", ignore_errors=True)
         self._log.unlink(missing_ok=True)
+        if change.host:
+            self.host().reset()
         for listing in self.kubelet.lists.values():
             while not listing.empty():
                 listing.get_nowait()
@@ -199,7 +204,10 @@ class CrashNode:
         for kind in (NODE, NODE_GPU_STATUS):
             for each in (await self._api.list(kind)).items:
                 await self._api.delete(kind, each.metadata.name)
-        data: JsonObject = {"data": {"config.yaml": change.text()}}
+        hooks = hooks_text(fails=change.picky) if change.host else None
+        clients = CLIENTS if change.host else None
+        files: JsonObject = {"config.yaml": change.text(), "hooks.yaml": hooks, "clients.yaml": clients}
+        data: JsonObject = {"data": files}
         await self._api.patch(CONFIG_MAP, _MAP, data, namespace=_NAMESPACE)
         label = FIRST if change.first else change.config
         await self._api.create(NODE, _named("n", labels={MIG_CONFIG_LABEL: label, _OPERAND: "true"}))
@@ -255,6 +263,14 @@ class CrashNode:
         """The driver refuses nothing any more."""
         self.healed = True
         self.driver.become(replace(self.driver.state, rules=(), links=()))
+        if self._host is not None:
+            self._host.heal()
+
+    def host(self) -> Host:
+        """The node's host; it takes root."""
+        if self._host is None:
+            self._host = Host(self.root.parent / "host")
+        return self._host
 
     # ---- what is seen ----
 

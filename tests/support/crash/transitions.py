@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import cycle
 from typing import Final
 
 from support.nvml.state import SWITCH, FakeGpu, FakeLink, FakeMig, Rule
@@ -46,7 +46,8 @@ class Transition:
     named, or once they are evicted (`evict`). `pauses`: the node is cordoned and NVIDIA's operands leave.
     `rules` are what the driver refuses until the node says that it failed, and with `links` it refuses a
     reset. `along` are slots that are reset with others. `first` is asked for before, and no more once that
-    is begun. `config` names a layout of `wanted`, or one that is made for each board.
+    is begun. `config` names a layout of `wanted`, or one that is made for each board. `host`: hooks run and a
+    service stands still meanwhile; `picky`: until the node says that it failed, one of the hooks refuses.
     """
 
     kind: str
@@ -59,6 +60,8 @@ class Transition:
     rules: tuple[Rule, ...] = ()
     links: tuple[FakeLink, ...] = ()
     along: tuple[int, ...] = ()
+    host: bool = False
+    picky: bool = False
     first: Wanted = field(default_factory=dict)
     config: str = CONFIG
     back: bool = True
@@ -67,7 +70,7 @@ class Transition:
     @property
     def refused(self) -> bool:
         """Whether it fails at first."""
-        return bool(self.rules or self.links)
+        return bool(self.rules or self.links or self.picky)
 
     def text(self) -> str:
         """The configuration in mig-parted's words."""
@@ -82,16 +85,11 @@ def _entries(wanted: Wanted) -> list[dict[str, object]]:
     ]
 
 
-def transitions(seed: int, number: int) -> tuple[Transition, ...]:
-    """So many, every kind in turn."""
+def transitions(seed: int, number: int, *, root: bool = False) -> tuple[Transition, ...]:
+    """So many, every kind in turn; with `root` also those that run programs of the host."""
     chance = random.Random(seed)
-    made = [make(chance) for _, make in zip(range(number), _in_turn(), strict=False)]
-    return tuple(made)
-
-
-def _in_turn() -> Iterator[Callable[[random.Random], Transition]]:
-    for turn in count():
-        yield KINDS[turn % len(KINDS)]
+    kinds = (*KINDS, *HOST_KINDS) if root else KINDS
+    return tuple(make(chance) for _, make in zip(range(number), cycle(kinds), strict=False))
 
 
 def _layouts(model: str) -> list[tuple[Spot, ...]]:
@@ -275,6 +273,13 @@ def _paused(make: Callable[[random.Random], Transition], kind: str) -> Callable[
     return lambda chance: replace(make(chance), kind=kind, pauses=True)
 
 
+def _on_host(
+    make: Callable[[random.Random], Transition], kind: str, *, picky: bool = False
+) -> Callable[[random.Random], Transition]:
+    """The same, with work for the host."""
+    return lambda chance: replace(make(chance), kind=kind, host=True, picky=picky)
+
+
 def _reset_along(chance: random.Random) -> Transition:
     """An A100 takes MIG by a reset, and another one is reset along with it, and has again what it had."""
     made = _names(_some(chance, chance.choice(_layouts("A100-80"))))
@@ -324,3 +329,10 @@ KINDS: Final[tuple[Callable[[random.Random], Transition], ...]] = (
     _refused("part's destroy refused", DESTROY_PART),
     _refused("refused, and no way back", CREATE, CREATE_PART, back=False),
 )
+HOST_KINDS: Final = (
+    _on_host(_anew, "host's service stopped"),
+    _on_host(_reset_along, "host's service stopped, and a reset"),
+    _on_host(_refused("", CREATE), "host's service stopped, create refused"),
+    _on_host(_anew, "host's hook refuses", picky=True),
+)
+"""Only root can run programs below another root folder."""

@@ -48,7 +48,7 @@ async def attempt(node: CrashNode, change: Transition, *fuses: Fuse) -> Trial:
     before = node.gpus()
     for place, fuse in enumerate((*fuses, NEVER)):
         await node.start_agent(fuse)
-        trial.wrong = await node.until(lambda: _unfinished(node)) if place else ""
+        trial.wrong = await node.until(lambda: _unfinished(node, change)) if place else ""
         await node.relay.open()
         trial.wrong = trial.wrong or await _lived(node, change, before)
         trace = tuple(node.trace_file.read_text().splitlines())
@@ -74,7 +74,7 @@ async def _lived(node: CrashNode, change: Transition, before: dict[int, Gpu]) ->
     return wrong or await node.until(lambda: _undone(node, change, before))
 
 
-async def _unfinished(node: CrashNode) -> str:
+async def _unfinished(node: CrashNode, change: Transition) -> str:
     """Why a node is paused, half changed, or says what is not so; nobody needs an API server for this."""
     if (journal := node.journal()) != b"null":
         return f"a change is under way: {journal[:400]!r}"
@@ -83,7 +83,7 @@ async def _unfinished(node: CrashNode) -> str:
         return f"offered is {_short(offered)}, there is {_short(there)}"
     if (named := node.named()) != set(there):
         return f"CDI names {sorted(named)}, there is {sorted(there)}"
-    return ""
+    return node.host().stopped() if change.host else ""
 
 
 async def _undone(node: CrashNode, change: Transition, before: dict[int, Gpu]) -> str:
@@ -98,7 +98,7 @@ async def _undone(node: CrashNode, change: Transition, before: dict[int, Gpu]) -
             return f"GPU {slot} has {gpus[slot].wanted()}, wanted is {change.wanted[slot]}"
         if slot not in change.wanted and _parts(gpus[slot]) != _parts(was):
             return f"GPU {slot} is another one: {gpus[slot]}, it was {was}"
-    return await node.paused() or await _unfinished(node)
+    return await node.paused() or await _unfinished(node, change)
 
 
 async def _failed_well(node: CrashNode, change: Transition, before: dict[int, Gpu]) -> str:
@@ -109,7 +109,7 @@ async def _failed_well(node: CrashNode, change: Transition, before: dict[int, Gp
     gpus = node.gpus()
     if change.back and any(_parts(gpus[slot]) != _parts(before[slot]) for slot in before):
         return f"it failed, and not all is as it was: {gpus}"
-    return await node.paused() or await _unfinished(node)
+    return await node.paused() or await _unfinished(node, change)
 
 
 def _parts(gpu: Gpu) -> tuple[bool, list[tuple[int, int, tuple[int, ...]]]]:
