@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import cycle
 from typing import Final
 
@@ -92,10 +93,11 @@ def transitions(seed: int, number: int, *, root: bool = False) -> tuple[Transiti
     return tuple(make(chance) for _, make in zip(range(number), cycle(kinds), strict=False))
 
 
-def _layouts(model: str) -> list[tuple[Spot, ...]]:
+@cache
+def _layouts(model: str) -> tuple[tuple[Spot, ...], ...]:
     board = mig_board(_PRODUCTS[model])
     assert board is not None
-    return [*all_layouts(board, full=True)]
+    return tuple(all_layouts(board, full=True))
 
 
 def _gpu(slot: int, model: str, layout: Iterable[Spot], *, split: bool = False) -> FakeGpu:
@@ -136,9 +138,9 @@ def _bystander(chance: random.Random, slot: int) -> FakeGpu:
 
 
 def _two(chance: random.Random, model: str) -> tuple[tuple[Spot, ...], tuple[Spot, ...]]:
-    """Layouts of different numbers."""
+    """Layouts each of which has something that the other has not."""
     one, other = chance.sample(_layouts(model), 2)
-    while _names(one) == _names(other):
+    while _names(one) <= _names(other) or _names(other) <= _names(one):
         one, other = chance.sample(_layouts(model), 2)
     return one, other
 
