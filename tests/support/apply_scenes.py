@@ -143,7 +143,9 @@ async def _step(scene: Scene, step: dict[str, Json], send: Send) -> tuple[int, J
     if step.get("force"):
         query.append("force=true")
     if verb == "edit":
-        _, found = await send("GET", path, headers, b"")
+        code, found = await send("GET", path, headers, b"")
+        if code != 200:
+            return code, json.loads(found)
         body = edited(json.loads(found), body)
     data = step["raw"].replace("{ns}", scene.namespace) if "raw" in step else json.dumps(body)
     sent = data.encode() if verb not in ("get", "delete") else b""

@@ -20,6 +20,7 @@ from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, numb
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.objects.body import BodyError
+from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
@@ -165,7 +166,7 @@ class Pipeline:
             self._check(request, obj, old)
             await self.validate(request, obj, old)
             obj = self.ownership.settled(self.codec.for_store(request.served, obj), stored.object)
-            if request.options.dry_run or obj == stored.object:
+            if request.options.dry_run or _same(request, obj, stored.object):
                 return Outcome(obj, warnings)
             try:
                 return Outcome(self._replace(request, obj, stored), warnings)
@@ -266,6 +267,11 @@ class Pipeline:
         )
         if errors:
             raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
+
+
+def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:
+    """Whether an update changes nothing. Custom kinds may tell 1 from true, which Python does not."""
+    return obj == stored and (request.served.custom is None or same_json(obj, stored))
 
 
 def _storage_key(request: Request) -> str:

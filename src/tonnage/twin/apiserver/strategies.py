@@ -10,6 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, copied, drop, flag, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Resource
@@ -184,7 +185,11 @@ def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
         put(obj, at(old, "metadata", "generation"), "metadata", "generation")
     if served.key in _NEVER_RAISED:
         return
-    if counts_generations(served) and _desired(served, obj) != _desired(served, old):
+    if not counts_generations(served):
+        return
+    wanted, before = _desired(served, obj), _desired(served, old)
+    # Custom kinds may tell 1 from true, which Python does not.
+    if wanted != before or (served.custom is not None and not same_json(wanted, before)):
         put(obj, number(old, "metadata", "generation") + 1, "metadata", "generation")
 
 

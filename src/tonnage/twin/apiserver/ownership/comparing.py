@@ -70,7 +70,7 @@ def _both(shape: Shape, old: JsonValue, new: JsonValue) -> _Three | None:
         return None
     if shape.loose:
         return _loose(shape, old, new)
-    if old == new:
+    if old == new and (shape.firm or same_json(old, new)):
         return None
     if shape.mapped:
         before, after = _mapping(old), _mapping(new)

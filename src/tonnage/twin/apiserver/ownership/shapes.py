@@ -45,7 +45,7 @@ class Shape:
     `scalar` is empty where no scalar may stand. A map has `fields`, an `element` for other keys, or both.
     """
 
-    __slots__ = ("element", "fields", "items", "keys", "listed", "loose", "mapped", "scalar", "whole")
+    __slots__ = ("element", "fields", "firm", "items", "keys", "listed", "loose", "mapped", "scalar", "whole")
 
     def __init__(self, scalar: str = "") -> None:
         self.scalar = scalar
@@ -59,6 +59,8 @@ class Shape:
         self.items: Shape | None = None
         self.keys: tuple[tuple[str, JsonValue], ...] = ()
         """Key fields with what counts where one is left out (None: nothing does)."""
+        self.firm = True
+        """Nothing inside is of a type that is not said: what compares as equal in Python is equal."""
         self.loose = False
         """More than one of scalar, list and map may stand here."""
 
@@ -177,6 +179,12 @@ class Custom:
         return self._of(schema, preserve=False, whole=True)
 
     def _of(self, schema: JsonObject, *, preserve: bool, whole: bool = False) -> Shape:
+        shape = self._made(schema, preserve=preserve, whole=whole)
+        held = [*shape.fields.values(), *(one for one in (shape.element, shape.items) if one is not None)]
+        shape.firm = not shape.loose and all(one.firm and not one.loose for one in held)
+        return shape
+
+    def _made(self, schema: JsonObject, *, preserve: bool, whole: bool) -> Shape:
         preserve = preserve or flag(schema, PRESERVE)
         kind = "" if flag(schema, INT_OR_STRING) else text(schema, "type")
         match kind:

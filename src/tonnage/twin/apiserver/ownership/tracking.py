@@ -13,6 +13,8 @@ from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import items, mapping, text
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.objects.custom_values import validate_custom
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.ownership import last_applied
 from tonnage.twin.apiserver.ownership.comparing import BadElementError
 from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit
@@ -138,6 +140,7 @@ class Ownership:
         if writer.name == last_applied.KUBECTL:
             obj = last_applied.renewed(obj, config)
         application.entries = written_entries(result.managers)
+        _check_nulls(request.served, obj)
         return obj
 
     def rescaling(self, request: Request, obj: JsonObject, scale: JsonObject) -> Rescaling:
@@ -190,6 +193,24 @@ class Ownership:
         if served.custom is None:
             return self._built_in.type(served.row.type)
         return self._custom.kind(served.custom.schema)
+
+
+def _check_nulls(served: Served, obj: JsonObject) -> None:
+    """Refuse nulls in a custom object, such as are left where applying takes the last thing out of a map.
+
+    What clients send themselves is read without them; what applying makes is not read again.
+    """
+    if served.custom is None or not _has_null(obj):
+        return
+    errors = validate_custom(served.custom.schema, obj)
+    if errors:
+        raise InvalidError(invalid_status(served.row, text(obj, "metadata", "name"), errors))
+
+
+def _has_null(value: JsonValue) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_null, value.values()))
+    return value is None or (isinstance(value, list) and any(map(_has_null, value)))
 
 
 def ignored_by(served: Served, subresource: str) -> FieldSet:

@@ -1,0 +1,44 @@
+"""Random writes of several managers come to the same on the twin and on a genuine API server (KUB-2)."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from support.apply_scenes import play
+from support.clients import client_at, client_of, sender
+from support.genuine import genuine_api_server
+from support.leftovers import own_folder
+from support.random_applies import random_scene, setup
+from tonnage.adapters.clock import SystemClock
+from tonnage.cli.binaries import chosen_minor
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.pki import Authority
+
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.skipif(chosen_minor(os.environ) != "1.35", reason="the twin says that it is 1.35"),
+]
+_SEEDS = range(1000, 1040)
+
+
+async def test_random_writes_come_to_the_same_objects_and_refusals() -> None:
+    twin = ApiServer(SystemClock())
+    endpoint = await twin.start(Authority.generate(datetime.now(UTC)))
+    with own_folder() as folder:
+        async with (
+            genuine_api_server(folder) as kubeconfig,
+            client_of(kubeconfig) as genuine,
+            client_at(endpoint) as pretended,
+        ):
+            for client in (genuine, pretended):
+                await play(setup(), sender(client))
+            for seed in _SEEDS:
+                scene = random_scene(seed)
+                wanted = await play(scene, sender(genuine))
+                found = await play(scene, sender(pretended))
+                for step, ours, theirs in zip(scene.steps, found, wanted, strict=True):
+                    assert ours == theirs, f"seed {seed}: {step}"
+    await twin.stop()

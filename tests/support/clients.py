@@ -1,0 +1,41 @@
+"""Plain HTTP clients of API servers, by kubeconfig or by endpoint."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx2
+import yaml
+
+from tonnage.twin.apiserver.server import Endpoint
+
+if TYPE_CHECKING:
+    from support.apply_scenes import Send
+
+
+def client_of(kubeconfig: Path) -> httpx2.AsyncClient:
+    """A client of the server that a kubeconfig of ours names."""
+    document = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+    authority = base64.b64decode(cluster["certificate-authority-data"])
+    return client_at(Endpoint(cluster["server"], authority, user["token"]))
+
+
+def client_at(endpoint: Endpoint) -> httpx2.AsyncClient:
+    """A client of one server, as its administrator."""
+    context = ssl.create_default_context(cadata=endpoint.ca_pem.decode())
+    head = {"authorization": f"Bearer {endpoint.token}"}
+    return httpx2.AsyncClient(base_url=endpoint.url, verify=context, headers=head, timeout=60)
+
+
+def sender(client: httpx2.AsyncClient) -> Send:
+    """How scenes are played through a client."""
+
+    async def send(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        answer = await client.request(method, path, headers=headers, content=body)
+        return answer.status_code, answer.content
+
+    return send
