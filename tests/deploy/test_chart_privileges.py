@@ -8,9 +8,17 @@ import pytest
 import yaml
 
 from support.helm import Helm, Manifest
+from support.rights import granted
 from tonnage.adapters import shared_memory
 from tonnage.adapters.node_facts import kubelet_policies
-from tonnage.twin.platform import AGENT, AGENT_IMAGE, CONFIG_MAP_NAME, SYSTEM_NAMESPACE, agent_daemon_set
+from tonnage.twin.platform import (
+    AGENT,
+    AGENT_IMAGE,
+    CONFIG_MAP_NAME,
+    SYSTEM_NAMESPACE,
+    agent_daemon_set,
+    platform_objects,
+)
 
 PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
 _ABSENT = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "initContainers")
@@ -291,6 +299,17 @@ def test_the_twin_installs_what_the_chart_installs(helm4: Helm) -> None:
         (m["name"], m["mountPath"]) for m in its["volumeMounts"]
     ]
     assert _env(its)["NODE_NAME"] == _env(mine)["NODE_NAME"]
+
+
+def test_on_the_twin_agents_have_the_rights_that_the_chart_gives_them(helm4: Helm) -> None:
+    dividing = helm4.rendered("migManager: {enabled: true, evictPods: true}")
+    twin: list[Manifest] = [
+        {**body, "kind": kind.kind, "metadata": {"namespace": namespace or ""}}
+        for kind, namespace, body in platform_objects({}, Path("/none"))
+    ]
+    assert granted(twin) == granted(dividing)
+    twin_set: Manifest = agent_daemon_set(Path("/none"))
+    assert twin_set["spec"]["template"]["spec"]["serviceAccountName"] == AGENT
 
 
 def _env(container: Manifest) -> dict[str, object]:

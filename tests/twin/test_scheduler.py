@@ -38,14 +38,15 @@ class Api(LocalKubernetes):
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
-    ) -> None:
+    ) -> JsonObject:
         if self.refuse_binding:
             raise self.refuse_binding.pop()
-        await super().create_subresource(kind, name, subresource, body, namespace=namespace)
+        answer = await super().create_subresource(kind, name, subresource, body, namespace=namespace)
         target: Any = body["target"]
         self.bindings.append((name, target["name"]))
         if self.mute_at_binding:
             self.heard.clear()
+        return answer
 
     async def delete(self, kind: Kind[T], name: str, **options: Any) -> None:
         await super().delete(kind, name, **options)

@@ -152,8 +152,8 @@ class KubernetesApi(Protocol):
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
-    ) -> None:
-        """POST to a subresource, such as a pod's `binding` or `eviction`."""
+    ) -> JsonObject:
+        """The answer to a POST to a subresource, such as a pod's `binding` or `eviction`."""
         ...
 
 

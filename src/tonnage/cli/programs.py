@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from tonnage.agent.metrics import AgentMetrics
 from tonnage.cli.failure import USAGE
 from tonnage.cli.node import Told, command, told_by
 from tonnage.cli.plugin_flags import Surroundings
+from tonnage.twin.kubelet.files import LocalDisk
 from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.twin.platform import AGENT_IMAGE
@@ -50,10 +52,24 @@ async def run_node_agent(context: ContainerContext) -> int:
     options, clock = AgentOptions(**told), context.clock
     metrics = AgentMetrics(clock)
     with _logged_to(context.stdio):
-        kubeconfig = Path(context.env["KUBECONFIG"])
+        kubeconfig = await _own_kubeconfig(context)
         async with connect(kubeconfig, program="tonnage-agent", on_answer=metrics.api_answered) as api:
             await run_agent(options, api=api, clock=clock, metrics=metrics)
     return 0
+
+
+async def _own_kubeconfig(context: ContainerContext) -> Path:
+    """Where the API server is, with a token of the pod's own account in place of the administrator's."""
+    given, token, disk = Path(context.env["KUBECONFIG"]), await context.token(), LocalDisk()
+    if not token:
+        return given
+    document = json.loads(await disk.read(given) or b"{}")
+    for user in document.get("users", ()):
+        user["user"] = {"token": token}
+    own = context.node_root / "var/lib/kubelet/pods" / context.pod.metadata.uid / "kubeconfig"
+    own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    await disk.write(own, json.dumps(document).encode())
+    return own
 
 
 def told_on_the_twin(context: ContainerContext) -> Told:

@@ -25,7 +25,7 @@ from tonnage.twin.pki import Authority, KeyPair
 from tonnage.twin.platform import platform_objects
 from tonnage.twin.scheduler import Scheduler
 from tonnage.twin.world import light_nodes_of
-from tonnage.wire.kinds import CUSTOM_RESOURCE, DAEMON_SET, Kind
+from tonnage.wire.kinds import CLUSTER_ROLE, CUSTOM_RESOURCE, DAEMON_SET, ROLE, Kind
 from tonnage.wire.objects import Object
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Cluster:
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            if kind in (CUSTOM_RESOURCE, DAEMON_SET):
+            if kind in (CUSTOM_RESOURCE, DAEMON_SET, CLUSTER_ROLE, ROLE):
                 await self.api.patch(kind, text(body, "metadata", "name"), body, namespace=namespace)
 
     def check(self) -> None:

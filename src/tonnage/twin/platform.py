@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.documents.node_gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.agent_rights import agent_rights
 from tonnage.twin.world import LIGHT_LABEL
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET, NAMESPACE, Kind
 from tonnage.wire.objects import Object
@@ -44,6 +45,7 @@ def platform_objects(
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
     yield CUSTOM_RESOURCE, None, node_gpu_status_crd()
     yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": data}
+    yield from agent_rights(AGENT, SYSTEM_NAMESPACE, (CONFIG_MAP_NAME, MIG_CONFIG_MAP_NAME))
     yield DAEMON_SET, SYSTEM_NAMESPACE, agent_daemon_set(kubeconfig, light=light)
 
 
@@ -68,6 +70,7 @@ def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
     }
     pod: JsonObject = {
         "priorityClassName": "system-node-critical",
+        "serviceAccountName": AGENT,
         "terminationGracePeriodSeconds": 15,
         "affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _has_gpu(light=light)}

@@ -49,6 +49,12 @@ NAMESPACE = Kind("", "v1", "Namespace", "namespaces", False, o.Namespace)
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", True, o.ConfigMap)
 EVENT = Kind("", "v1", "Event", "events", True, o.Event)
 RESOURCE_QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas", True, o.ResourceQuota)
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, o.Object)
+ROLE = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", True, o.Object)
+ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", True, o.Object)
+CLUSTER_ROLE_BINDING = Kind(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, o.Object
+)
 CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, o.ClusterRole)
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments", True, o.Deployment)
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", True, o.ReplicaSet)

@@ -47,8 +47,8 @@ class Issuer:
     async def token(self, **spec: object) -> str:
         address = Address(("", "v1", "serviceaccounts"), "default", "robot", "token")
         body: JsonObject = {"spec": spec}  # type: ignore[dict-item]
-        outcome = await self.tokens.answer(self.server.verbs.request("create", address), body)
-        status = outcome.object["status"]
+        answer = await self.tokens.answer(self.server.verbs.request("create", address), body)
+        status = answer["status"]
         assert isinstance(status, dict)
         return str(status["token"])
 

@@ -202,9 +202,10 @@ class HttpKubernetes:
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
-    ) -> None:
-        """POST to a subresource, such as a pod's `binding` or `eviction`."""
-        await self._send("POST", _path(kind, namespace, name, subresource), _MANAGER, body)
+    ) -> JsonObject:
+        """The answer to a POST to a subresource, such as a pod's `binding` or `eviction`."""
+        answer = await self._send("POST", _path(kind, namespace, name, subresource), _MANAGER, body)
+        return msgspec.json.decode(answer, type=dict[str, Any])
 
     async def _send(
         self,

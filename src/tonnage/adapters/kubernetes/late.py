@@ -137,9 +137,9 @@ class LateKubernetes:
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
-    ) -> None:
+    ) -> JsonObject:
         api = await self._opened()
-        await api.create_subresource(kind, name, subresource, body, namespace=namespace)
+        return await api.create_subresource(kind, name, subresource, body, namespace=namespace)
 
     async def _opened(self) -> KubernetesApi:
         await self._open.wait()

@@ -166,11 +166,6 @@ class Application:
 
     async def _create(self, exchange: Exchange, request: Request) -> None:
         body = await self._body(exchange)
-        if request.subresource == "token":
-            outcome = await self._security.tokens.answer(request, body)
-            exchange.warnings += outcome.warnings
-            await exchange.answer(outcome.object, 201)
-            return
         if request.subresource:
             await exchange.answer(await self._verbs.create_subresource(request, body), 201)
             return

@@ -117,10 +117,10 @@ class LocalKubernetes:
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
-    ) -> None:
-        """POST to a subresource, such as a pod's `binding` or `eviction`."""
+    ) -> JsonObject:
+        """The answer to a POST to a subresource, such as a pod's `binding` or `eviction`."""
         request = self._verbs.request("create", _address(kind, namespace, name, subresource))
-        await self._verbs.create_subresource(request, body)
+        return await self._verbs.create_subresource(request, body)
 
 
 def _address(kind: Kind[T], namespace: str | None, name: str = "", subresource: str = "") -> Address:

@@ -8,7 +8,6 @@ from tonnage.adapters.ports import Clock
 from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator
-from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import Gate
 from tonnage.twin.apiserver.pipeline import Pipeline
@@ -34,7 +33,6 @@ class Security:
     authenticator: Authenticator
     gate: Gate
     reviews: Reviews
-    tokens: TokenRequests
     clock: Clock
     audit: AuditLog | None
 
@@ -53,5 +51,4 @@ def security(
     authenticator = Authenticator(store, clock, key)
     reviews = Reviews(pipeline.codec, clock, authenticator, rights.authority, rights.bindings)
     gate = Gate(authenticator, rights.authority)
-    tokens = TokenRequests(store, clock, pipeline, key)
-    return Security(authenticator, gate, reviews, tokens, clock, audit)
+    return Security(authenticator, gate, reviews, clock, audit)

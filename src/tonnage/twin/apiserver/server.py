@@ -13,6 +13,7 @@ from tonnage.adapters.ports import Clock
 from tonnage.twin.apiserver.admission import Plugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
+from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.authentication.users import ADMIN
 from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api
 from tonnage.twin.apiserver.codec import Codec
@@ -75,8 +76,10 @@ class ApiServer:
         ids = Ids(self._uid, self._random)
         gates = default_gates(self.store, self.registry, codec)
         pipeline = Pipeline(self.store, codec, clock, ids, admission, gates)
-        self.verbs = Verbs(self.store, self.registry, clock, pipeline)
-        self._security = security(pipeline, clock, rights, token_key or TokenKey(), audit)
+        key = token_key or TokenKey()
+        tokens = TokenRequests(self.store, clock, pipeline, key)
+        self.verbs = Verbs(self.store, self.registry, clock, pipeline, tokens)
+        self._security = security(pipeline, clock, rights, key, audit)
         bootstrap(self.store, clock, self._uid)
         self.verbs.definitions.settle_all()
         self._listener: Listener | None = None

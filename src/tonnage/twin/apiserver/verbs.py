@@ -10,6 +10,7 @@ from tonnage.adapters.ports import Clock, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.eviction import evict
@@ -48,12 +49,20 @@ class WatchOptions:
 class Verbs:
     """What may be asked of the server."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock, pipeline: Pipeline) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        pipeline: Pipeline,
+        tokens: TokenRequests,
+    ) -> None:
         self.store = store
         self.registry = registry
         self.definitions = Definitions(store, registry, clock)
         self._clock = clock
         self._pipeline = pipeline
+        self._tokens = tokens
 
     def request(
         self,
@@ -174,7 +183,9 @@ class Verbs:
         return [self._shown(request, stored.object) for stored in found]
 
     async def create_subresource(self, request: Request, body: JsonValue) -> JsonObject:
-        """POST to `binding` or `eviction`: a Status."""
+        """POST to `binding` or `eviction`: a Status; to `token`: the TokenRequest with its token."""
+        if request.subresource == "token":
+            return await self._tokens.answer(request, body)
         if not isinstance(body, dict):
             raise bad_request("the body of the request is not a JSON object")
         await self._pipeline.admit(request, body, None)

@@ -195,6 +195,7 @@ class PretendedRuntime:
             config.injection,
             stdio,
             interactive,
+            config.token,
         )
 
     async def _run(self, container: RunningContainer, program: Program, context: ContainerContext) -> None:

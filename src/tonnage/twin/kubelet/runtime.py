@@ -43,6 +43,15 @@ class Stdio(Protocol):
     def write_error(self, data: bytes) -> None: ...
 
 
+TokenSource: TypeAlias = Callable[[], Awaitable[str]]
+"""A token of the pod's service account, as its volume would hold it; empty when there is none."""
+
+
+async def no_token() -> str:
+    """Nothing."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerContext:
     """All that a program may know: its pod, its node, its own arguments and streams, and injected devices.
@@ -61,6 +70,7 @@ class ContainerContext:
     injection: Injection
     stdio: Stdio
     interactive: bool = False
+    token: TokenSource = no_token
 
 
 Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
@@ -76,6 +86,7 @@ class ContainerConfig:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     injection: Injection
+    token: TokenSource = no_token
 
 
 class RunningContainer:

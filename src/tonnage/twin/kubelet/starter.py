@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from tonnage.adapters.events import reference_to
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.errors import ClusterError
+from tonnage.twin.kubelet.account_tokens import account_token
 from tonnage.twin.kubelet.backoff import FIRST_S, Backoff, go_duration
 from tonnage.twin.kubelet.cdi import ANNOTATION_PREFIX, resolve_cdi
 from tonnage.twin.kubelet.device_manager import DeviceManager
@@ -149,6 +151,7 @@ class ContainerStarter:
             arguments_of(container, env),
             {**env, **injected.env},
             injected if self._node.nvidia_runtime else _without_toolkit(injected),
+            partial(account_token, self._api, pod),
         )
 
     async def _injection(self, pod: Pod, container: str) -> Injection:

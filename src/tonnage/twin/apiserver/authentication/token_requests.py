@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.authentication.users import ACCOUNT as ACCOUNT_PREFI
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.validation.access import token_request
 from tonnage.twin.apiserver.pipeline import Pipeline
-from tonnage.twin.apiserver.requests import Outcome, Request
+from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import Store
@@ -45,10 +45,12 @@ class TokenRequests:
         self._pipeline = pipeline
         self._key = key
 
-    async def answer(self, request: Request, body: JsonValue) -> Outcome:
+    async def answer(self, request: Request, body: JsonValue) -> JsonObject:
         """The request with its token. Raises ApiError 400, 403, 404, 409, 422."""
         codec = self._pipeline.codec
         asked, warnings = codec.decode(_SERVED, body, request.options.field_validation)
+        for words in warnings:
+            request.notes.warn(words)
         asked = codec.default(_SERVED, asked)
         await self._pipeline.admit(request, asked, None)
         self._check_metadata(request, mapping(asked, "metadata"))
@@ -75,7 +77,7 @@ class TokenRequests:
         claims = self._claims(request, own, spec, bound)
         request.notes.audit[_ISSUED] = f"JTI={claims['jti']}"
         token = self._key.sign(claims)
-        return Outcome({**asked, "status": {"token": token, "expirationTimestamp": until}}, warnings)
+        return {**asked, "status": {"token": token, "expirationTimestamp": until}}
 
     def _check_metadata(self, request: Request, metadata: JsonObject) -> None:
         if text(metadata, "namespace") not in ("", request.namespace):
