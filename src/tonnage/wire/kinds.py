@@ -61,6 +61,7 @@ REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", True, o.ReplicaSet
 DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", True, o.DaemonSet)
 JOB = Kind("batch", "v1", "Job", "jobs", True, w.Job)
 CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs", True, w.CronJob)
+STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", True, w.StatefulSet)
 CONTROLLER_REVISION = Kind(
     "apps", "v1", "ControllerRevision", "controllerrevisions", True, o.ControllerRevision
 )

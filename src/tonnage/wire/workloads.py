@@ -80,3 +80,37 @@ class CronJobStatus(Wire):
 class CronJob(Object):
     spec: CronJobSpec = msgspec.field(default_factory=CronJobSpec)
     status: CronJobStatus = msgspec.field(default_factory=CronJobStatus)
+
+
+class StatefulSetSpec(Wire):
+    replicas: int = 1
+    selector: LabelSelector = msgspec.field(default_factory=LabelSelector)
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+    volume_claim_templates: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    service_name: str = ""
+    pod_management_policy: str = "OrderedReady"
+    update_strategy: dict[str, Any] = msgspec.field(default_factory=dict)
+    revision_history_limit: int = 10
+    min_ready_seconds: int = 0
+    persistent_volume_claim_retention_policy: dict[str, str] | None = None
+    ordinals: dict[str, int] | None = None
+
+
+class StatefulSetStatus(Wire, omit_defaults=False):
+    """Written whole: the counts that are always there are so even when they are zero."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    current_replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    collision_count: int | None = None
+    conditions: list[Condition] = msgspec.field(default_factory=list)
+
+
+class StatefulSet(Object):
+    spec: StatefulSetSpec = msgspec.field(default_factory=StatefulSetSpec)
+    status: StatefulSetStatus = msgspec.field(default_factory=StatefulSetStatus)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import text
-from tonnage.twin.apiserver.objects.problems import InvalidError
+from tonnage.twin.apiserver.objects.problems import InvalidError, quoted
 from tonnage.twin.apiserver.store import Resource
 
 
@@ -70,7 +70,7 @@ def qualified(resource: Resource) -> str:
 def not_found(resource: Resource, name: str) -> StatusError:
     """404 of an object."""
     return StatusError(
-        404, "NotFound", f'{qualified(resource)} "{name}" not found', details=_details(resource, name)
+        404, "NotFound", f"{qualified(resource)} {quoted(name)} not found", details=_details(resource, name)
     )
 
 

@@ -90,9 +90,17 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
         put(obj, ["kubernetes"], "spec", "finalizers")
     if served.key == JOB:
         _select_own_pods(obj)
+    _drop_gated(served, obj, {})
     if served.key == DEFINITION:
         stored = [at(one, "name") for one in mappings(obj, "spec", "versions") if flag(one, "storage")]
         put(obj, stored, "status", "storedVersions")
+
+
+def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
+    """Drop fields that a server of this version takes only with a feature gate, if they are new."""
+    path = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
+    if served.key == ("apps", "statefulsets") and at(old, *path) is None:
+        drop(obj, *path)
 
 
 def _select_own_pods(job: JsonObject) -> None:
@@ -143,6 +151,7 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject) -> JsonOb
         put(obj, at(old, "spec", "finalizers") or [], "spec", "finalizers")
     if served.key == DAEMON_SET:
         _count_templates(obj, old)
+    _drop_gated(served, obj, old)
     keep_identity(obj, old)
     count_generation(served, obj, old)
     return obj

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.twin.controllers.cron_job import CronJobController
 from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.deployment import DeploymentController
 from tonnage.twin.controllers.disruption import DisruptionController
@@ -17,6 +18,7 @@ from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.replica_set import ReplicaSetController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
+from tonnage.twin.controllers.stateful_set import StatefulSetController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
 from tonnage.twin.controllers.volume_protection import VolumeProtectionController
 
@@ -48,5 +50,7 @@ async def run_controllers(
             VolumeProtectionController(api, clock),
             RoleAggregationController(api, clock),
             JobController(api, clock),
+            CronJobController(api, clock),
+            StatefulSetController(api, clock),
         ):
             group.create_task(controller.run())

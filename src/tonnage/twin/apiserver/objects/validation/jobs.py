@@ -288,6 +288,7 @@ def _time_zone(zone: str, path: str) -> Found:
     if zone.lower() == "local":
         words = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         yield invalid(path, zone, words)
+    if zone == "Local":
         return
     try:
         ZoneInfo(zone)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import mapping, number, text
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.objects.problems import forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
     Found,
@@ -162,13 +162,18 @@ def stateful_set(obj: JsonObject) -> Found:
     if policy not in ("OrderedReady", "Parallel"):
         words = "must be 'OrderedReady' or 'Parallel'"
         yield invalid("spec.podManagementPolicy", policy, words)
-    strategy = text(spec, "updateStrategy", "type")
-    if strategy not in ("RollingUpdate", "OnDelete"):
-        shown: JsonObject = {"Type": strategy, "RollingUpdate": None}
-        yield invalid("spec.updateStrategy", shown, "must be 'RollingUpdate' or 'OnDelete'")
+    yield from _stateful_strategy(mapping(spec, "updateStrategy"), "spec.updateStrategy")
+    if spec.get("persistentVolumeClaimRetentionPolicy") is not None:
+        for key in ("whenDeleted", "whenScaled"):
+            what = text(spec, "persistentVolumeClaimRetentionPolicy", key)
+            if what not in ("Retain", "Delete"):
+                yield unsupported(
+                    f"spec.persistentVolumeClaimRetentionPolicy.{key}", what, ("Retain", "Delete")
+                )
     yield from nonnegative(spec, "replicas", "spec")
     yield from nonnegative(spec, "minReadySeconds", "spec")
-    selector, template = mapping(spec, "selector"), mapping(spec, "template")
+    yield from nonnegative(mapping(spec, "ordinals"), "start", "spec.ordinals")
+    selector, template = mapping(spec, "selector"), _stateful_template(spec)
     if spec.get("selector") is None:
         yield required("spec.selector")
     else:
@@ -183,6 +188,44 @@ def stateful_set(obj: JsonObject) -> Found:
     restart = text(template, "spec", "restartPolicy")
     if restart != "Always":
         yield unsupported("spec.template.spec.restartPolicy", restart, ("Always",))
+    if mapping(template, "spec").get("activeDeadlineSeconds") is not None:
+        words = "activeDeadlineSeconds in StatefulSet is not Supported"
+        yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
+
+
+def _stateful_strategy(strategy: JsonObject, path: str) -> Found:
+    kind, rolling = text(strategy, "type"), strategy.get("rollingUpdate")
+    details = mapping(strategy, "rollingUpdate")
+    inner: JsonObject = {
+        "Partition": details.get("partition"),
+        "MaxUnavailable": details.get("maxUnavailable"),
+    }
+    if not kind:
+        yield required(path)
+    elif kind == "RollingUpdate":
+        yield from nonnegative(details, "partition", f"{path}.rollingUpdate")
+    elif kind != "OnDelete":
+        shown: JsonObject = {"Type": kind, "RollingUpdate": None if rolling is None else inner}
+        yield invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")
+    elif rolling is not None:
+        words = "only allowed for updateStrategy 'RollingUpdate'"
+        yield invalid(f"{path}.rollingUpdate", inner, words)
+
+
+def _stateful_template(spec: JsonObject) -> JsonObject:
+    """The pod template as the controller completes it: a name of its own, and the set's claims as volumes."""
+    template = mapping(spec, "template")
+    pod = {
+        key: value for key, value in mapping(template, "spec").items() if key not in ("hostname", "subdomain")
+    }
+    claims = [text(one, "metadata", "name") for one in mappings(spec, "volumeClaimTemplates")]
+    if claims:
+        own: list[JsonValue] = [
+            {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims
+        ]
+        rest = [one for one in mappings(pod, "volumes") if text(one, "name") not in claims]
+        pod["volumes"] = [*own, *rest]
+    return {**template, "spec": pod}
 
 
 def stateful_set_update(new: JsonObject, old: JsonObject) -> Found:
