@@ -11,28 +11,28 @@ from typing import Final
 
 _ENDS: Final = "and must start and end with an alphanumeric character"
 _PARTS: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
-_KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN: Final = rf"{LABEL}(\.{LABEL})*"
 _VALUE: Final = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', " + _ENDS
 )
-_OF_LABEL: Final = (
+OF_LABEL: Final = (
     f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ENDS}"
 )
-_OF_SUBDOMAIN: Final = (
+OF_SUBDOMAIN: Final = (
     f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {_ENDS}"
 )
 _PREFIXED: Final = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-_HUGE_PAGES: Final = "hugepages-"
-_OF_CONTAINERS: Final = ("cpu", "memory", "ephemeral-storage")
-_COUNTS: Final = (
+HUGE_PAGES: Final = "hugepages-"
+OF_CONTAINERS: Final = ("cpu", "memory", "ephemeral-storage")
+COUNTS: Final = (
     "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
     "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
 )  # fmt: skip
 _RESOURCES: Final = frozenset({
-    *_OF_CONTAINERS, *_COUNTS, "storage", "requests.storage",
-    *(f"{part}.{name}" for part in ("requests", "limits") for name in _OF_CONTAINERS),
+    *OF_CONTAINERS, *COUNTS, "storage", "requests.storage",
+    *(f"{part}.{name}" for part in ("requests", "limits") for name in OF_CONTAINERS),
 })  # fmt: skip
 _LONGEST: Final = 63
 _LONGEST_SUBDOMAIN: Final = 253
@@ -46,7 +46,7 @@ def wrong_in_key(text: str) -> Iterator[str]:
     """
     parts = text.split("/")
     if len(parts) > 2:
-        told = _matching(_PARTS, _KEY, "MyName", "my.name", "123-abc")
+        told = pattern_complaint(_PARTS, KEY, "MyName", "my.name", "123-abc")
         yield f"a valid label key {told} {_PREFIXED}"
         return
     if len(parts) == 2:
@@ -55,10 +55,10 @@ def wrong_in_key(text: str) -> Iterator[str]:
     name = parts[-1]
     if not name:
         yield "name part must be non-empty"
-    elif len(name) > _LONGEST:
+    elif len(name.encode()) > _LONGEST:
         yield f"name part {_at_most(_LONGEST)}"
-    if not re.fullmatch(_KEY, name):
-        yield f"name part {_matching(_PARTS, _KEY, 'MyName', 'my.name', '123-abc')}"
+    if not re.fullmatch(KEY, name):
+        yield f"name part {pattern_complaint(_PARTS, KEY, 'MyName', 'my.name', '123-abc')}"
 
 
 def wrong_in_value(text: str) -> Iterator[str]:
@@ -69,22 +69,30 @@ def wrong_in_value(text: str) -> Iterator[str]:
     """
     if len(text.encode()) > _LONGEST:
         yield _at_most(_LONGEST)
-    if not re.fullmatch(f"({_KEY})?", text):
-        yield _matching(_VALUE, f"({_KEY})?", "MyValue", "my_value", "12345")
+    if not re.fullmatch(f"({KEY})?", text):
+        yield pattern_complaint(_VALUE, f"({KEY})?", "MyValue", "my_value", "12345")
 
 
 def wrong_in_label(text: str) -> Iterator[str]:
-    """A name that is one part of a domain, such as a container's."""
+    """A name that is one part of a domain, such as a container's.
+
+    >>> list(wrong_in_label("main")), list(wrong_in_label("a.b"))
+    ([], ['must not contain dots'])
+    """
     if len(text.encode()) > _LONGEST:
         yield _at_most(_LONGEST)
-    if not re.fullmatch(_LABEL, text):
-        yield _matching(_OF_LABEL, _LABEL, "my-name", "123-abc")
+    if re.fullmatch(LABEL, text):
+        return
+    if re.fullmatch(SUBDOMAIN, text):
+        yield "must not contain dots"
+    else:
+        yield pattern_complaint(OF_LABEL, LABEL, "my-name", "123-abc")
 
 
 def wrong_in_resource(name: str) -> Iterator[str]:
     """The name of a resource, wherever it stands."""
     wrong = [*wrong_in_key(name)]
-    if not wrong and "/" not in name and name not in _RESOURCES and not name.startswith(_HUGE_PAGES):
+    if not wrong and "/" not in name and name not in _RESOURCES and not name.startswith(HUGE_PAGES):
         wrong = ["must be a standard resource type or fully qualified"]
     yield from wrong
 
@@ -97,7 +105,7 @@ def wrong_in_container_resource(name: str) -> Iterator[str]:
     """
     yield from wrong_in_resource(name)
     if "/" not in name:
-        if name not in _OF_CONTAINERS and not name.startswith(_HUGE_PAGES):
+        if name not in OF_CONTAINERS and not name.startswith(HUGE_PAGES):
             yield "must be a standard resource for containers"
     elif "kubernetes.io/" not in name and (
         name.startswith("requests.") or next(wrong_in_key(f"requests.{name}"), None)
@@ -109,15 +117,17 @@ def wrong_in_subdomain(text: str) -> Iterator[str]:
     """A name of several such parts, such as a node's."""
     if len(text.encode()) > _LONGEST_SUBDOMAIN:
         yield _at_most(_LONGEST_SUBDOMAIN)
-    if not re.fullmatch(_SUBDOMAIN, text):
-        yield _matching(_OF_SUBDOMAIN, _SUBDOMAIN, "example.com")
+    if not re.fullmatch(SUBDOMAIN, text):
+        yield pattern_complaint(OF_SUBDOMAIN, SUBDOMAIN, "example.com")
 
 
 def _at_most(count: int) -> str:
     return f"must be no more than {count} bytes"
 
 
-def _matching(told: str, pattern: str, *examples: str) -> str:
-    """As the server says it, which leaves two blanks before `or`."""
+def pattern_complaint(told: str, pattern: str, *examples: str) -> str:
+    """Words for a text that does not match, as the server says it, which leaves two blanks before `or`."""
+    if not examples:
+        return f"{told} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{told} (e.g. {shown}regex used for validation is '{pattern}')"

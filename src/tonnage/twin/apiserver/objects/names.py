@@ -11,48 +11,32 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from tonnage.documents.name_words import (
+    LABEL,
+    OF_LABEL,
+    OF_SUBDOMAIN,
+    SUBDOMAIN,
+    pattern_complaint,
+    wrong_in_key,
+    wrong_in_value,
+)
+
 _SHORT: Final = 320
 """What is longer is judged anew each time, so that what is remembered stays small."""
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _C_NAME: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
-_ALPHANUMERIC_ENDS: Final = "must start and end with an alphanumeric character"
-_LABEL_WORDS: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-    f"and {_ALPHANUMERIC_ENDS}"
-)
-_SUBDOMAIN_WORDS: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    f"and {_ALPHANUMERIC_ENDS}"
-)
 _LABEL_1035_WORDS: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
     "start with an alphabetic character, and end with an alphanumeric character"
 )
-_KEY_WORDS: Final = f"must consist of alphanumeric characters, '-', '_' or '.', and {_ALPHANUMERIC_ENDS}"
-_VALUE_WORDS: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-    f"and {_ALPHANUMERIC_ENDS}"
-)
 _CONFIG_KEY_WORDS: Final = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-_EXAMPLES: Final = ("MyName", "my.name", "123-abc")
 Complaints = tuple[str, ...]
 
 
 def length_complaint(longest: int, unit: str = "characters") -> str:
     """Words for a text that is too long; always measured in bytes, whatever the unit's name."""
     return f"must be no more than {longest} {unit}"
-
-
-def pattern_complaint(words: str, pattern: str, *examples: str) -> str:
-    """Words for a text that does not match, with examples and the pattern."""
-    if not examples:
-        return f"{words} (regex used for validation is '{pattern}')"
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{words} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
 def dns_label(text: str) -> Complaints:
@@ -62,19 +46,19 @@ def dns_label(text: str) -> Complaints:
     ('must not contain dots',)
     """
     long = (length_complaint(63),) if _bytes(text) > 63 else ()
-    if _matches(_LABEL, text):
+    if _matches(LABEL, text):
         return long
-    if _matches(_SUBDOMAIN, text):
+    if _matches(SUBDOMAIN, text):
         return (*long, "must not contain dots")
-    return (*long, pattern_complaint(_LABEL_WORDS, _LABEL, "my-name", "123-abc"))
+    return (*long, pattern_complaint(OF_LABEL, LABEL, "my-name", "123-abc"))
 
 
 def dns_subdomain(text: str, unit: str = "characters") -> Complaints:
     """An RFC 1123 subdomain: names of most objects."""
     long = (length_complaint(253, unit),) if _bytes(text) > 253 else ()
-    if _matches(_SUBDOMAIN, text):
+    if _matches(SUBDOMAIN, text):
         return long
-    return (*long, pattern_complaint(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
+    return (*long, pattern_complaint(OF_SUBDOMAIN, SUBDOMAIN, "example.com"))
 
 
 def dns_label_1035(text: str) -> Complaints:
@@ -103,22 +87,7 @@ def qualified_name(text: str) -> Complaints:
 
 @lru_cache(maxsize=4096)
 def _qualified_name(text: str) -> Complaints:
-    prefix, slash, name = text.rpartition("/")
-    if "/" in prefix:
-        words = pattern_complaint(_KEY_WORDS, _KEY, *_EXAMPLES)
-        prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return (f"a valid label key {words} {prefixed}",)
-    complaints: Complaints = ()
-    if slash:
-        inner = dns_subdomain(prefix, "bytes") if prefix else ("must be non-empty",)
-        complaints = tuple(f"prefix part {words}" for words in inner)
-    if not name:
-        complaints += ("name part must be non-empty",)
-    elif _bytes(name) > 63:
-        complaints += (f"name part {length_complaint(63, 'bytes')}",)
-    if not _matches(_KEY, name):
-        complaints += (f"name part {pattern_complaint(_KEY_WORDS, _KEY, *_EXAMPLES)}",)
-    return complaints
+    return tuple(wrong_in_key(text))
 
 
 def label_value(text: str) -> Complaints:
@@ -128,10 +97,7 @@ def label_value(text: str) -> Complaints:
 
 @lru_cache(maxsize=4096)
 def _label_value(text: str) -> Complaints:
-    long = (length_complaint(63, "bytes"),) if _bytes(text) > 63 else ()
-    if _matches(f"({_KEY})?", text):
-        return long
-    return (*long, pattern_complaint(_VALUE_WORDS, f"({_KEY})?", "MyValue", "my_value", "12345"))
+    return tuple(wrong_in_value(text))
 
 
 def config_key(text: str) -> Complaints:

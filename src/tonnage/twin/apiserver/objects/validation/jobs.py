@@ -9,6 +9,7 @@ import re
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from tonnage.documents.name_words import pattern_complaint
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import flag, mapping, number, text
 from tonnage.twin.apiserver.objects import names
@@ -122,7 +123,7 @@ def _manager(manager: str, path: str) -> Found:
     else:
         yield from complaints(path, domain, names.dns_subdomain(domain))
         if not re.fullmatch(_PATH, rest):
-            yield invalid(path, rest, names.pattern_complaint("Invalid path", _PATH))
+            yield invalid(path, rest, pattern_complaint("Invalid path", _PATH))
     if len(manager.encode()) > _LONGEST_MANAGER:
         yield too_long(path, _LONGEST_MANAGER)
 

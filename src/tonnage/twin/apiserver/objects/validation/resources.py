@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.documents.name_words import COUNTS, HUGE_PAGES, OF_CONTAINERS
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.twin.apiserver.access import mapping, mappings, text
@@ -24,26 +25,13 @@ from tonnage.twin.apiserver.objects.problems import (
 from tonnage.twin.apiserver.objects.validation.fields import NEGATIVE, Found
 
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
-_HUGE: Final = "hugepages-"
 _POD_LEVEL: Final = ("cpu", "memory")
-_CONTAINER: Final = ("cpu", "memory", "ephemeral-storage")
-_OBJECTS: Final = (
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-)
 _REQUESTS: Final = (
-    *(f"requests.{name}" for name in (*_CONTAINER, "storage")),
-    *(f"limits.{name}" for name in _CONTAINER),
+    *(f"requests.{name}" for name in (*OF_CONTAINERS, "storage")),
+    *(f"limits.{name}" for name in OF_CONTAINERS),
 )
-_STANDARD: Final = (*_CONTAINER, "storage", *_REQUESTS, *_OBJECTS)
-_QUOTA: Final = (*_CONTAINER, *_REQUESTS, *_OBJECTS)
+_STANDARD: Final = (*OF_CONTAINERS, "storage", *_REQUESTS, *COUNTS)
+_QUOTA: Final = (*OF_CONTAINERS, *_REQUESTS, *COUNTS)
 
 
 def is_native(name: str) -> bool:
@@ -53,7 +41,7 @@ def is_native(name: str) -> bool:
 
 def is_huge_page(name: str) -> bool:
     """`hugepages-2Mi` and the like."""
-    return name.startswith(_HUGE)
+    return name.startswith(HUGE_PAGES)
 
 
 def is_extended(name: str) -> bool:
@@ -77,14 +65,14 @@ def resource_name(name: str, path: str) -> Found:
 
 
 def _is_standard(name: str) -> bool:
-    return name in _STANDARD or is_huge_page(name) or name.startswith("requests." + _HUGE)
+    return name in _STANDARD or is_huge_page(name) or name.startswith("requests." + HUGE_PAGES)
 
 
 def container_resource_name(name: str, path: str) -> Found:
     """A resource that a container may ask for."""
     yield from resource_name(name, path)
     if "/" not in name:
-        if name not in _CONTAINER and not is_huge_page(name):
+        if name not in OF_CONTAINERS and not is_huge_page(name):
             yield invalid(path, name, "must be a standard resource for containers")
     elif not is_native(name) and not is_extended(name):
         yield invalid(path, name, "doesn't follow extended resource name standard")
@@ -93,7 +81,7 @@ def container_resource_name(name: str, path: str) -> Found:
 def quota_resource_name(name: str, path: str) -> Found:
     """A resource that a quota may bound, or an object that it may count."""
     yield from resource_name(name, path)
-    huge = is_huge_page(name) or name.startswith("requests." + _HUGE)
+    huge = is_huge_page(name) or name.startswith("requests." + HUGE_PAGES)
     if "/" not in name and name not in _QUOTA and not huge:
         yield invalid(path, name, "must be a standard resource for quota")
 
@@ -103,7 +91,7 @@ def amount(name: str, quantity: str, path: str) -> Found:
     value = parse_quantity(quantity)
     if value < 0:
         yield invalid(path, quantity, NEGATIVE)
-    if (name in _OBJECTS or is_extended(name)) and value.denominator != 1:
+    if (name in COUNTS or is_extended(name)) and value.denominator != 1:
         yield invalid(path, canonical_quantity(quantity), "must be an integer")
 
 
@@ -129,7 +117,7 @@ def pod_requirements(found: JsonObject, path: str) -> Found:
             if name in _POD_LEVEL or is_huge_page(name):
                 yield from amount(name, str(quantity), where)
             else:
-                yield unsupported(where, name, (_POD_LEVEL[0], _HUGE, _POD_LEVEL[1]))
+                yield unsupported(where, name, (_POD_LEVEL[0], HUGE_PAGES, _POD_LEVEL[1]))
 
 
 def _requirement(name: str, quantity: str, path: str) -> Found:
@@ -140,7 +128,7 @@ def _requirement(name: str, quantity: str, path: str) -> Found:
 
 
 def _huge_page_amount(name: str, quantity: str, path: str) -> Found:
-    size = name.removeprefix(_HUGE)
+    size = name.removeprefix(HUGE_PAGES)
     try:
         page = parse_quantity(size)
     except ValueError as error:
