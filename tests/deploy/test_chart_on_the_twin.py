@@ -35,19 +35,14 @@ class Cluster:
         self._helm = helm
 
     async def helm(self, *arguments: str | Path, values: str = "") -> str:
-        """What it prints; the twin's objects are merged on the client: server-side apply is not served."""
-        return await asyncio.to_thread(self._helm.run, *self._flags(*arguments), values=values)
+        """What it prints. Helm 4 applies on the server, Helm 3 merges on its own side."""
+        return await asyncio.to_thread(self._helm.run, *arguments, values=values)
 
     async def refused(self, *arguments: str | Path) -> str:
         """What Helm says when it fails."""
-        done = await asyncio.to_thread(self._helm.attempt, *self._flags(*arguments))
+        done = await asyncio.to_thread(self._helm.attempt, *arguments)
         assert done.returncode != 0
         return done.stderr
-
-    def _flags(self, *arguments: str | Path) -> tuple[str | Path, ...]:
-        """Helm 4 applies on the server unless it is told not to."""
-        writes = arguments[0] in ("install", "upgrade", "rollback")
-        return (*arguments, "--server-side=false") if self._helm.major == 4 and writes else arguments
 
     async def image(self) -> str:
         found: Any = await self.api.get(DAEMON_SET, "tonnage-agent", NAMESPACE)
