@@ -47,8 +47,7 @@ class Gate:
         """As whom the client may ask what it asks. Raises ApiError 400, 401, 403."""
         trail = exchange.trail
         if trail is not None:
-            asked = asked_of(ANONYMOUS, exchange.method, exchange.path, exchange.query)
-            trail.asks(asked, version_of(exchange.path))
+            trail.asks(asked_of(ANONYMOUS, exchange), version_of(exchange.segments))
         user = self._user(exchange)
         if trail is not None:
             trail.came_from(user)
@@ -82,7 +81,7 @@ class Gate:
 
     def _allow(self, exchange: Exchange, user: User) -> None:
         """Raises ApiError 403 for what the user may not."""
-        asked = asked_of(user, exchange.method, exchange.path, exchange.query)
+        asked = asked_of(user, exchange)
         decision = self._authority.decide(asked)
         if exchange.trail is not None:
             exchange.trail.decided(decision)
@@ -104,33 +103,39 @@ def _creating(asked: Attributes) -> Attributes:
     )
 
 
-def asked_of(user: User, method: str, path: str, query: Mapping[str, str]) -> Attributes:
-    """What a request asks for, whether that is served or not.
+def asked_of(user: User, exchange: Exchange) -> Attributes:
+    """What a request asks for, whether that is served or not."""
+    return asked_by(user, exchange.method, exchange.path, exchange.segments, exchange.query)
 
-    >>> asked_of(User("bob"), "GET", "/api/v1/namespaces/ml/pods", {}).verb
+
+def asked_by(
+    user: User, method: str, path: str, segments: Sequence[str], query: Mapping[str, str]
+) -> Attributes:
+    """What a method asks for of a path, by the same segments by which it is served.
+
+    >>> path = "/api/v1/namespaces/ml/pods"
+    >>> asked_by(User("bob"), "GET", path, path[1:].split("/"), {}).verb
     'list'
     """
     plain = Attributes(user, method.lower(), path=path, of_resource=False)
-    parts = path.strip("/").split("/")
-    if len(parts) < 3 or parts[0] not in ("api", "apis"):
+    if len(segments) < 3 or segments[0] not in ("api", "apis"):
         return plain
-    group, rest = "", parts[2:]
-    if parts[0] == "apis":
-        if len(parts) < 4:
+    group, rest = "", segments[2:]
+    if segments[0] == "apis":
+        if len(segments) < 4:
             return plain
-        group, rest = parts[1], parts[3:]
+        group, rest = segments[1], segments[3:]
     return _resource(user, _VERBS.get(method, ""), group, rest, query)
 
 
-def version_of(path: str) -> str:
-    """The version of the API that a path of a resource names.
+def version_of(segments: Sequence[str]) -> str:
+    """The version of the API that the path of a resource names.
 
-    >>> version_of("/apis/apps/v1/deployments")
+    >>> version_of(["apis", "apps", "v1", "deployments"])
     'v1'
     """
-    parts = path.strip("/").split("/")
-    at = 2 if parts[0] == "apis" else 1
-    return parts[at] if len(parts) > at else ""
+    at = 2 if segments[:1] == ["apis"] else 1
+    return segments[at] if len(segments) > at else ""
 
 
 def _resource(

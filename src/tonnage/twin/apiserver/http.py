@@ -189,8 +189,7 @@ class Application:
         parameters.check_patch(exchange.query, apply=True)
         config, repeated = applying.read_config(data, request.options.field_validation)
         if not request.subresource and self._verbs.store.get(request.resource, request.key) is None:
-            asked = asked_of(request.user, exchange.method, exchange.path, exchange.query)
-            self._security.gate.allow_creation(asked)
+            self._security.gate.allow_creation(asked_of(request.user, exchange))
         outcome, made = await self._verbs.apply(
             request, config, force=parameters.flag_of(exchange.query, "force")
         )
