@@ -18,6 +18,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import round_up_milli
 from tonnage.twin.apiserver.objects.body import copy_json
 from tonnage.twin.apiserver.objects.default_values import DEFAULTS
+from tonnage.twin.apiserver.objects.pod_amounts import together
 from tonnage.wire.schema import Field, KindRow, ObjectType, Schema
 
 
@@ -98,6 +99,25 @@ def _pod(obj: JsonObject) -> None:
         for container in containers:
             for port in _objects(container.get("ports")):
                 port.setdefault("hostPort", port.get("containerPort"))
+    _pod_level(_object(obj, "spec"))
+
+
+def _pod_level(spec: JsonObject) -> None:
+    """Requests of a pod as a whole that it leaves out: what its containers ask for, else its limits."""
+    own = spec.get("resources")
+    limits = own.get("limits") if isinstance(own, dict) else None
+    if not isinstance(own, dict) or not isinstance(limits, dict) or not limits:
+        return
+    given = own.get("requests")
+    asked = {name: one for name, one in together(spec, "requests").items() if name in ("cpu", "memory")}
+    shared = {
+        name: one
+        for name, one in limits.items()
+        if name in ("cpu", "memory") or name.startswith("hugepages-")
+    }
+    requests = {**shared, **asked, **(given if isinstance(given, dict) else {})}
+    if requests:
+        own["requests"] = dict(sorted(requests.items()))
 
 
 def _same_list(holder: JsonObject, one: str, many: str, key: str) -> None:

@@ -93,7 +93,7 @@ def pod_spec(spec: JsonObject, path: str) -> Found:
     regular = mappings(spec, "containers")
     yield from containers(regular, f"{path}.containers", facts)
     yield from init_containers(mappings(spec, "initContainers"), regular, f"{path}.initContainers", facts)
-    yield from pod_requirements(mapping(spec, "resources"), f"{path}.resources")
+    yield from pod_requirements(spec, f"{path}.resources")
     yield from _policies(spec, path)
     yield from _security(mapping(spec, "securityContext"), f"{path}.securityContext")
     yield from affinity(mapping(spec, "affinity"), f"{path}.affinity")
@@ -116,7 +116,17 @@ def _policies(spec: JsonObject, path: str) -> Found:
                     yield invalid(where, host, "must match `containerPort` when `hostNetwork` is true")
     yield from one_of(text(spec, "restartPolicy"), _RESTARTS, f"{path}.restartPolicy")
     yield from one_of(text(spec, "dnsPolicy"), _DNS, f"{path}.dnsPolicy")
+    if text(spec, "dnsPolicy") == "None" and not items(spec, "dnsConfig", "nameservers"):
+        yield from _no_servers(spec, f"{path}.dnsConfig")
     yield from labels(mapping(spec, "nodeSelector"), f"{path}.nodeSelector")
+
+
+def _no_servers(spec: JsonObject, path: str) -> Found:
+    if not isinstance(spec.get("dnsConfig"), dict):
+        yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+    else:
+        words = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        yield required(f"{path}.nameservers", words)
 
 
 def _resource_claims(claims: list[JsonObject], path: str) -> Found:

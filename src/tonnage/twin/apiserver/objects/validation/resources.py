@@ -12,6 +12,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.twin.apiserver.access import mapping, mappings, text
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.pod_amounts import together
 from tonnage.twin.apiserver.objects.problems import (
     FieldError,
     complaints,
@@ -109,15 +110,41 @@ def requirements(found: JsonObject, path: str, claim_names: tuple[str, ...] = ()
     yield from _claims(mappings(found, "claims"), f"{path}.claims", claim_names)
 
 
-def pod_requirements(found: JsonObject, path: str) -> Found:
-    """`resources` of a whole pod: only what its containers can share."""
+def pod_requirements(spec: JsonObject, path: str) -> Found:
+    """`resources` of a whole pod: only what its containers can share, and enough for them."""
+    found = mapping(spec, "resources")
+    limits = mapping(found, "limits")
     for section in ("limits", "requests"):
         for name, quantity in sorted(mapping(found, section).items()):
             where = f"{path}.{section}[{name}]"
+            wrong = tuple(resource_name(name, where))
+            yield from wrong
             if name in _POD_LEVEL or is_huge_page(name):
                 yield from amount(name, str(quantity), where)
-            else:
+            elif not wrong:
                 yield unsupported(where, name, (_POD_LEVEL[0], HUGE_PAGES, _POD_LEVEL[1]))
+            if section == "requests" and name in limits:
+                yield from _request_against_limit(name, str(quantity), limits, path)
+    yield from _enough_for_containers(spec, found, path)
+
+
+def _enough_for_containers(spec: JsonObject, found: JsonObject, path: str) -> Found:
+    """What a pod asks for must cover its containers, and its limits theirs."""
+    if not found:
+        return
+    for section, wanted in (("requests", lambda _name: True), ("limits", is_huge_page)):
+        own = mapping(found, section)
+        for name, needed in sorted(together(spec, section).items()):
+            if name in own and wanted(name) and parse_quantity(needed) > parse_quantity(str(own[name])):
+                words = f"must be greater than or equal to aggregate container {section} of {needed}"
+                yield invalid(f"{path}.{section}[{name}]", canonical_quantity(str(own[name])), words)
+    for index, container in enumerate(mappings(spec, "containers")):
+        for name, limit in sorted(mapping(container, "resources", "limits").items()):
+            most = mapping(found, "limits").get(name)
+            if most is not None and parse_quantity(str(limit)) > parse_quantity(str(most)):
+                where = f"{path}.containers[{index}][{name}].limits"
+                words = f"must be less than or equal to pod limits of {most}"
+                yield invalid(where, canonical_quantity(str(limit)), words)
 
 
 def _requirement(name: str, quantity: str, path: str) -> Found:
