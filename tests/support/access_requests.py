@@ -54,7 +54,7 @@ def recorded() -> dict[str, list[list[Any]]]:
 def kubectl_scene() -> first_hour.Scene:
     """kubectl's commands about access."""
     row = yaml.safe_load(KUBECTL.read_text())
-    return first_hour.Scene("access", tuple(row["commands"].splitlines()), row["files"])
+    return first_hour.Scene("access", tuple(row["commands"].splitlines()), files=row["files"])
 
 
 def kubectl_answers(minor: str) -> list[list[Any]]:
