@@ -96,6 +96,8 @@ class CrashNode:
         self._api = server.local()
         self._endpoint = endpoint
         self._host: Host | None = None
+        self.lives = 0
+        """Agents of this change."""
         self.healed = False
         """Whether the driver refuses nothing any more."""
         self._fuse = NEVER
@@ -133,6 +135,7 @@ class CrashNode:
         """One that ends at `fuse`."""
         change = self.change
         assert change is not None
+        self.lives += 1
         self._fuse = fuse
         self._writes.clear()
         self.trace_file.write_text("")
@@ -179,7 +182,7 @@ class CrashNode:
     async def set_scene(self, change: Transition) -> None:
         """A node that has that layout and shall have the other; the agent that comes finds it so."""
         await self.end_agent()
-        self.change, self.healed = change, False
+        self.change, self.healed, self.lives = change, False, 0
         self.driver.file.with_name(f"{self.driver.file.name}.mig").unlink(missing_ok=True)
         self.driver.become(DriverState(change.gpus, rules=change.rules, links=change.links))
         state = self.root / "var/lib/tonnage"

@@ -104,6 +104,10 @@ async def _undone(node: CrashNode, change: Transition, before: dict[int, Gpu]) -
 async def _failed_well(node: CrashNode, change: Transition, before: dict[int, Gpu]) -> str:
     """Why it has not failed as it should, with all as it was if the driver lets go back."""
     state, reason = await node.said()
+    if state == "success" and change.back and node.lives > 1:
+        return await _undone(
+            node, change, before
+        )  # begun while the driver refused nothing: it was to go back
     if state != "failed":
         return f"the node says {state} {reason}"
     gpus = node.gpus()
