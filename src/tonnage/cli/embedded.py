@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PAUSE_S: Final = 0.05
 _PATIENCE_S: Final = 60.0
 _FILES: Final = 100
+_FILES_OF_CLIENTS: Final = 4096
 _FILES_A_NODE: Final = 16
 _TAIL_BYTES: Final = 64 << 10
 
@@ -170,8 +171,11 @@ def allow_many_files(nodes: int) -> None:
         why = f"this process may open {hard}; {nodes} nodes take up to {needed}"
         remedy = f"raise the limit (ulimit -n {needed}), or take fewer nodes with --nodes"
         raise HardwareError(Problem("too few open files allowed", "RLIMIT_NOFILE", why, remedy))
-    if soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    wanted = needed + _FILES_OF_CLIENTS
+    if hard not in (resource.RLIM_INFINITY, -1):
+        wanted = min(wanted, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _no_room(sockets: Path, error: OSError) -> HardwareError:

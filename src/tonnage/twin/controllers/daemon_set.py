@@ -13,7 +13,7 @@ from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.daemon_history import hash_of, history_of, revision_body, surplus
 from tonnage.twin.controllers.daemon_plan import Failed, node_of, plan, status_of
-from tonnage.twin.controllers.daemon_template import REVISION_LABEL, pod_template
+from tonnage.twin.controllers.daemon_template import REVISION_LABEL, fit_of, pod_template
 from tonnage.twin.controllers.expectations import Expectations
 from tonnage.twin.controllers.ownership import Ownership, controller_of, controller_reference
 from tonnage.twin.controllers.replica_set_status import status_patch
@@ -66,7 +66,8 @@ class DaemonSetController:
             if same:
                 return  # a heartbeat
         for daemon_set in self._daemons:
-            self._queue.add(key_of(daemon_set))
+            if before is None or after is None or fit_of(daemon_set, before) != fit_of(daemon_set, after):
+                self._queue.add(key_of(daemon_set))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
