@@ -110,8 +110,9 @@ def _named(accounts: Accounts, lost: frozenset[str]) -> Accounts:
     """With what NodeGPUStatus has for nobody under the forgotten pods whose containers see it."""
     published = dict(accounts.published)
     nameless = published.pop("/", frozenset())
-    for pod in lost & accounts.containers.keys():
-        seen = {uuid for devices in accounts.containers[pod] for uuid in devices}
+    for pod in sorted(lost & accounts.containers.keys()):
+        named = {_uuid(slot) for slot in published.get(pod, frozenset())}
+        seen = {uuid for devices in accounts.containers[pod] for uuid in devices} - named
         mine = frozenset(slot for slot in nameless if _uuid(slot) in seen)
         published[pod] = published.get(pod, frozenset()) | mine
         nameless -= mine
