@@ -273,3 +273,16 @@ def test_lint_checks_such_a_file(configs: str, capsys: pytest.CaptureFixture[str
     assert [line.partition(configs)[2].partition(" error")[0] for line in found] == [":15:5:"], found
     assert "entry 0 of twice wants some of the same GPUs divided differently" in found[0]
     assert run(["mig", "lint", "/nowhere.yaml"], "tonnage") == 2
+
+
+@pytest.mark.parametrize("count", [65, 1_000_000_000])
+def test_no_geometry_is_tried_for_numbers_that_no_gpu_has(
+    count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "many.yaml"
+    wanted = f"{{devices: all, mig-enabled: true, mig-devices: {{1g.10gb: {count}}}}}"
+    file.write_text(f"version: v1\nmig-configs:\n  many:\n  - {wanted}\n")
+    assert run(["mig", "lint", str(file)], "tonnage") == 1
+    told = capsys.readouterr().out
+    assert "64" in told
+    assert "do not fit together" not in told

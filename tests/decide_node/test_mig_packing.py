@@ -129,6 +129,35 @@ def test_large_demands_are_divided_as_well(count: int) -> None:
     assert serves(A100_MIB, found, demand)
 
 
+@pytest.mark.parametrize(
+    "demand",
+    [
+        pytest.param({9800: 99999, 15360: 77777}, id="two sizes"),
+        pytest.param({9800: 99999, 15360: 77777, 40000: 50003, 80000: 40001}, id="four sizes"),
+        pytest.param(
+            {9800: 999999, 15360: 999999, 30000: 999999, 80000: 999999}, id="as many as can be said"
+        ),
+    ],
+)
+def test_a_demand_of_any_size_is_answered_at_once(demand: dict[int, int]) -> None:
+    """No more GPUs than the layouts that it is made of are more than what the demand is worth."""
+    found = packed(A100, A100_MIB, demand)
+    assert _slots(found, 9856) >= sum(demand.values())
+    assert _slots(found, 19968) >= sum(count for mib, count in demand.items() if mib > 9856)
+    assert _slots(found, 40192) >= sum(count for mib, count in demand.items() if mib > 19968)
+    assert _slots(found, 80384) >= demand.get(80000, 0)
+    assert found.least
+
+
+def _slots(packing: Packing, mib: int) -> int:
+    return sum(
+        count * number
+        for layout, number in packing.gpus
+        for name, count in layout.items()
+        if A100_MIB[name] >= mib
+    )
+
+
 def test_more_than_a_gpu_has() -> None:
     found = pack(A100, A100_MIB, {90000: 1})
     assert isinstance(found, NoLayout)

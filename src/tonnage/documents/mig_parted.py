@@ -27,7 +27,7 @@ from tonnage.model.mig_names import nearest_profile, parse_profile
 
 _VERSION: Final = "v1"
 _FILTER: Final = re.compile(r"0x([0-9A-Fa-f]{4})10[Dd][Ee](?::0x[0-9A-Fa-f]+)?")
-_MOST_DEVICES: Final = 64
+MOST_DEVICES: Final = 64
 _MOST_CONFIGS: Final = 1000
 
 _T = TypeVar("_T", bound=Sized)
@@ -85,24 +85,24 @@ def _filter(text: str) -> str:
 
 
 _Filter = Annotated[str, AfterValidator(_filter)]
-_Index = Annotated[int, Field(ge=0, lt=_MOST_DEVICES)]
+_Index = Annotated[int, Field(ge=0, lt=MOST_DEVICES)]
 _Profile = Annotated[str, AfterValidator(_profile)]
 
 
 class _Entry(_Strict):
     device_filter: Annotated[
         Annotated[_Filter, Tag("one")]
-        | Annotated[tuple[_Filter, ...], Field(max_length=_MOST_DEVICES), Tag("many")],
+        | Annotated[tuple[_Filter, ...], Field(max_length=MOST_DEVICES), Tag("many")],
         _ONE_OR_MANY,
     ] = ()
     devices: Annotated[
         Annotated[Literal["all"], Tag("one")]
-        | Annotated[tuple[_Index, ...], Field(max_length=_MOST_DEVICES), Tag("many")],
+        | Annotated[tuple[_Index, ...], Field(max_length=MOST_DEVICES), Tag("many")],
         _ONE_OR_MANY,
     ]
     mig_enabled: bool
     mig_devices: Annotated[
-        dict[_Profile, Annotated[int, Field(ge=0, le=_MOST_DEVICES)]] | None, Field(validate_default=True)
+        dict[_Profile, Annotated[int, Field(ge=0, le=MOST_DEVICES)]] | None, Field(validate_default=True)
     ] = None
 
     @field_validator("mig_devices")
@@ -134,7 +134,7 @@ class MigParted(_Strict):
 
     version: Annotated[str, AfterValidator(_version), Field(validate_default=True)] = ""
     mig_configs: Annotated[
-        dict[str, Annotated[tuple[_Entry, ...], AfterValidator(_some), Field(max_length=_MOST_DEVICES)]],
+        dict[str, Annotated[tuple[_Entry, ...], AfterValidator(_some), Field(max_length=MOST_DEVICES)]],
         AfterValidator(_some),
         Field(max_length=_MOST_CONFIGS),
     ]

@@ -7,12 +7,13 @@ the demand's for every amount (by Hall's theorem, as the sets of profiles that d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, product
-from math import ceil
+from math import ceil, floor
 from typing import Final
 
 from tonnage.decide.node.mig_layouts import NoLayout, placements
@@ -20,6 +21,9 @@ from tonnage.model.catalog.mig import MigBoard
 
 _MOST_STEPS: Final = 200_000
 """Of the search for a division among as few GPUs as the bound allows; then one that is found first counts."""
+
+_LOOKED_FOR: Final = 8
+"""GPUs of each layout of the linear solution that may be divided otherwise in the end."""
 
 Vector = tuple[int, ...]
 
@@ -86,15 +90,50 @@ def _surpasses(one: Vector, other: Vector) -> bool:
 
 
 def _fewest(vectors: tuple[Vector, ...], wanted: Vector) -> tuple[tuple[tuple[Vector, int], ...], bool]:
-    """(layouts with their number, whether no fewer do)."""
+    """(layouts with their number, whether no fewer do).
+
+    Of many GPUs most are divided as the linear solution has them, and only the last few are looked for: that
+    solution rounded up is never many GPUs away from the least.
+    """
     prices = _prices(vectors)
-    least = max((ceil(_worth(price, wanted)) for price in prices), default=0)
-    for count in range(least, least + sum(wanted) + 1):
-        search = _Search(prices, _MOST_STEPS)
-        answer = search.divided(sorted(vectors, reverse=True), wanted, count)  # many small ones first
+    dearest = max(prices, key=lambda price: _worth(price, wanted))
+    least = ceil(_worth(dearest, wanted))
+    shares = _shares(vectors, dearest, wanted)
+    sure = Counter({one: floor(share) - _LOOKED_FOR for one, share in shares.items()})
+    sure = +sure
+    rounded = Counter({one: ceil(share) for one, share in shares.items() if share})
+    given = [sum(one[place] * number for one, number in sure.items()) for place in range(len(wanted))]
+    left = tuple(max(many - has, 0) for many, has in zip(wanted, given, strict=True))
+    search = _Search(prices, _MOST_STEPS)
+    for count in range(least, rounded.total() + 1):
+        answer = search.divided(sorted(vectors, reverse=True), left, count - sure.total())  # many small first
         if answer is not None:
-            return answer, count == least or not search.gave_up
-    raise AssertionError("a GPU for each service is enough")
+            found = sure + Counter(dict(answer))
+            return tuple(found.items()), count == least or not (sure or search.gave_up)
+        if search.gave_up:
+            break
+    return tuple(rounded.items()), rounded.total() == least
+
+
+def _shares(
+    vectors: tuple[Vector, ...], price: tuple[Fraction, ...], wanted: Vector
+) -> dict[Vector, Fraction]:
+    """How many GPUs of each layout meet a demand where parts of a GPU count, and nothing takes fewer.
+
+    Only layouts that cost a whole GPU at the dearest prices are in it, and more than wanted is had only of
+    what costs nothing (complementary slackness).
+    """
+    width = len(wanted)
+    free = [
+        tuple(-int(place == other) for other in range(width)) for place in range(width) if not price[place]
+    ]
+    columns = [*(one for one in vectors if _worth(price, one) == 1), *free]
+    for chosen in combinations(columns, width):
+        rows = [[Fraction(one[place]) for one in chosen] for place in range(width)]
+        solved = _solved(rows, [Fraction(number) for number in wanted])
+        if solved is not None and min(solved) >= 0:
+            return {one: share for one, share in zip(chosen, solved, strict=True) if min(one) >= 0}
+    raise AssertionError("what is dearest has a solution that costs as much")
 
 
 @lru_cache(maxsize=32)

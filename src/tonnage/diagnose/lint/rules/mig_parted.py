@@ -16,7 +16,7 @@ from tonnage.diagnose.lint.finding import Draft, LintCode
 from tonnage.diagnose.lint.items import Item, mapping, mappings, sequence
 from tonnage.diagnose.lint.refused import refused
 from tonnage.diagnose.lint.world import World
-from tonnage.documents.mig_parted import MigParted, filtered_device, is_filter
+from tonnage.documents.mig_parted import MOST_DEVICES, MigParted, filtered_device, is_filter
 from tonnage.documents.source import Path, validate
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
@@ -86,7 +86,7 @@ def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
     strange = [name for name in counts if not any(instances[name] in board.profiles for board in boards)]
     for name in strange:
         yield _unknown(instances[name], (*at, _WANTED, name), boards)
-    if counts and not strange:
+    if counts and not strange and max(counts.values()) <= MOST_DEVICES:
         yield from _room(counts, instances, (*at, _WANTED), boards, named=bool(filters))
 
 
