@@ -11,7 +11,7 @@ import pytest
 
 from support.driver_root import LIBRARIES, install_driver, make_driver_root
 from support.nvml.state import DriverState, FakeGpu
-from tonnage.adapters.cdi_files import MAX_BYTES, FolderCdi, read_spec
+from tonnage.adapters.cdi_files import MAX_BYTES, FolderCdi, read_spec, spec_files
 from tonnage.adapters.driver_files import find_driver_files
 from tonnage.model.cdi import LATER_HOOKS, DriverFile
 from tonnage.model.errors import HardwareError
@@ -246,9 +246,26 @@ async def test_what_is_no_spec_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(HardwareError, match="it is no regular file"):
         read_spec(tmp_path / "pipe.json")
+    for told in ("/proc/version", "/proc/kmsg", "/sys/kernel/uevent_seqnum"):
+        link = tmp_path / f"{told.rpartition('/')[2]}.json"
+        link.symlink_to(told)
+        with pytest.raises(HardwareError, match=r"it leads to what the kernel tells|cannot be read"):
+            read_spec(link)
     (tmp_path / "var").write_text("in the way")
     with pytest.raises(HardwareError):
         await FolderCdi(tmp_path).write("a.json", b"{}")
+
+
+def test_links_out_of_the_folder_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "cdi"
+    folder.mkdir()
+    (folder / "a.json").write_text("{}")
+    (folder / "b.json").symlink_to("a.json")
+    (tmp_path / "other").write_text("{}")
+    (folder / "c.json").symlink_to(tmp_path / "other")
+    (tmp_path / "linked").symlink_to("cdi")
+    told = {Path(each.path).name: each.leads_to for each in spec_files([tmp_path / "linked"])}
+    assert told == {"a.json": "", "b.json": "", "c.json": str((tmp_path / "other").resolve())}
 
 
 async def test_the_stamp_follows_the_drivers_files_and_the_specs(root: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from support.cdi_parts import (
 from tonnage.decide.node.access import access_to
 from tonnage.decide.node.cdi import cdi_specs, gpu_spec, spec_bytes
 from tonnage.decide.node.cdi_rules import VERSIONS, minimum_version, spec_problems
+from tonnage.decide.node.cdi_shape import MOST_UNKNOWN
 from tonnage.decide.node.inject import inject
 from tonnage.decide.node.share import share
 from tonnage.model.cdi import CdiOptions
@@ -334,6 +335,35 @@ def test_what_a_runtime_refuses_is_said_in_its_words(wrong: Any, where: str, wha
 def test_all_problems_are_told_at_once() -> None:
     wrong = device(env=["x"], mounts=[{}], hooks=[{"hookName": "x", "path": "/x"}]) | {"cdiVersion": "7"}
     assert len(spec_problems(wrong)) == 5
+
+
+def test_an_unknown_field_hides_no_other_problem() -> None:
+    wrong = device(env=["b"], mounts=[{}]) | {"cdiVersion": "9.9.9"}
+    wrong["devices"] += [{"name": "-x", "containerEdits": {"envs": 1}}, 7, {"name": "-x"}]
+    without = spec_problems(wrong)
+    problems = spec_problems(wrong | {"bogus": 1})
+    assert {"devices[3].name", "cdiVersion"} < {each.where for each in without}
+    assert {each.what for each in set(problems) - set(without)} == {'unknown field "bogus"'}
+    assert set(without) < set(problems)
+
+
+def test_what_has_the_wrong_shape_is_told_once() -> None:
+    wrong: Any = {"cdiVersion": ["0.5.0"], "kind": {}, "devices": [{"name": [], "containerEdits": 5}]}
+    assert [(each.where, each.what) for each in spec_problems(wrong)] == [
+        ("cdiVersion", "no text"),
+        ("kind", "no text"),
+        ("devices[0].name", "no text"),
+        ("devices[0].containerEdits", "no object"),
+    ]
+
+
+def test_of_another_programs_file_no_content_is_told() -> None:
+    """Such as /etc/shadow, to which somebody made a link: each of its lines is a key of YAML."""
+    (problem,) = spec_problems({f"root{number}:*:19000:0:99999:7::": None for number in range(50)})
+    assert problem.what == "no mapping of CDI"
+    assert "root" not in f"{problem}{problem.why}{problem.remedy}"
+    many = spec_problems(GOOD | {f"secret{number}": 1 for number in range(50)})
+    assert len(many) == MOST_UNKNOWN
 
 
 @pytest.mark.parametrize(

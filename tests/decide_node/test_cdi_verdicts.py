@@ -86,3 +86,28 @@ def test_a_large_file_is_told_without_lines_when_they_cannot_be_told() -> None:
     large = {**GOOD, "cdiVersion": "7", "annotations": {"a": "x" * (5 << 20)}}
     (verdict,) = spec_verdicts([file("/a/b.json", large)])
     assert [problem.where for problem in verdict.problems] == ["/a/b.json cdiVersion"]
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("0.5.0", []),
+        ("0.6.0", ["podman 4.3.1 refuses 0.6.0; 0.5.0 suffices"]),
+        ("1.0.0", ["podman 4.3.1 and containerd 1.7.24 refuse 1.0.0; 0.5.0 suffices"]),
+        ("9.9.9", []),
+    ],
+)
+def test_a_version_that_is_not_needed_is_told_where_runtimes_refuse_it(version: str, why: list[str]) -> None:
+    (verdict,) = spec_verdicts([file("/a/b.json", GOOD | {"cdiVersion": version})])
+    assert [remark.why for remark in verdict.remarks] == why
+
+
+def test_a_version_that_is_needed_is_not_blamed() -> None:
+    needed = GOOD | {"cdiVersion": "0.7.0", "containerEdits": {"additionalGids": [5]}}
+    assert [each.remarks for each in spec_verdicts([file("/a/b.json", needed)])] == [()]
+
+
+def test_a_link_out_of_the_folders_is_told_whatever_it_leads_to() -> None:
+    for content in (GOOD, b"", b"{", {"x": 1}):
+        (verdict,) = spec_verdicts([file("/a/b.json", content, leads_to="/etc/shadow")])
+        assert [remark.why for remark in verdict.remarks] == ["it leads to /etc/shadow"]

@@ -25,6 +25,7 @@ SPEC_FOLDER: Final = "var/run/cdi"
 SPEC_FOLDERS: Final = ("/etc/cdi", f"/{SPEC_FOLDER}")
 """Where runtimes look; specs of the second win."""
 MAX_BYTES: Final = 8 << 20
+_KERNEL_FOLDERS: Final = ("/proc", "/sys")
 _MOST_SPECS: Final = 100
 _MOST_NAMES: Final = 20_000
 _OTHER_HOOK: Final = "/usr/bin/nvidia-cdi-hook"
@@ -124,7 +125,9 @@ def _spec_file(file: Path, *, named: bool = False) -> SpecFile:
     if content is None:
         missing = Problem("no such file" if named else "its link leads nowhere", path)
         return SpecFile(path, folder, problems=(missing,), named=named)
-    return SpecFile(path, folder, content)
+    allowed = {_end_of(each) for each in (file.parent, *map(Path, SPEC_FOLDERS))}
+    end = _end_of(file) if file.is_symlink() else None
+    return SpecFile(path, folder, content, leads_to=str(end) if end and end.parent not in allowed else "")
 
 
 def spec_names(folder: Path) -> tuple[list[str], int]:
@@ -153,15 +156,30 @@ def read_spec(file: Path) -> bytes | None:
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe of that name must not make us wait
         with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise HardwareError(
-                    Problem(f"{file.name} is no CDI spec", str(file), "it is no regular file")
-                )
-            content = stream.read(MAX_BYTES + 1)
+            why = _no_spec(file, os.fstat(handle))
+            content = None if why else stream.read(MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise HardwareError(file_problem("cannot be read", file, error)) from None
-    if len(content) > MAX_BYTES:
-        raise HardwareError(Problem(f"{file.name} is no CDI spec", str(file), os.strerror(errno.EFBIG)))
+    if content is not None and len(content) > MAX_BYTES:
+        content, why = None, os.strerror(errno.EFBIG)
+    if content is None:
+        raise HardwareError(Problem(f"{file.name} is no CDI spec", str(file), why or "it has no content now"))
     return content
+
+
+def _end_of(path: Path) -> Path:
+    """Where links lead; unlike Path.resolve it takes a circle of them."""
+    return Path(os.path.realpath(path))
+
+
+def _no_spec(file: Path, found: os.stat_result) -> str:
+    """Why what was opened is not to be read; what the kernel tells may be gone once it is read."""
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no regular file"
+    kernel = [Path(folder) for folder in _KERNEL_FOLDERS]
+    devices = {folder.stat().st_dev for folder in kernel if folder.is_dir()}
+    if found.st_dev in devices or any(map(_end_of(file).is_relative_to, kernel)):
+        return f"it leads to what the kernel tells ({', '.join(_KERNEL_FOLDERS)})"
+    return ""

@@ -130,7 +130,8 @@ class SpecFile:
     """What lies at `path`, which should be a CDI spec. `content` is None where it cannot be read: `problems`.
 
     `named`: a person asks for this file, not for its folder. A folder with more than is looked at is one of
-    these, too, with the number of entries that are `left_out`.
+    these, too, with the number of entries that are `left_out`. `leads_to` is the end of a link out of the
+    folders of specs.
     """
 
     path: str
@@ -139,6 +140,7 @@ class SpecFile:
     problems: tuple[Problem, ...] = ()
     named: bool = False
     left_out: int = 0
+    leads_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
+from tonnage.decide.node.cdi_rules import VERSIONS, minimum_version
+from tonnage.decide.node.cdi_shape import normal_spec
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject, JsonValue
 
 _MOST: Final = 1000
+_REFUSE_FROM: Final = {"podman 4.3.1": "0.6.0", "containerd 1.7.24": "1.0.0"}
+"""The first version of specs that a runtime refuses, as tried with Debian's packages of them."""
 _PATHS: Final = {
     "deviceNodes": ("path", "hostPath"),
     "mounts": ("hostPath", "containerPath"),
@@ -18,7 +22,7 @@ _PATHS: Final = {
 
 
 def spec_remarks(document: JsonValue) -> tuple[Problem, ...]:
-    """Paths of a spec that lead elsewhere than they look; `where` is a field's path.
+    """A version that is not needed, and paths that lead elsewhere than they look; `where` is a field's path.
 
     >>> edits = {"mounts": [{"hostPath": "/opt/../etc", "containerPath": "/x"}]}
     >>> [str(remark) for remark in spec_remarks({"containerEdits": edits})]  # doctest: +ELLIPSIS
@@ -28,7 +32,30 @@ def spec_remarks(document: JsonValue) -> tuple[Problem, ...]:
         return ()
     owners = [("", document)]
     owners += [(f"devices[{place}].", each) for place, each in _objects(document.get("devices"))]
-    return tuple(islice((found for before, owner in owners for found in _of(owner, before)), _MOST))
+    paths = (found for before, owner in owners for found in _of(owner, before))
+    return tuple(islice(chain(_newer(document), paths), _MOST))
+
+
+def _newer(document: JsonObject) -> Iterator[Problem]:
+    """A version beyond what is needed, which keeps a spec from runtimes that could take it."""
+    normal = normal_spec(document)
+    version, needed = str(normal.get("cdiVersion") or ""), minimum_version(normal)
+    if version not in VERSIONS:
+        return
+    place = VERSIONS.index(version)
+    refusing = [
+        runtime
+        for runtime, first in _REFUSE_FROM.items()
+        if VERSIONS.index(needed) < VERSIONS.index(first) <= place
+    ]
+    if refusing:
+        why = f"{' and '.join(refusing)} {'refuse' if len(refusing) > 1 else 'refuses'} {version}"
+        yield Problem(
+            f'version "{version}" is newer than it needs',
+            "cdiVersion",
+            f"{why}; {needed} suffices",
+            f"write {needed}",
+        )
 
 
 def _of(owner: JsonObject, before: str) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ podman have inside.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Final
 
 from tonnage.decide.node.cdi_shape import normal_spec, shape_problems
@@ -25,16 +26,25 @@ def spec_problems(document: JsonValue) -> tuple[Problem, ...]:
     >>> [str(problem) for problem in spec_problems({"cdiVersion": "0.3.0", "kind": "a.b/cd", "devices": []})]
     ['devices: invalid spec, no devices']
     """
-    found = shape_problems(document)
-    shape = tuple(problem for problem, _ in zip(found, range(_MOST_PROBLEMS), strict=False))
-    if shape or not isinstance(document, dict):
-        return shape
-    document = normal_spec(document)
-    problems = (
-        *_head_problems(document),
-        *_edits_problems(_object(document, "containerEdits"), "containerEdits"),
+    shape = tuple(islice(shape_problems(document), _MOST_PROBLEMS))
+    if not isinstance(document, dict) or any(not problem.where for problem in shape):
+        return shape  # it is no spec at all
+    known = normal_spec(document)
+    found = chain(
+        _head_problems(known),
+        _edits_problems(_object(known, "containerEdits"), "containerEdits"),
+        _devices_problems(known),
     )
-    return (*problems, *_devices_problems(document))[:_MOST_PROBLEMS]
+    misshapen = {problem.where for problem in shape}
+    further = (problem for problem in found if not misshapen.intersection(_upwards(problem.where)))
+    return (*shape, *islice(further, _MOST_PROBLEMS - len(shape)))
+
+
+def _upwards(where: str) -> Iterator[str]:
+    """A field's path and those of what it is in: what has the wrong shape is told once."""
+    while where:
+        yield where
+        where = where[: max(where.rfind("."), where.rfind("["), 0)]
 
 
 def device_problems(device: JsonObject, where: str) -> Iterator[Problem]:
@@ -115,7 +125,7 @@ def _devices_problems(document: JsonObject) -> Iterator[Problem]:
     if not devices:
         yield Problem("invalid spec, no devices", "devices")
     seen: set[str] = set()
-    for place, device in enumerate(devices):
+    for place, device in _numbered(document, "devices"):
         name = str(device.get("name") or "")
         yield from device_problems(device, f"devices[{place}]")
         if name in seen:
@@ -125,7 +135,7 @@ def _devices_problems(document: JsonObject) -> Iterator[Problem]:
 
 def _edits_problems(edits: JsonObject, where: str) -> Iterator[Problem]:
     yield from _variables(edits, f"{where}.env", "invalid container edits: ")
-    for place, node in enumerate(_objects(edits, "deviceNodes")):
+    for place, node in _numbered(edits, "deviceNodes"):
         path, at = str(node.get("path") or ""), f"{where}.deviceNodes[{place}]"
         if not path:
             yield Problem("invalid (empty) device path", at)
@@ -136,7 +146,7 @@ def _edits_problems(edits: JsonObject, where: str) -> Iterator[Problem]:
         if set(str(node.get("permissions") or "")) - set("rwm"):
             what = f'device "{path}": invalid permissions "{node["permissions"]}"'
             yield Problem(what, f"{at}.permissions", remedy="letters of rwm")
-    for place, hook in enumerate(_objects(edits, "hooks")):
+    for place, hook in _numbered(edits, "hooks"):
         name, at = str(hook.get("hookName") or ""), f"{where}.hooks[{place}]"
         if name not in _HOOKS:
             yield Problem(
@@ -145,7 +155,7 @@ def _edits_problems(edits: JsonObject, where: str) -> Iterator[Problem]:
         if not hook.get("path"):
             yield Problem(f'invalid hook "{name}" with empty path', f"{at}.path")
         yield from _variables(hook, f"{at}.env", f'invalid hook "{name}": ')
-    for place, mount in enumerate(_objects(edits, "mounts")):
+    for place, mount in _numbered(edits, "mounts"):
         for field, words in (("hostPath", "host path"), ("containerPath", "container path")):
             if not mount.get(field):
                 yield Problem(f"invalid mount, empty {words}", f"{where}.mounts[{place}].{field}")
@@ -158,7 +168,7 @@ def _device_groups(edits: JsonObject, where: str) -> Iterator[Problem]:
         yield Problem("invalid ClosID", f"{where}.intelRdt.closID")
     hosts: set[str] = set()
     names: set[str] = set()
-    for place, device in enumerate(_objects(edits, "netDevices")):
+    for place, device in _numbered(edits, "netDevices"):
         host, name = str(device.get("hostInterfaceName") or ""), str(device.get("name") or "")
         for word, text, seen in (("HostInterfaceName", host, hosts), ("Name", name, names)):
             if not text or text in seen:
@@ -215,5 +225,11 @@ def _object(owner: JsonObject, key: str) -> JsonObject:
 
 
 def _objects(owner: JsonObject, key: str) -> list[JsonObject]:
+    return [item for _, item in _numbered(owner, key)]
+
+
+def _numbered(owner: JsonObject, key: str) -> list[tuple[int, JsonObject]]:
+    """The objects of a list with their places in it."""
     value = owner.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    items = value if isinstance(value, list) else ()
+    return [(place, item) for place, item in enumerate(items) if isinstance(item, dict)]

@@ -44,22 +44,38 @@ _EDITS: Final[Shape] = {
     "intelRdt": _RDT,
     "additionalGids": ("number",),
 }
-_SPEC: Final[Shape] = {
+_SPEC_FIELDS: Final[Mapping[str, Shape]] = {
     "cdiVersion": "text",
     "kind": "text",
     "annotations": "texts",
     "devices": ({"name": "text", "annotations": "texts", "containerEdits": _EDITS},),
     "containerEdits": _EDITS,
 }
+_SPEC: Final[Shape] = _SPEC_FIELDS
+_UNKNOWN: Final = "unknown field "
+MOST_UNKNOWN: Final = 20
+"""Fields of one file that are named as unknown: more are another program's file, or a hostile one."""
 
 
 def shape_problems(document: JsonValue) -> Iterator[Problem]:
-    """Fields that nobody knows, and values of another kind; `where` is a field's path."""
-    return _shape_problems(document, _SPEC, "")
+    """Fields that nobody knows, and values of another kind; `where` is a field's path.
+
+    What has no field of a spec at all is some other file, of which nothing is told; of other unknown fields
+    the first few are.
+    """
+    if isinstance(document, dict) and document and not any(_known(key, _SPEC_FIELDS) for key in document):
+        why = f"it has none of the fields {', '.join(_SPEC_FIELDS)}"
+        yield Problem("no mapping of CDI", "", why, "remove it, or the link to it, from the folder of specs")
+        return
+    unknown = 0
+    for problem in _shape_problems(document, _SPEC, ""):
+        unknown += problem.what.startswith(_UNKNOWN)
+        if unknown <= MOST_UNKNOWN or not problem.what.startswith(_UNKNOWN):
+            yield problem
 
 
 def normal_spec(document: JsonObject) -> JsonObject:
-    """A spec without problems of shape, with its fields' own names, and text where text is wanted.
+    """A spec with its fields' own names, without those that nobody knows, and text where text is wanted.
 
     >>> normal_spec({"Kind": "a.b/cd", "devices": [{"name": 0}]})
     {'kind': 'a.b/cd', 'devices': [{'name': '0'}]}
@@ -111,7 +127,7 @@ def _shape_problems(value: JsonValue, shape: Shape, where: str) -> Iterator[Prob
                 continue
             near = get_close_matches(key[:100], shape, n=1)
             remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(shape)}"
-            yield Problem(f'unknown field "{key[:100]}"', path, remedy=remedy)
+            yield Problem(f'{_UNKNOWN}"{key[:100]}"', path, remedy=remedy)
 
 
 def _fits(value: JsonValue, kind: str) -> bool:

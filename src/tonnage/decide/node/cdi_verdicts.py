@@ -48,12 +48,12 @@ def _judged(file: SpecFile) -> tuple[SpecVerdict, JsonObject | None]:
     text = SpecText(file.content, file.path)
     if text.refusal:
         whys = (replace(each, what=f"failed to parse CDI Spec: {each.what}") for each in text.refusal)
-        return SpecVerdict(file.path, tuple(whys)), None
+        return SpecVerdict(file.path, tuple(whys), _link(file)), None
     if text.value is None:
         problem = Problem("failed to parse CDI Spec, no Spec data", file.path)
-        return SpecVerdict(file.path, (problem,)), None
+        return SpecVerdict(file.path, (problem,), _link(file)), None
     problems, remarks = text.placed(spec_problems(text.value)), text.placed(spec_remarks(text.value))
-    verdict = SpecVerdict(file.path, problems, (*remarks, *_further(text.further())))
+    verdict = SpecVerdict(file.path, problems, (*_link(file), *remarks, *_further(text.further())))
     return verdict, None if problems else _normal(text.value)
 
 
@@ -70,6 +70,16 @@ def _names(document: JsonObject) -> JsonObject:
         if isinstance(device, dict)
     ]
     return {"kind": document.get("kind"), "devices": named}
+
+
+def _link(file: SpecFile) -> tuple[Problem, ...]:
+    if not file.leads_to:
+        return ()
+    why, remedy = (
+        f"it leads to {file.leads_to}",
+        "see who made the link; a spec's folder should have the file",
+    )
+    return (Problem("a link out of the folders of CDI specs", file.path, why, remedy),)
 
 
 def _further(where: str) -> tuple[Problem, ...]:
