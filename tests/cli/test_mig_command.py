@@ -286,3 +286,43 @@ def test_no_geometry_is_tried_for_numbers_that_no_gpu_has(
     told = capsys.readouterr().out
     assert "64" in told
     assert "do not fit together" not in told
+
+
+TWICE = """\
+version: v1
+version: v1
+mig-configs:
+  a:
+  - {devices: some, mig-enabled: true, mig-devices: {9x: 1}}
+  - devices: [0]
+    mig-enabled: true
+    mig-devices: {1g.10gb: 1, 1g.10gb: 2, 1g.11gb: 1}
+"""
+"""A key given twice hides nothing else."""
+
+
+@pytest.mark.parametrize("indented", [False, True], ids=["a file", "a ConfigMap"])
+def test_a_key_given_twice_hides_no_other_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], indented: bool
+) -> None:
+    file, text, shift = tmp_path / "twice.yaml", TWICE, 0
+    if indented:
+        block = "".join(f"    {line}\n" for line in TWICE.splitlines())
+        text = f"kind: ConfigMap\napiVersion: v1\nmetadata: {{name: m}}\ndata:\n  config.yaml: |\n{block}"
+        shift = 5
+    file.write_text(text)
+    assert run(["mig", "lint", str(file)], "tonnage") == (1 if indented else 2)
+    captured = capsys.readouterr()
+    told = captured.out + captured.err
+    assert told.count("duplicate key") == 2
+    assert "9x is no MIG profile" in told
+    assert "no known GPU has the profile 1g.11gb" in told
+    assert all(f"twice.yaml:{line + shift}:" in told for line in (2, 5, 8))
+
+
+def test_a_plan_tells_all_of_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "twice.yaml"
+    file.write_text(TWICE)
+    assert run(["mig", "plan", "--product", "A100-80", str(file)], "tonnage") == 2
+    told = capsys.readouterr().err
+    assert (told.count("duplicate key"), "9x is no MIG profile" in told) == (2, True)

@@ -20,7 +20,7 @@ from pydantic import (
     field_validator,
 )
 
-from tonnage.documents.source import FieldError, parse_yaml, validate
+from tonnage.documents.source import FieldError, read_document
 from tonnage.model.catalog.mig import mig_profiles
 from tonnage.model.mig import MigConfigs, MigEntry
 from tonnage.model.mig_names import nearest_profile, parse_profile
@@ -146,8 +146,7 @@ def parse_mig_parted(text: str, *, source: str) -> MigConfigs:
     Raises:
         ConfigError: every problem at once, each with file, line and column.
     """
-    document = parse_yaml(text, source=source)
-    read = validate(document, MigParted)
+    document, read = read_document(text, MigParted, source=source)
     return {
         name: tuple(
             entry.entry(document.where(("mig-configs", name, index))) for index, entry in enumerate(entries)

@@ -19,29 +19,20 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from tonnage.documents.nearest import nearest
+from tonnage.documents.syntax import MAX_DEPTH, check_depth, syntax_problem
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonScalar, JsonValue
 
 MAX_BYTES: Final = 4 << 20
 MAX_VALUES: Final = 200_000
 """Values in one document after aliases are expanded; a nested-alias bomb ends here."""
-MAX_DEPTH: Final = 64
 MAX_PROBLEMS: Final = 50
 _MOST_DETAILS: Final = 500
 """Of those, several may be one problem: each arm of a union says its own."""
 
 _JSON_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _TAG: Final = "tag:yaml.org,2002:"
-
-_SYNTAX_REMEDIES: Final = (
-    ("could not find expected ':'", "write key: value, with a colon and a blank"),
-    ("any token", "indent with spaces, never tabs; put a text that begins with @ or ` in quotes"),
-    ("did not find expected key", "give the keys of one mapping the same indentation"),
-    ("did not find expected '-' indicator", "give the items of one list the same indentation"),
-    ("mapping values are not allowed", "put a text with a colon in it in quotes"),
-    ("did not find expected ',' or ']'", "close the list with ]"),
-    ("did not find expected ',' or '}'", "close the mapping with }"),
-)
+_TWICE: Final = "duplicate key"
 
 Path = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
@@ -118,7 +109,10 @@ def parse_yaml(text: str, *, source: str, most_values: int = MAX_VALUES) -> Loca
     Raises:
         ConfigError: no valid YAML, more than one document, a duplicate key, or over a bound.
     """
-    documents = parse_yaml_all(text, source=source, most_values=most_values)
+    return _only(parse_yaml_all(text, source=source, most_values=most_values), source)
+
+
+def _only(documents: tuple[Located, ...], source: str) -> Located:
     if len(documents) > 1:
         raise ConfigError(
             Problem(
@@ -136,19 +130,33 @@ def parse_yaml_all(text: str, *, source: str, most_values: int = MAX_VALUES) -> 
     Raises:
         ConfigError: as `parse_yaml`.
     """
+    documents, twice = read_yaml_all(text, source=source, most_values=most_values)
+    if twice:
+        raise ConfigError(*twice)
+    return documents
+
+
+def read_yaml_all(
+    text: str, *, source: str, most_values: int = MAX_VALUES
+) -> tuple[tuple[Located, ...], tuple[Problem, ...]]:
+    """Every document of a stream, and a problem for each key given twice, of which the first counts.
+
+    Raises:
+        ConfigError: as `parse_yaml`, but for duplicate keys alone.
+    """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise ConfigError(
             Problem("document too large", source, f"more than {MAX_BYTES >> 20} MiB", "split it")
         )
     reader = _Reader(source, most_values)
     try:
-        _check_depth(text)
+        check_depth(text)
         documents = tuple(reader.read(node) for node in yaml.compose_all(text, Loader=yaml.CSafeLoader))
     except (yaml.YAMLError, RecursionError, UnicodeError) as error:
-        raise ConfigError(_syntax_problem(error, source)) from None
-    if reader.problems:
+        raise ConfigError(syntax_problem(error, source)) from None
+    if any(problem.what != _TWICE for problem in reader.problems):
         raise ConfigError(*reader.problems)
-    return documents
+    return documents, tuple(reader.problems)
 
 
 def parse_document(text: str, model: type[M], *, source: str) -> M:
@@ -157,7 +165,24 @@ def parse_document(text: str, model: type[M], *, source: str) -> M:
     Raises:
         ConfigError: unreadable text, or values that the model refuses.
     """
-    return validate(parse_yaml(text, source=source), model)
+    return read_document(text, model, source=source)[1]
+
+
+def read_document(text: str, model: type[M], *, source: str) -> tuple[Located, M]:
+    """The document as it stands, with its places, and as `model`, every problem at once.
+
+    Raises:
+        ConfigError: as `parse_document`.
+    """
+    documents, twice = read_yaml_all(text, source=source)
+    located = _only(documents, source)
+    try:
+        read = validate(located, model)
+    except ConfigError as error:
+        raise ConfigError(*(*twice, *error.problems)[:MAX_PROBLEMS]) from None
+    if twice:
+        raise ConfigError(*twice)
+    return located, read
 
 
 def validate(document: Located, model: type[M]) -> M:
@@ -187,40 +212,6 @@ def unknown_fields(document: Located, model: type[BaseModel]) -> tuple[tuple[Pat
         }
         return tuple((path, tuple(sorted(_known_keys(model, path[:-1])))) for path in sorted(paths, key=str))
     return ()
-
-
-def _check_depth(text: str) -> None:
-    """Raise for text nested so deeply that the C composer, which recurses, would overflow the stack.
-
-    Only text that could be that deep pays for the extra pass: depth is at most brackets plus line length.
-    """
-    if text.count("[") + text.count("{") + max(map(len, text.splitlines()), default=0) < 1000:
-        return
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise yaml.MarkedYAMLError(
-                problem=f"nested deeper than {MAX_DEPTH} levels",
-                problem_mark=cast("yaml.Mark | None", event.start_mark),
-            )
-
-
-def _syntax_problem(error: Exception, source: str) -> Problem:
-    if isinstance(error, RecursionError):
-        return Problem("nested too deeply", source, f"deeper than {MAX_DEPTH} levels")
-    if not isinstance(error, yaml.MarkedYAMLError):
-        return Problem("no readable text", source, str(error).splitlines()[0][:200])
-    unfinished = "could not find expected ':'" in str(error.problem)
-    mark = error.context_mark if unfinished and error.context_mark else error.problem_mark
-    mark = mark or error.context_mark
-    where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
-    why = " ".join(part for part in (error.context, error.problem) if part)
-    remedy = next((remedy for words, remedy in _SYNTAX_REMEDIES if words in why), "")
-    return Problem("no valid YAML", where, why, remedy)
 
 
 class _Reader:
@@ -275,7 +266,7 @@ class _Reader:
                 continue
             if key in first:
                 why = f"first given at line {first[key].start_mark.line + 1}"
-                self._problem(key_node, (*path, key), "duplicate key", why, "keep one of them")
+                self._problem(key_node, (*path, key), _TWICE, why, "keep one of them")
                 continue
             first[key] = key_node
             result[key] = self._value(child, (*path, key))

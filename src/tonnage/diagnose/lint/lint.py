@@ -14,7 +14,7 @@ from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.lint.world import Cluster, Shapes, World
 from tonnage.model.cluster import Manifest
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
 
@@ -77,11 +77,13 @@ def _read(texts: Iterable[tuple[str, str]]) -> tuple[list[Sheet], tuple[Problem,
     problems: list[Problem] = []
     for name, text in texts:
         sheet = Sheet(name, text)
-        try:
+        found = sheet.problems()
+        if sheet.readable:
+            problems.extend(found)
             if sheet.documents:
                 sheets.append(sheet)
-        except ConfigError as error:
-            problems.extend([_template(error.problems[0])] if "{{" in text else error.problems)
+        else:
+            problems.extend([_template(found[0])] if "{{" in text else found)
     return sheets, tuple(problems)
 
 
@@ -99,7 +101,7 @@ def _inner(item: Item) -> Iterator[Item]:
         if not isinstance(text, str) or not any(word in text for word in _SHORT):
             continue
         sheet = item.sheet.inner(item.document, (*item.path, "data", key), text)
-        if sheet.problems():
+        if not sheet.readable:
             continue
         for inner in items_of(sheet, item.namespace):
             if not inner.kind:
@@ -127,7 +129,7 @@ def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:
     covered = {(*wrap.path, key) for wrap in wraps for key in wrap.keys}
     said: set[tuple[object, ...]] = set()
     for draft in drafts:
-        key = (draft.code, draft.path, draft.message)
+        key = (draft.code, draft.path, draft.message, draft.at)
         if key in said or (draft.code in general and (draft.path in special or draft.path in covered)):
             continue
         said.add(key)

@@ -26,7 +26,11 @@ def repaired_texts(texts: Sequence[tuple[str, str]], given: Given) -> dict[str, 
         if not found:
             break
         tried = {name: repaired(now[name], edits) for name, edits in found.items()}
-        worse = {name for name, text in tried.items() if Sheet(name, text).problems()}
+        worse = {name for name, text in tried.items() if _problems(name, text) > _problems(name, now[name])}
         spoilt |= worse
         now |= {name: text for name, text in tried.items() if name not in worse}
     return {name: text for name, text in now.items() if text != dict(texts)[name]}
+
+
+def _problems(name: str, text: str) -> int:
+    return len(Sheet(name, text).problems())

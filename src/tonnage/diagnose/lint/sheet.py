@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tonnage.documents.source import Located, Path, parse_yaml_all
+from tonnage.documents.source import Located, Path, read_yaml_all
 from tonnage.documents.spans import Parts, Span
 from tonnage.model.errors import ConfigError, Problem
 
@@ -32,8 +32,12 @@ class Sheet:
 
     @cached_property
     def documents(self) -> tuple[Located, ...]:
-        """Raises ConfigError when the text is not readable."""
-        return parse_yaml_all(self.text, source=self.name)
+        """Of a key given twice the first counts. Raises ConfigError when the text is not readable."""
+        return self._read[0]
+
+    @cached_property
+    def _read(self) -> tuple[tuple[Located, ...], tuple[Problem, ...]]:
+        return read_yaml_all(self.text, source=self.name)
 
     @cached_property
     def parts(self) -> Parts:
@@ -45,12 +49,20 @@ class Sheet:
         return Sheet(self.name, text, self, document, path)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Why it cannot be read; nothing for what can."""
+        """Why it cannot be read, or not by everybody (keys given twice); nothing for what can."""
         try:
-            _ = self.documents
+            return self._read[1]
         except ConfigError as error:
             return error.problems
-        return ()
+
+    @property
+    def readable(self) -> bool:
+        """Whether it has documents to look at."""
+        try:
+            _ = self._read
+        except ConfigError:
+            return False
+        return True
 
     def place(self, document: int, path: Path, *, on_key: bool = False) -> tuple[int, int]:
         """(line, column) in the file of a part of a document."""

@@ -40,7 +40,9 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
     try:
         parse_device_plugin_config(item.sheet.text, source=item.sheet.name)
     except ConfigError as error:
-        yield from refused(error, item, DevicePluginConfig, LintCode.GPU_CONFIG)
+        left = [problem for problem in error.problems if problem not in item.sheet.problems()]
+        if left:
+            yield from refused(ConfigError(*left), item, DevicePluginConfig, LintCode.GPU_CONFIG)
     yield from _not_renamed(item)
 
 
