@@ -6,13 +6,14 @@ import json
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, integer_value, parse_quantity, round_up_milli
-from tonnage.twin.apiserver.objects.body import DEEPEST, BodyError, parse_json
+from tonnage.twin.apiserver.objects.body import DEEPEST, BodyError, Repeated, parse_json
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.defaults import apply_defaults
 from tonnage.twin.apiserver.objects.protobuf import decode_envelope
@@ -116,15 +117,64 @@ def test_values_come_out_as_the_server_stores_them() -> None:
         pytest.param(b"{", id="cut off"),
         pytest.param(b"{'a': 1}", id="single quotes"),
         pytest.param(b'{"a": NaN}', id="not a number"),
-        pytest.param(b'"\xff"', id="not UTF-8"),
+        pytest.param(b"\xff{}", id="not UTF-8 from the start"),
         pytest.param(b"[" * 100_000, id="a tower of brackets"),
         pytest.param(b'{"a":' * (DEEPEST + 5) + b"1" + b"}" * (DEEPEST + 5), id="nested too deeply"),
     ],
 )
-@pytest.mark.parametrize("strict", [True, False])
-def test_what_is_no_json_is_a_bad_request(body: bytes, strict: bool) -> None:
+def test_what_is_no_json_is_a_bad_request(body: bytes) -> None:
     with pytest.raises(BodyError):
-        parse_json(body, strict=strict)
+        parse_json(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(b'{"a": "x\xff"}', {"a": "x\ufffd"}, id="a byte that is no UTF-8"),
+        pytest.param(b'{"a": "\\ud800x"}', {"a": "\ufffdx"}, id="the first half of a pair"),
+        pytest.param(b'["\\uDFFF"]', ["\ufffd"], id="the second half"),
+        pytest.param(b'["\\ud83d\\ude00"]', ["\U0001f600"], id="a pair"),
+        pytest.param(b'{"b": {"\\ud800": 1}}', {"b": {"\ufffd": 1}}, id="half a pair in a key"),
+    ],
+)
+def test_what_is_no_character_becomes_the_one_for_that(body: bytes, expected: JsonValue) -> None:
+    assert parse_json(body) == expected
+
+
+def test_repeated_keys_are_told_in_characters() -> None:
+    value = parse_json(b'{"\\ud800": 1, "\\ud800": 2}')
+    assert isinstance(value, Repeated)
+    assert (value, value.repeated) == ({"\ufffd": 2}, ("\ufffd",))
+
+
+pieces = st.sampled_from(
+    (
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b":",
+        b",",
+        b'"',
+        b'"a"',
+        b"\\ud800",
+        b"\\udc00",
+        b"\xff",
+        b"\xed\xa0\x80",
+        b"1e9",
+        b"-0",
+    )
+)
+
+
+@given(st.lists(pieces | st.binary(max_size=2), max_size=12).map(b"".join))
+def test_any_bytes_are_text_or_are_refused(body: bytes) -> None:
+    try:
+        value = parse_json(body)
+    except BodyError as error:
+        str(error).encode()
+        return
+    assert msgspec.json.decode(msgspec.json.encode(value)) == value
 
 
 values = st.recursive(

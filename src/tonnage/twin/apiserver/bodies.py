@@ -9,12 +9,14 @@ from typing import Final
 from starlette.types import Receive
 
 from tonnage.model.json import JsonValue
-from tonnage.twin.apiserver.objects.body import parse_json
+from tonnage.twin.apiserver.objects.body import BodyError, parse_json
 from tonnage.twin.apiserver.statuses import bad_request, too_large, unsupported_media_type
 from tonnage.wire.schema import Schema
 
 LIMIT: Final = 3 << 20
 """Bytes of a body; etcd's own limit, and what upstream takes."""
+_SHOWN: Final = 30
+"""Bytes of a body that an error shows."""
 _READ_S: Final = 30.0
 _ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
@@ -41,6 +43,27 @@ async def read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
                     return b"".join(chunks)
     except TimeoutError:
         raise bad_request(f"the request body did not arrive within {_READ_S:.0f} seconds") from None
+
+
+def parse_object(schema: Schema, data: bytes, content_type: str, kind: str) -> JsonValue:
+    """The object of a write. Raises ApiError 400, of what cannot be read with its beginning, 415.
+
+    Source: k8s.io/apiserver, pkg/endpoints/handlers (transformDecodeError, summarizeData), v1.35.
+    """
+    try:
+        value = parse_body(schema, data or b"", content_type) if data else parse_json(data)
+    except BodyError as error:
+        said = f"{error.detail} ({_beginning(data)})"
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}") from None
+    return {} if value is None else value
+
+
+def _beginning(data: bytes) -> str:
+    if not data:
+        return "<empty>"
+    shown = data[:_SHOWN]
+    text = shown.decode("utf-8", "replace") if data.startswith(b"{") else shown.hex()
+    return text + " ..." if len(data) > _SHOWN else text
 
 
 def parse_body(schema: Schema, data: bytes, content_type: str) -> JsonValue:

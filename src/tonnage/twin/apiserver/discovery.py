@@ -63,7 +63,7 @@ class Discovery:
     async def answer(self, exchange: Exchange) -> None:
         """Answer such a path. Raises ApiError 404."""
         match exchange.segments:
-            case []:
+            case [""]:
                 await exchange.answer({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
             case ["version"]:
                 await exchange.answer(VERSION)

@@ -46,10 +46,10 @@ class Exchange:
 
     @property
     def segments(self) -> list[str]:
-        """The path's segments, decoded one by one."""
+        """The decoded path's segments, of which a slash too many makes an empty one."""
         raw: bytes = self.scope.get("raw_path") or self.path.encode()
-        path = raw.decode("latin-1").partition("?")[0]
-        return [unquote(segment) for segment in path.split("/") if segment]
+        path = unquote(raw.decode("latin-1").partition("?")[0])
+        return path.removeprefix("/").removesuffix("/").split("/")
 
     async def answer(self, obj: JsonObject, code: int = 200, content_type: str = JSON) -> None:
         """Send an object."""

@@ -14,7 +14,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import applying, parameters
 from tonnage.twin.apiserver.access import mapping
-from tonnage.twin.apiserver.bodies import parse_body, read_body
+from tonnage.twin.apiserver.bodies import parse_body, parse_object, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
@@ -32,7 +32,7 @@ from tonnage.twin.apiserver.statuses import (
 )
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables
-from tonnage.twin.apiserver.verbs import Verbs
+from tonnage.twin.apiserver.verbs import Verbs, unserved
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_QUERY: Final = 64 << 10
@@ -91,8 +91,10 @@ class Application:
             await self._discovery.answer(exchange)
             return
         address = parameters.address_of(exchange.segments)
-        if address is None or address.rest:
+        if address is None:
             raise no_such_page()
+        if address.rest:
+            raise unserved(self._verbs.registry, address)
         if address.subresource == "log" and exchange.method == "GET":
             await self._proxy.logs(exchange, address)
         elif address.subresource in _KUBELET:
@@ -116,9 +118,8 @@ class Application:
                 await self._create(exchange, self._write_request("create", exchange, address, user))
             case "PUT" if single:
                 request = self._write_request("update", exchange, address, user)
-                await self._written(
-                    exchange, request, await self._verbs.update(request, await self._body(exchange))
-                )
+                obj = await self._object(exchange, request)
+                await self._written(exchange, request, await self._verbs.update(request, obj))
             case "PATCH" if single:
                 await self._patch(exchange, self._write_request("patch", exchange, address, user))
             case "DELETE" if not address.subresource:
@@ -165,7 +166,7 @@ class Application:
         await exchange.answer_list(msgspec.json.encode(head)[:-1] + b',"items":[', texts, b"]}\n")
 
     async def _create(self, exchange: Exchange, request: Request) -> None:
-        body = await self._body(exchange)
+        body = await (self._body(exchange) if request.subresource else self._object(exchange, request))
         if request.subresource:
             await exchange.answer(await self._verbs.create_subresource(request, body), 201)
             return
@@ -234,12 +235,15 @@ class Application:
             obj = partial_of(obj)
         await exchange.answer(obj, code)
 
+    async def _object(self, exchange: Exchange, request: Request) -> JsonValue:
+        """The body of a write, which must be of the resource's kind."""
+        data, content_type = await _sent(exchange)
+        kind = request.served.row.kind
+        return _noted(exchange, parse_object(self._verbs.registry.schema, data, content_type, kind))
+
     async def _body(self, exchange: Exchange) -> JsonValue:
-        data = await read_body(exchange.receive, exchange.headers)
-        body = parse_body(self._verbs.registry.schema, data, exchange.headers.get("content-type", ""))
-        if exchange.trail is not None and exchange.method != "DELETE":
-            exchange.trail.sent(mapping(body, "metadata"))
-        return body
+        data, content_type = await _sent(exchange)
+        return _noted(exchange, parse_body(self._verbs.registry.schema, data, content_type))
 
     def _request(self, verb: str, address: Address, user: User) -> Request:
         return self._verbs.request(verb, address, user=user)
@@ -257,6 +261,19 @@ def partial_of(obj: JsonObject) -> JsonObject:
         "apiVersion": "meta.k8s.io/v1",
         "metadata": obj.get("metadata", {}),
     }
+
+
+async def _sent(exchange: Exchange) -> tuple[bytes, str]:
+    """The body and its content type."""
+    data = await read_body(exchange.receive, exchange.headers)
+    return data, exchange.headers.get("content-type", "")
+
+
+def _noted(exchange: Exchange, body: JsonValue) -> JsonValue:
+    """The body, whose object's name the audit needs."""
+    if exchange.trail is not None and exchange.method != "DELETE":
+        exchange.trail.sent(mapping(body, "metadata"))
+    return body
 
 
 def _query(scope: Scope) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from tonnage.twin.apiserver.requests import Address, DeleteOptions, FieldValidat
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.verbs import WatchOptions
 
-_TRUE: Final = ("true", "1", "t", "True", "TRUE")
+_FALSE: Final = ("false", "0")
 _MOST_SECONDS: Final = 24 * 3600
 
 
@@ -24,6 +24,8 @@ def address_of(segments: list[str]) -> Address | None:
     >>> address_of(["api", "v1", "namespaces", "ml", "pods", "train", "log"]).subresource
     'log'
     """
+    if "" in segments:
+        return None
     if segments[:1] == ["api"] and len(segments) > 2:
         group, version, rest = "", segments[1], segments[2:]
     elif segments[:1] == ["apis"] and len(segments) > 3:
@@ -42,8 +44,12 @@ def address_of(segments: list[str]) -> Address | None:
 
 
 def flag_of(query: Mapping[str, str], name: str) -> bool:
-    """Whether a parameter is true."""
-    return query.get(name, "") in _TRUE
+    """Whether a parameter is true, as all are that are there and not said to be false.
+
+    >>> flag_of({"watch": "x"}, "watch"), flag_of({"watch": "False"}, "watch"), flag_of({}, "watch")
+    (True, False, False)
+    """
+    return name in query and query[name].lower() not in _FALSE
 
 
 def count_of(query: Mapping[str, str], name: str, most: int) -> int | None:

@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import (
+    StatusError,
     bad_request,
     method_not_allowed,
     no_such_page,
@@ -76,9 +77,9 @@ class Verbs:
         """A request to what an address names. Raises ApiError 404 for what is not served."""
         served = self.registry.find(*address.path)
         namespace, name, subresource = address.namespace, address.name, address.subresource
-        if served is None and not self.registry.builds_in(*address.path[:2]):
-            raise no_such_page()
-        if served is None or (subresource and subresource not in served.subresources):
+        if served is None:
+            raise unserved(self.registry, address)
+        if subresource and subresource not in served.subresources:
             raise no_such_path()
         if namespace and not served.row.namespaced:
             raise no_such_path()
@@ -218,3 +219,9 @@ class Verbs:
             return await writing
         finally:
             await self.store.on_disk()
+
+
+def unserved(registry: Registry, address: Address) -> StatusError:
+    """The 404 of an address: plain outside of groups that are served; the core's versions are one."""
+    known = not address.path[0] or registry.builds_in(*address.path[:2])
+    return no_such_path() if known else no_such_page()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Final
 
-import msgspec
-
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 
 DEEPEST: Final = 10_000 // 20
 """Nesting beyond this is refused; the Go decoder's bound is 10,000, Python's stack is smaller."""
+_FIRST_BEYOND_ASCII: Final = 0x80
 
 
 class BodyError(ApiError):
@@ -28,22 +27,45 @@ class Repeated(dict[str, JsonValue]):
     repeated: tuple[str, ...] = ()
 
 
-def parse_json(data: bytes, *, strict: bool = True) -> JsonValue:
-    """The JSON value of a body. With `strict`, an object with duplicate keys comes back as `Repeated`.
+def parse_json(data: bytes) -> JsonValue:
+    """The JSON value of a body. An object with duplicate keys comes back as `Repeated`.
 
     Raises:
         BodyError: the body is not JSON, or nested too deeply.
     """
     try:
-        if strict:
-            value: JsonValue = json.loads(data, object_pairs_hook=_object, parse_constant=_no_constant)
-        else:
-            value = msgspec.json.decode(data)
+        value: JsonValue = json.loads(_text(data), object_pairs_hook=_object, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         detail = f"couldn't get version/kind; json parse error: {_go_text(data, error)}"
         raise BodyError(detail) from None
     if _deeper_than(value, DEEPEST):
-        raise BodyError("couldn't get version/kind; json parse error: exceeded max depth")
+        raise BodyError(f"couldn't get version/kind; json parse error: {_too_deep(data)}")
+    return _mended(value) if b"\\ud" in data or b"\\uD" in data else value
+
+
+def _text(data: bytes) -> str:
+    """The text, with U+FFFD for what is no character, as Go reads it.
+
+    Raises:
+        ValueError: it does not begin as JSON begins.
+    """
+    if data[:1] and data[0] >= _FIRST_BEYOND_ASCII:
+        raise ValueError(f"invalid character {chr(data[0])!r} looking for beginning of value")
+    return data.decode("utf-8", "replace")
+
+
+def _mended(value: JsonValue) -> JsonValue:
+    """The value with U+FFFD for halves of surrogate pairs, which no text can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, list):
+        return [_mended(inner) for inner in value]
+    if isinstance(value, dict):
+        mended = {str(_mended(key)): _mended(inner) for key, inner in value.items()}
+        value.clear()
+        value.update(mended)
+        if isinstance(value, Repeated):
+            value.repeated = tuple(str(_mended(key)) for key in value.repeated)
     return value
 
 
@@ -69,11 +91,20 @@ def _no_constant(text: str) -> JsonValue:
 def _go_text(data: bytes, error: Exception) -> str:
     """What Go's decoder says of the same text, as far as the place of the error tells it."""
     if isinstance(error, RecursionError):
-        return "exceeded max depth"
-    position = getattr(error, "pos", None)
-    if position is None or position >= len(data):
+        return _too_deep(data)
+    if not isinstance(error, json.JSONDecodeError):
+        said = str(error)
+        return said if said.startswith("invalid character") else "unexpected end of JSON input"
+    if error.pos >= len(error.doc):
         return "unexpected end of JSON input"
-    return f"invalid character {chr(data[position])!r} looking for beginning of value"
+    where = "after top-level value" if error.msg == "Extra data" else "looking for beginning of value"
+    return f"invalid character {error.doc[error.pos]!r} {where}"
+
+
+def _too_deep(data: bytes) -> str:
+    """Told of the bracket that opens most: which one crossed Go's bound is beyond ours."""
+    bracket = "[" if data.count(b"[") > data.count(b"{") else "{"
+    return f"invalid character {bracket!r} exceeded max depth"
 
 
 def _deeper_than(value: JsonValue, limit: int) -> bool:

@@ -1,0 +1,102 @@
+"""Requests that no client should send, byte for byte, and what a server answers to them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+_JSON = "application/json"
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_PATIENCE_S = 30
+
+
+@dataclass(frozen=True)
+class BadRequest:
+    """One of them. A body has its own length unless a header says otherwise."""
+
+    name: str
+    method: str = "POST"
+    path: str = MAPS
+    body: bytes = b""
+    content_type: str = _JSON
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def raw(self, token: str) -> bytes:
+        """The request as it is sent."""
+        headers = {"host": "x", "connection": "close", "authorization": f"Bearer {token}"}
+        headers["content-length"] = str(len(self.body))
+        if self.content_type:
+            headers["content-type"] = self.content_type
+        headers.update(self.headers)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"{self.method} {self.path} HTTP/1.1\r\n{lines}\r\n".encode() + self.body
+
+
+REQUESTS = (
+    BadRequest("a body just over the limit", body=b'{"data":{"a":"' + b"x" * (3 << 20) + b'"}}'),
+    BadRequest(
+        "a map over a megabyte", body=b'{"metadata":{"name":"m"},"data":{"a":"%s"}}' % (b"x" * (1 << 21))
+    ),
+    BadRequest("invalid UTF-8 in a value", body=b'{"metadata":{"name":"u"},"data":{"a":"\xff\xfe"}}'),
+    BadRequest("invalid UTF-8 at the start", body=b'\xff{"metadata":{"name":"u"}}'),
+    BadRequest("a NUL in a name", body=b'{"metadata":{"name":"n\\u0000"}}'),
+    BadRequest("half a surrogate pair", body=b'{"metadata":{"name":"s"},"data":{"a":"\\ud800"}}'),
+    BadRequest("deep arrays", body=b'{"metadata":{"name":"d"},"data":' + b"[" * 20000 + b"]" * 20000 + b"}"),
+    BadRequest("deep objects", body=b'{"a":' * 12000 + b"1" + b"}" * 12000),
+    BadRequest("half an object", body=b'{"metadata":{"name":"h"'),
+    BadRequest("two objects", body=b'{"metadata":{"name":"t"}}{"metadata":{"name":"t2"}}'),
+    BadRequest("no body"),
+    BadRequest("null", body=b"null"),
+    BadRequest(
+        "a number that is too large", body=b'{"metadata":{"name":"x","generation":99999999999999999999}}'
+    ),
+    BadRequest("plain text", body=b"hello", content_type="text/plain"),
+    BadRequest("a form", body=b"a=b", content_type="application/x-www-form-urlencoded"),
+    BadRequest("a content type that is none", body=b"{}", content_type="///"),
+    BadRequest("CBOR", body=b"\xa0", content_type="application/cbor"),
+    BadRequest("a patch of no patch's type", "PATCH", f"{MAPS}/x", b"{}"),
+    BadRequest("a patch of no type", "PATCH", f"{MAPS}/x", b"{}", ""),
+    BadRequest("bad protobuf", body=b"k8s\x00\xff\xff\xff", content_type=_PROTOBUF),
+    BadRequest("protobuf without its mark", body=b"\x0a\x00", content_type=_PROTOBUF),
+    BadRequest(
+        "gzip that is none", body=b'{"metadata":{"name":"z"}}', headers=(("content-encoding", "gzip"),)
+    ),
+    BadRequest("a path that climbs", "GET", "/api/v1/../../etc/passwd"),
+    BadRequest("an encoded climb", "GET", "/api/v1/namespaces/%2e%2e/configmaps"),
+    BadRequest("an encoded slash in a name", "GET", f"{MAPS}/a%2fb"),
+    BadRequest("double slashes", "GET", "//api/v1//nodes"),
+    BadRequest("a dot in the path", "GET", "/api/v1/./nodes"),
+    BadRequest("a NUL in the path", "GET", f"{MAPS}/a%00b"),
+    BadRequest("a bad escape", "GET", f"{MAPS}/%zz"),
+    BadRequest("a name of 300 letters", "GET", f"{MAPS}/{'a' * 300}"),
+    BadRequest("an unknown method", "BREW"),
+    BadRequest("TRACE", "TRACE"),
+    BadRequest("OPTIONS", "OPTIONS"),
+    BadRequest("HEAD of a list", "HEAD"),
+    BadRequest("no such version", "GET", "/api/v9/nodes"),
+    BadRequest("two lengths", headers=(("content-length", "2, 3"),)),
+    BadRequest("a length below zero", headers=(("content-length", "-1"),)),
+    BadRequest("a timeout that is no number", "GET", f"{MAPS}?watch=1&timeoutSeconds=x"),
+    BadRequest("XML is wanted", "GET", headers=(("accept", "application/xml"),)),
+)
+
+
+async def answer_to(request: BadRequest, port: int, token: str, context: ssl.SSLContext) -> list[Any]:
+    """Code, reason and message; without a Status its kind, or the body's first words."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    try:
+        writer.write(request.raw(token))
+        async with asyncio.timeout(_PATIENCE_S):
+            raw = await reader.read()
+    finally:
+        writer.close()
+    head, _, body = raw.partition(b"\r\n\r\n")
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return [int(head.split()[1]), "", body[:80].decode("latin-1")]
+    return [int(head.split()[1]), content.get("reason", ""), content.get("message") or content["kind"]]

@@ -1,0 +1,36 @@
+"""Bad requests get a genuine server's status codes and words, and leave the server as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.bad_requests import REQUESTS, BadRequest, answer_to
+
+RECORDED = json.loads((Path(__file__).parents[2] / "data/bad-requests.json").read_text(encoding="utf-8"))
+OTHERWISE = {
+    "an encoded climb": [200, "", "ConfigMapList"],  # a namespace of that name is empty, as any other
+    "a bad escape": [404, "NotFound", 'configmaps "%zz" not found'],  # read as it stands
+    "two lengths": [400, "", "Invalid HTTP request received."],
+    "a length below zero": [400, "", "Invalid HTTP request received."],
+    "XML is wanted": [200, "", "ConfigMapList"],  # JSON is all that is served
+}
+"""What differs, each for the reason beside it; the HTTP library's own words are its own."""
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=[one.name for one in REQUESTS])
+async def test_a_bad_request_is_answered_as_a_genuine_server_answers(
+    running: Any, request_: BadRequest
+) -> None:
+    http = running.http
+    got = await answer_to(request_, http.port, http.token, http.context)
+    assert got == OTHERWISE.get(request_.name, RECORDED[request_.name])
+    assert (await http("GET", "/healthz")).out == "ok"
+
+
+def test_every_difference_is_one() -> None:
+    assert set(OTHERWISE) <= set(RECORDED)
+    assert not [name for name, answer in OTHERWISE.items() if answer == RECORDED[name]]
