@@ -229,3 +229,20 @@ async def test_what_is_waited_for_is_that_clock(tmp_path: Path) -> None:
         await node.settle()
         assert not node.spec.exists()
         await node.in_time(node.spec.exists)
+
+
+async def test_a_spec_for_management_follows_the_node_where_there_is_one(tmp_path: Path) -> None:
+    """`tonnage cdi generate --mode management` made it once; its devices are the driver's nodes."""
+    async with running(tmp_path) as node:
+        spec = node.spec.with_name("management.nvidia.com-gpu.json")
+        assert not spec.exists()
+        spec.write_text("{}")
+        await node.in_time(lambda: spec.exists() and "nvidiactl" in spec.read_text())
+        extra = node.driver.root / "dev/nvidia7"
+        extra.symlink_to("nvidia0")
+        await node.in_time(lambda: "nvidia7" in spec.read_text())
+        node.told.inventory = None
+        node.told.heard.put_nowait(RawEvent(RawEventKind.CHANGED))
+        await node.in_time(lambda: not spec.exists())
+        node.told.inventory = WHOLE
+        await node.in_time(lambda: spec.exists() and "nvidiactl" in spec.read_text())

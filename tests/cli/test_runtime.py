@@ -275,3 +275,7 @@ def test_run_3_nri_is_refused_by_version_and_told_who_asks(
     found = answer(capsys)
     assert (found["works"], found["problems"]) == (True, [])
     assert found["askedForBy"] == ["/etc/nri/conf.d/10-nvidia-toolkit.conf"]
+    assert runtime(root, "nri", "--runtime", "containerd://1.6.20") == 1
+    said = capsys.readouterr()
+    assert "CDI a container" not in said.out
+    assert "by variables for NVIDIA's container toolkit" in said.out

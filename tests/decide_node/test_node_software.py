@@ -43,7 +43,7 @@ CASES = {
         *("cri-o://1.34.1", (RuntimeConfig(CRIO, ("/etc/crio/crio.conf",)),), ON, ON),
         "since 1.23",
     ),
-    "CRI-O before NRI": ("cri-o://1.25.3", (), ON, OFF, "since 1.23"),
+    "CRI-O before NRI": ("cri-o://1.25.3", (), ON, OFF, "kubelet need 1.28"),
     "one that is not known": ("docker://27.0.1", (), WHO_KNOWS, WHO_KNOWS, "what docker 27.0.1 does is"),
     "one whose version says nothing": ("containerd://new", (), WHO_KNOWS, WHO_KNOWS, "what containerd new"),
 }

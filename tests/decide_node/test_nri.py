@@ -47,3 +47,11 @@ def test_run_3_the_refusal_names_the_versions_that_work_and_the_operators_switch
     assert "containerd 1.7.30 and newer of 1.7, 2.1 and newer, or CRI-O 1.34" in problem.why
     assert "cdi.nriPluginEnabled=false" in problem.remedy
     assert "cdi-cri does the same without NRI" in problem.remedy
+
+
+@pytest.mark.parametrize(("version", "instead"), [("1.6.20", "envvar"), ("1.7.24", "cdi-cri")])
+def test_what_does_the_same_is_what_the_runtime_can(version: str, instead: str) -> None:
+    answer = nri_answer(RuntimeSeen(RuntimeKind.CONTAINERD, version, "the Node"))
+    (problem,) = answer.problems
+    assert f"deviceListStrategy: {instead}" in problem.remedy
+    assert answer.by_cdi == (instead == "cdi-cri")

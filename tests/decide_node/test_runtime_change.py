@@ -239,6 +239,11 @@ CASES = {
         Standing.NOTHING,
         why="without a switch",
     ),
+    "CRI-O before it took kubelet's names": Case(
+        replace(seen("1.25.0", ("/etc/crio/crio.conf", None)), kind=RuntimeKind.CRIO),
+        Standing.REFUSED,
+        why="names from kubelet need 1.28",
+    ),
     "an old CRI-O": Case(replace(seen("1.22.0"), kind=RuntimeKind.CRIO), Standing.REFUSED, why="CRI-O 1.23"),
 }
 

@@ -17,7 +17,7 @@ from tonnage.adapters.driver_files import PROGRAM_FOLDERS, find_driver_files, is
 from tonnage.adapters.vendors.driver_root import LIBRARY_FOLDERS
 from tonnage.model.cdi import LATER_HOOKS, DriverFiles, SpecFile
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.model.names import CDI_VENDOR
+from tonnage.model.names import CDI_MANAGEMENT_KIND, CDI_VENDOR
 from tonnage.model.plugin_settings import CdiSettings
 from tonnage.model.sharing import PluginConfig
 
@@ -26,6 +26,7 @@ SPEC_FOLDERS: Final = ("/etc/cdi", f"/{SPEC_FOLDER}")
 """Where runtimes look; specs of the second win."""
 MAX_BYTES: Final = 8 << 20
 _KERNEL_FOLDERS: Final = ("/proc", "/sys")
+_MANAGEMENT: Final = f"{CDI_MANAGEMENT_KIND.replace('/', '-')}.json"
 _MOST_SPECS: Final = 100
 _MOST_NAMES: Final = 20_000
 _OTHER_HOOK: Final = "/usr/bin/nvidia-cdi-hook"
@@ -86,7 +87,8 @@ class FolderCdi:
         root = self._driver_root or self._root
         folders = [root / name for name in (*LIBRARY_FOLDERS, *PROGRAM_FOLDERS)]
         devices = [self._root / name for name in ("dev", "dev/dri", "dev/infiniband")]
-        for path in (*folders, *devices, *islice(self._specs.glob(f"{CDI_VENDOR}-*.json"), _MOST_SPECS)):
+        specs = islice(self._specs.glob(f"{CDI_VENDOR}-*.json"), _MOST_SPECS)
+        for path in (*folders, *devices, self._specs / _MANAGEMENT, *specs):
             try:
                 yield path.stat()
             except OSError:

@@ -12,17 +12,22 @@ from tonnage.adapters.ports import CdiFiles
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.world import World
-from tonnage.decide.node.cdi import cdi_specs, spec_bytes, spec_file, wants_cdi
+from tonnage.decide.node.cdi import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
 from tonnage.model.cdi import CdiSpec
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import HardwareError
-from tonnage.model.names import CDI_GPU_KIND, CDI_IMEX_KIND, CDI_VENDOR, cdi_device
+from tonnage.model.names import CDI_GPU_KIND, CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.plugin_settings import ExtraDevice
 from tonnage.model.sharing import Injection, PluginConfig, Refusal
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_NAMED: Final = 5
-_KINDS: Final = (CDI_GPU_KIND, CDI_IMEX_KIND, *(f"{CDI_VENDOR}/{extra.value}" for extra in ExtraDevice))
+_KINDS: Final = (
+    CDI_GPU_KIND,
+    CDI_IMEX_KIND,
+    CDI_MANAGEMENT_KIND,
+    *(f"{CDI_VENDOR}/{extra.value}" for extra in ExtraDevice),
+)
 
 
 class NodeCdi:
@@ -30,6 +35,8 @@ class NodeCdi:
 
     The latter are for containers that start again: kubelet repeats the answer that their pod got. When the
     driver goes, so do the specs. Without CDI, and without a spec of ours, nothing is read or written.
+
+    A spec for management is kept fresh where a person made one, and comes back with the driver.
     """
 
     def __init__(self, world: World, files: CdiFiles, devices: NodeDevices, config: NodeConfig) -> None:
@@ -45,6 +52,7 @@ class NodeCdi:
         self._made: tuple[Inventory, PluginConfig, bool] | None = None
         self._stamp = ""
         self._said: tuple[str, ...] = ()
+        self._withdrawn = False
         self.problems: tuple[str, ...] = ()
         """What is not in the specs, and why; empty when all is."""
 
@@ -120,11 +128,15 @@ class NodeCdi:
         """(qualified names that specs have, what is left out and why, whether no file refused)."""
         wanted = wants_cdi(config)
         before = {kind: await self._content(spec_file(kind)) for kind in _KINDS}
+        managed = self._withdrawn or bool(before[CDI_MANAGEMENT_KIND])
         specs: dict[str, CdiSpec] = {}
         problems: list[str] = []
-        if readable and (wanted or any(before.values())):
+        if readable and (wanted or managed or any(before.values())):
             files = await self._files.driver_files(inventory.driver_version, config)
-            specs = {spec.kind: spec for spec in cdi_specs(inventory, files, config)}
+            made = cdi_specs(inventory, files, config)
+            if managed:
+                made = (*made, management_spec(inventory, files, config))
+            specs = {spec.kind: spec for spec in made}
             problems += [
                 problem.what + f": {problem.why}" for spec in specs.values() for problem in spec.left_out
             ]
@@ -156,11 +168,13 @@ class NodeCdi:
         if spec is None or spec.document is None:
             if content is not None:
                 await self._files.remove(spec_file(kind))
+                self._withdrawn |= kind == CDI_MANAGEMENT_KIND and bool(content)
                 _LOG.warning("CDI spec removed: node=%s kind=%s", self._node, kind)
             return set()
         fresh = spec_bytes(spec.document)
         if fresh != content:
             await self._files.write(spec_file(kind), fresh)
+            self._withdrawn &= kind != CDI_MANAGEMENT_KIND
             _LOG.info("CDI spec written: node=%s kind=%s devices=%d", self._node, kind, len(spec.names))
         return {cdi_device(name, kind) for name in spec.names}
 

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from tonnage.model.json import JsonObject, JsonValue
     from tonnage.model.runtime_change import FileEdit, NriAnswer, RuntimePlan, RuntimeSeen
 
+_BY_CDI: Final = (
+    "Tonnage does without it: by CDI a container gets the same devices, and just those that kubelet counted."
+)
+_BY_VARIABLES: Final = (
+    "Tonnage does without it: by variables for NVIDIA's container toolkit a container gets those devices that"
+    " kubelet counted."
+)
 _NRI: Final = """\
-Tonnage does without it: by CDI a container gets the same devices, and just those that kubelet counted.
 With that plugin any pod gets every device that its annotation nvidia.cdi.k8s.io names. The chart denies
 such pods outside of the namespaces in admissionPolicy.deviceAnnotationNamespaces."""
 RESTART: Final = (
@@ -97,6 +103,7 @@ def tell_nri(seen: RuntimeSeen, answer: NriAnswer) -> None:
         click.echo(printable(f"NRI is on in {name} ({answer.reason}), and NVIDIA's plugin works with it."))
     asking = ", ".join(answer.plugins)
     click.echo(printable(f"Asked for by {asking}." if asking else "Nothing on this node asks for it."))
+    click.echo(_BY_CDI if answer.by_cdi else _BY_VARIABLES)
     click.echo(_NRI)
 
 

@@ -70,9 +70,10 @@ class RuntimePlan:
 class NriAnswer:
     """Whether NVIDIA's NRI plugin works with a runtime: it does where there are no problems.
 
-    `reason` is why NRI is on. `plugins` are what asks for it on the node.
+    `reason` is why NRI is on. `plugins` are what asks for it on the node. `by_cdi`: CDI does the same there.
     """
 
     reason: str = ""
     plugins: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    by_cdi: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
@@ -18,9 +19,10 @@ from tonnage.decide.node.cdi_edits import (
     spec_of,
 )
 from tonnage.decide.node.cdi_hooks import device_hooks
+from tonnage.decide.node.cdi_modes import mode_spec
 from tonnage.decide.node.cdi_rules import device_problems
 from tonnage.decide.node.units import index_of, parts_of
-from tonnage.model.cdi import CdiOptions, CdiSpec, DriverFiles, NameStrategy
+from tonnage.model.cdi import CdiMode, CdiOptions, CdiSpec, DriverFiles, NameStrategy
 from tonnage.model.device_nodes import (
     CAPABILITY_FOLDER,
     EXTRA_NODES,
@@ -30,7 +32,7 @@ from tonnage.model.device_nodes import (
 from tonnage.model.devices import Device, Inventory, MigDevice
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
-from tonnage.model.names import CDI_IMEX_KIND, CDI_VENDOR, cdi_device
+from tonnage.model.names import CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.plugin_settings import NO_SOCKETS, ExtraDevice, MigStrategy
 from tonnage.model.sharing import PluginConfig
 
@@ -39,18 +41,28 @@ _MOST_TOLD: Final = 20
 
 def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) -> tuple[CdiSpec, ...]:
     """A spec for each kind that the agent's answers may name, also those that have no device now."""
-    options = CdiOptions(
+    options = _options(config)
+    folder, nodes = IMEX_FOLDER, inventory.nodes
+    channels = {str(number): (f"{folder}/channel{number}",) for number in config.imex.channels}
+    there = {name: paths for name, paths in channels.items() if host_path(paths[0], nodes, options)}
+    extras = [_extra_spec(extra, files.extras.get(extra, ()), nodes, options) for extra in config.extras]
+    return (gpu_spec(inventory, files, options), plain_spec(CDI_IMEX_KIND, there, nodes, options), *extras)
+
+
+def management_spec(inventory: Inventory, files: DriverFiles, config: PluginConfig) -> CdiSpec:
+    """Of every node of the driver, for what looks after it; no answer of the agent's names it."""
+    options = replace(_options(config), kind=CDI_MANAGEMENT_KIND)
+    return mode_spec(CdiMode.MANAGEMENT, inventory.nodes, files, options)
+
+
+def _options(config: PluginConfig) -> CdiOptions:
+    return CdiOptions(
         driver_root=config.driver_root,
         dev_root=config.dev_root,
         disabled_hooks=config.cdi.disabled_hooks,
         divided=config.mig_strategy is MigStrategy.NONE,
         sockets=NO_SOCKETS not in config.cdi.feature_flags,
     )
-    folder, nodes = IMEX_FOLDER, inventory.nodes
-    channels = {str(number): (f"{folder}/channel{number}",) for number in config.imex.channels}
-    there = {name: paths for name, paths in channels.items() if host_path(paths[0], nodes, options)}
-    extras = [_extra_spec(extra, files.extras.get(extra, ()), nodes, options) for extra in config.extras]
-    return (gpu_spec(inventory, files, options), plain_spec(CDI_IMEX_KIND, there, nodes, options), *extras)
 
 
 def wants_cdi(config: PluginConfig) -> bool:

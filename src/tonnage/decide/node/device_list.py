@@ -10,6 +10,7 @@ from tonnage.decide.node.runtime_versions import (
     can_cdi,
     cdi_by_default,
     cdi_said,
+    kubelet_cdi,
     kubelet_names_cdi,
     runtime_kind,
     version_of,
@@ -17,8 +18,6 @@ from tonnage.decide.node.runtime_versions import (
 from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
 from tonnage.model.sharing import DeviceListStrategy
 
-_CRIO_NAMES: Final = (1, 28, 0)
-"""From then on CRI-O reads the devices that kubelet names, not only annotations."""
 _LONGEST: Final = 60
 Settled = tuple[DeviceListStrategy | None, str]
 
@@ -61,7 +60,7 @@ def _missing(node: NodeRuntime, kind: RuntimeKind, version: Version) -> str:
     if elsewhere:
         return f"reads no CDI specs of {CDI_FOLDER}: {elsewhere}"
     if kind is RuntimeKind.CRIO:
-        return "" if version >= _CRIO_NAMES else "takes no CDI devices from kubelet, which needs 1.28"
+        return "" if kubelet_cdi(kind, version) else "takes no CDI devices from kubelet, which needs 1.28"
     off = next((config for config in configs if cdi_said(config, version) is False), None)
     if off is not None:
         return f"has CDI switched off: {off.cdi_where}"

@@ -10,6 +10,7 @@ from tonnage.decide.node.runtime_versions import (
     can_cdi,
     cdi_by_default,
     cdi_said,
+    kubelet_cdi,
     nri_by_default,
     runtime_kind,
     version_of,
@@ -53,7 +54,8 @@ def _cdi(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> S
     if elsewhere:
         return Switch.OFF, f"it reads no specs of {CDI_FOLDER}: {elsewhere}"
     if kind is RuntimeKind.CRIO:
-        return Switch.ON, "CRI-O has it since 1.23, without a switch"
+        late = "" if kubelet_cdi(kind, version) else "; names from kubelet need 1.28"
+        return Switch.ON, f"CRI-O has it since 1.23, without a switch{late}"
     said = [(cdi_said(config, version), config.cdi_where) for config in configs]
     silent = next((config.cdi_replaced for config in configs), "")
     return _configured(said, cdi_by_default(kind, version), configs, silent)

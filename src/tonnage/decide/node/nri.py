@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from tonnage.decide.node.runtime_change import inventory, unknown
-from tonnage.decide.node.runtime_versions import NRI_NEEDS, can_nri, version_of
+from tonnage.decide.node.runtime_versions import NRI_NEEDS, can_nri, kubelet_cdi, version_of
 from tonnage.model.errors import Problem
 from tonnage.model.node_software import Switch
 from tonnage.model.runtime_change import NriAnswer, RuntimeSeen
 from tonnage.model.runtime_config import RuntimeKind
 
-_WITHOUT: Final = "deviceListStrategy: cdi-cri does the same without NRI"
+_BY_CDI: Final = "deviceListStrategy: cdi-cri does the same without NRI"
+_BY_VARIABLES: Final = "deviceListStrategy: envvar with NVIDIA's container toolkit does without NRI and CDI"
 _SWITCH: Final = {
     RuntimeKind.CONTAINERD: 'disable = false under plugins."io.containerd.nri.v1.nri"',
     RuntimeKind.CRIO: "enable_nri = true under crio.nri",
@@ -27,14 +28,17 @@ def nri_answer(seen: RuntimeSeen, plugins: Sequence[str] = ()) -> NriAnswer:
     if seen.kind is None or version is None:
         return NriAnswer("", asking, (unknown(seen),))
     name = f"{seen.kind.value} {seen.version}"
+    by_cdi = kubelet_cdi(seen.kind, version)
+    without = _BY_CDI if by_cdi else _BY_VARIABLES
     if not can_nri(seen.kind, version):
         operator = "; where the GPU operator asks for it: cdi.nriPluginEnabled=false for this node"
-        remedy = f"upgrade the runtime, or {_WITHOUT}{operator if asking else ''}"
+        remedy = f"upgrade the runtime, or {without}{operator if asking else ''}"
         what = f"{name} does not support NVIDIA's NRI plugin"
-        return NriAnswer("", asking, (Problem(what, seen.told_by, f"it works with {NRI_NEEDS}", remedy),))
+        problem = Problem(what, seen.told_by, f"it works with {NRI_NEEDS}", remedy)
+        return NriAnswer("", asking, (problem,), by_cdi)
     found = inventory(seen)
     if found.nri is Switch.ON:
         return NriAnswer(found.nri_reason, asking)
     words = "is off" if found.nri is Switch.OFF else "may be off"
-    remedy = f"{_SWITCH[seen.kind]}, then restart it; {_WITHOUT}"
+    remedy = f"{_SWITCH[seen.kind]}, then restart it; {without}"
     return NriAnswer("", asking, (Problem(f"NRI {words} in {name}", found.nri_reason, remedy=remedy),))

@@ -12,7 +12,14 @@ from typing import Final
 from tonnage.decide.node.containerd_files import ContainerdFiles, containerd_files
 from tonnage.decide.node.node_software import node_software
 from tonnage.decide.node.runtime_place import Change, linked, placed, stranger
-from tonnage.decide.node.runtime_versions import CDI_NEEDS, Version, can_cdi, cdi_by_default, version_of
+from tonnage.decide.node.runtime_versions import (
+    CDI_NEEDS,
+    Version,
+    can_cdi,
+    cdi_by_default,
+    kubelet_cdi,
+    version_of,
+)
 from tonnage.decide.node.toml_block import has_block, tables_body, with_flag, without_blocks
 from tonnage.documents.runtime_config import containerd_config, crio_config
 from tonnage.model.errors import Problem
@@ -75,9 +82,14 @@ def _planned(seen: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimeP
         remedy = f"upgrade the runtime, {_BY_VARIABLES}"
         return refused(Problem(f"{name} has no CDI", seen.told_by, f"it needs {CDI_NEEDS}", remedy))
     read = _read(seen)
+    if read.cdi_elsewhere and kind is RuntimeKind.CRIO:
+        return refused(_elsewhere(name, read.cdi_elsewhere))
+    if not kubelet_cdi(kind, version):
+        what, why = f"{name} takes no CDI devices from kubelet", "names from kubelet need 1.28"
+        remedy = "upgrade the runtime, or deviceListStrategy: cdi-annotations, which needs no more of it"
+        return refused(Problem(what, seen.told_by, why, remedy))
     if kind is RuntimeKind.CRIO:
-        plan = _nothing(f"{name} has CDI without a switch")
-        return refused(_elsewhere(name, read.cdi_elsewhere)) if read.cdi_elsewhere else plan
+        return _nothing(f"{name} has CDI without a switch")
     files, problems = containerd_files(seen.files, version)
     if problems:
         return refused(*problems)

@@ -38,12 +38,21 @@ def runtime_kind(name: str) -> RuntimeKind | None:
 
 
 def can_cdi(kind: RuntimeKind, version: Version) -> bool:
-    """Whether it can inject CDI devices that kubelet names.
+    """Whether it can inject CDI devices, by annotations at least.
 
     >>> can_cdi(RuntimeKind.CONTAINERD, (1, 6, 20)), can_cdi(RuntimeKind.CONTAINERD, (1, 7, 0))
     (False, True)
     """
     return version >= ((1, 7, 0) if kind is RuntimeKind.CONTAINERD else (1, 23, 0))
+
+
+def kubelet_cdi(kind: RuntimeKind, version: Version) -> bool:
+    """Whether it can inject CDI devices that kubelet names beside annotations, which CRI-O does from 1.28 on.
+
+    >>> kubelet_cdi(RuntimeKind.CRIO, (1, 25, 0)), kubelet_cdi(RuntimeKind.CRIO, (1, 28, 0))
+    (False, True)
+    """
+    return can_cdi(kind, version) and (kind is not RuntimeKind.CRIO or version >= (1, 28, 0))
 
 
 def cdi_said(config: RuntimeConfig, version: Version | None) -> bool | None:
