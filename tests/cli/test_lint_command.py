@@ -70,7 +70,12 @@ def test_labs_and_deployments_that_ship_have_nothing_wrong_but_what_labs_show(
         pytest.param(BAD, 1, "1 error in 1 object in 1 file", id="bad"),
         pytest.param(CERTAIN, 1, "1 error in 1 object in 1 file; 1 can be repaired: --fix", id="repairable"),
         pytest.param("", 0, "nothing wrong in 0 objects in 1 file", id="empty"),
-        pytest.param("a: [", 2, "1 problem in what cannot be read", id="unreadable"),
+        pytest.param(
+            "a: [",
+            2,
+            "1 problem in what cannot be read; nothing else wrong in 0 objects in 1 file",
+            id="unreadable",
+        ),
     ],
 )
 def test_stdin_and_exit_status(

@@ -326,3 +326,37 @@ def test_a_plan_tells_all_of_it_too(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run(["mig", "plan", "--product", "A100-80", str(file)], "tonnage") == 2
     told = capsys.readouterr().err
     assert (told.count("duplicate key"), "9x is no MIG profile" in told) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("version: v1\nmig-config: {}\n", "unknown field mig-config", id="a key misspelt"),
+        pytest.param("version: v2\n", "unknown version: v2", id="another version"),
+        pytest.param("version: v1\n", "required field is missing", id="nothing but a version"),
+        pytest.param("foo: 1\n", "unknown field foo", id="something else"),
+        pytest.param("", "the document is empty", id="empty"),
+        pytest.param("[]\n", "input should be an object", id="a list"),
+        pytest.param("hello\n", "input should be an object", id="a word"),
+        pytest.param("a: 1\n---\nb: 1\n", "more than one document", id="two documents"),
+    ],
+)
+def test_what_a_plan_refuses_lint_does_not_pass(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mig.yaml"
+    file.write_text(text)
+    assert run(["mig", "plan", "--product", "A100-80", str(file)], "tonnage") == 2
+    assert said in capsys.readouterr().err
+    assert run(["mig", "lint", str(file)], "tonnage") in (1, 2)
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+    assert not told.out.startswith("nothing wrong")
+
+
+def test_what_is_an_object_is_linted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "map.yaml"
+    file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n")
+    (tmp_path / "patch.yaml").write_text("data: {a: b}\n")
+    assert run(["mig", "lint", str(file), str(tmp_path / "patch.yaml")], "tonnage") == 0
+    assert "nothing wrong in 1 object in 2 files" in capsys.readouterr().out

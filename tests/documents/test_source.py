@@ -106,6 +106,15 @@ def test_bad_text_has_a_place(text: str, what: str, place: str) -> None:
     assert problem.where.startswith(place)
 
 
+def test_bytes_that_are_no_text_are_named() -> None:
+    """As they come out of a ConfigMap's `binaryData`."""
+    text = b"\xc3\xa4: \x80".decode("utf-8", "surrogateescape")
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text, source="f")
+    (problem,) = caught.value.problems
+    assert (problem.what, problem.why) == ("no UTF-8 text", "byte 5 (0x80) begins no character")
+
+
 def test_an_alias_bomb_ends() -> None:
     lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
     lines += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]

@@ -64,6 +64,19 @@ def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, 
     return _status(report, read)
 
 
+def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
+    """The same of files which, where they are no objects of Kubernetes, must be configurations of MIG."""
+    from dataclasses import replace
+
+    from tonnage.cli.lint_files import read_files
+
+    read = read_files(files, recursive=False)
+    named = frozenset(text.name for text in read.texts if text.path is None or text.name in files)
+    report = _report(read, replace(asyncio.run(_given(common, read)), mig_parted=named), {})
+    _show(report, read, common, {}, 0)
+    return _status(report, read)
+
+
 async def _given(common: Common, read: Files) -> Given:
     from tonnage.cli.lint_world import given_for
 

@@ -73,12 +73,14 @@ def _sum(report: Report, problems: Sequence[Problem], counts: tuple[int, int], *
     found = [counted(number, severity.value) for severity, number in bad.items() if number]
     if not verbose and bad[Severity.NOTE]:
         found[-1] += " (-v)"
-    parts = [f"{', '.join(found) or 'nothing wrong'} in {looked_at}"]
+    unread = [f"{counted(len(problems), 'problem')} in what cannot be read"] if problems else []
+    nothing = "nothing else wrong" if problems else "nothing wrong"
+    parts = [f"{', '.join(found)} in {looked_at}"] if found else [*unread, f"{nothing} in {looked_at}"]
     if repaired:
         parts.append(f"{counted(repaired, 'file')} repaired")
     fixable = sum(finding.fixable for finding in report.findings)
     if fixable:
         parts.append(f"{fixable} can be repaired: --fix")
-    if problems:
-        parts.append(f"{counted(len(problems), 'problem')} in what cannot be read")
+    if found:
+        parts += unread
     return "; ".join(parts)

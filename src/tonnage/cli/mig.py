@@ -128,14 +128,11 @@ def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @common_options(output=("text", "json", "yaml", "sarif"))
-@click.pass_context
-def check(context: click.Context, common: Common, files: tuple[str, ...]) -> int:
+def check(common: Common, files: tuple[str, ...]) -> int:
     """Exit status 1 for errors and warnings, 2 for what cannot be read."""
-    from tonnage.cli.lint import command as lint
+    from tonnage.cli.lint import check_mig_parted
 
-    words = [*files, "-o", common.output, *(["-v"] if common.verbose else [])]
-    with lint.make_context("lint", words, parent=context) as inner:
-        return int(lint.invoke(inner))
+    return check_mig_parted(common, files)
 
 
 def _gpus(common: Common, node: str | None, product: str, count: int) -> tuple[MigGpu, ...]:

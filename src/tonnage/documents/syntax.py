@@ -24,6 +24,10 @@ def syntax_problem(error: Exception, source: str) -> Problem:
     """Where a reader of YAML stopped, why, and what may help."""
     if isinstance(error, RecursionError):
         return Problem("nested too deeply", source, f"deeper than {MAX_DEPTH} levels")
+    if isinstance(error, UnicodeEncodeError) and "\udc80" <= error.object[error.start] <= "\udcff":
+        number = len(error.object[: error.start].encode("utf-8", "surrogateescape")) + 1
+        why = f"byte {number} ({ord(error.object[error.start]) - 0xDC00:#04x}) begins no character"
+        return Problem("no UTF-8 text", source, why)
     if not isinstance(error, yaml.MarkedYAMLError):
         return Problem("no readable text", source, str(error).splitlines()[0][:200])
     unfinished = "could not find expected ':'" in str(error.problem)

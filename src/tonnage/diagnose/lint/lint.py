@@ -13,8 +13,10 @@ from tonnage.diagnose.lint.items import Item, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.lint.world import Cluster, Shapes, World
+from tonnage.documents.mig_parted import MigParted
+from tonnage.documents.source import read_document
 from tonnage.model.cluster import Manifest
-from tonnage.model.errors import Problem
+from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.severity import Severity
 
@@ -25,13 +27,14 @@ _SHORT: Final = ("version", "mig-configs", "sharing")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is linted with, beside the texts: see `World`."""
+    """What is linted with, beside the texts: see `World`. `mig_parted`: files that shall be such."""
 
     shapes: Shapes
     read_pod: Callable[[JsonObject], Manifest | None]
     cluster: Cluster | None = None
     minor: int = 35
     namespace: str = "default"
+    mig_parted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +66,18 @@ class Report:
 
 def lint(texts: Iterable[tuple[str, str]], given: Given) -> Report:
     """The findings on texts, each with the name of its file."""
-    sheets, unreadable = _read(texts)
+    sheets, unreadable = _read(texts, given.mig_parted)
     items = tuple(item for sheet in sheets for item in items_of(sheet, given.namespace))
     items = (*items, *(inner for item in items for inner in _inner(item)))
-    world = World(items, given.shapes, given.read_pod, given.cluster, given.minor)
+    world = World(items, given.shapes, given.read_pod, given.cluster, given.minor, given.mig_parted)
     found = [one for item in items for one in _of_item(item, world)]
-    objects = sum(bool(item.kind or item.sheet.host) for item in items)
+    objects = sum(bool(item.kind or item.sheet.host or "mig-configs" in item.value) for item in items)
     return Report(_bounded(found), unreadable, objects)
 
 
-def _read(texts: Iterable[tuple[str, str]]) -> tuple[list[Sheet], tuple[Problem, ...]]:
+def _read(
+    texts: Iterable[tuple[str, str]], mig_parted: frozenset[str]
+) -> tuple[list[Sheet], tuple[Problem, ...]]:
     sheets: list[Sheet] = []
     problems: list[Problem] = []
     for name, text in texts:
@@ -80,11 +85,25 @@ def _read(texts: Iterable[tuple[str, str]]) -> tuple[list[Sheet], tuple[Problem,
         found = sheet.problems()
         if sheet.readable:
             problems.extend(found)
+            if name in mig_parted:
+                problems.extend(problem for problem in _no_mapping(sheet) if problem not in found)
             if sheet.documents:
                 sheets.append(sheet)
         else:
             problems.extend([_template(found[0])] if "{{" in text else found)
     return sheets, tuple(problems)
+
+
+def _no_mapping(sheet: Sheet) -> tuple[Problem, ...]:
+    """Why a text is no one configuration at all, where it is no mapping, nor an object of Kubernetes."""
+    values = [document.value for document in sheet.documents]
+    if any(isinstance(value, dict) and (len(values) == 1 or "kind" in value) for value in values):
+        return ()
+    try:
+        read_document(sheet.text, MigParted, source=sheet.name)
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 def _template(problem: Problem) -> Problem:

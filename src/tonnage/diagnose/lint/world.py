@@ -67,13 +67,17 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything beside the object: the other objects, the cluster (None: nothing is known of it)."""
+    """Everything beside the object: the other objects, the cluster (None: nothing is known of it).
+
+    `mig_parted` are the files that are meant to be such configurations, whatever they look like.
+    """
 
     items: tuple[Item, ...]
     shapes: Shapes
     read_pod: Callable[[JsonObject], Manifest | None]
     cluster: Cluster | None = None
     minor: int = 35
+    mig_parted: frozenset[str] = frozenset()
     _own: dict[tuple[str, str], list[Item]] = field(default_factory=dict)
 
     def own(self, kind: str, namespace: str, name: str) -> Item | None:

@@ -35,8 +35,8 @@ _EXPECTED: Final[Mapping[str | int, str]] = {
 
 
 def of_item(item: Item, world: World) -> Iterator[Draft]:
-    """Findings on a document with `mig-configs`."""
-    if item.kind or item.path or not (_KEY in item.value or _is_misspelt(item.value)):
+    """Findings on a document with `mig-configs`, or that should have them."""
+    if item.kind or item.path or not (_is_meant(item, world) or _is_misspelt(item.value)):
         return
     try:
         validate(item.sheet.documents[item.document], MigParted)
@@ -53,6 +53,12 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
                     yield _twice(at, place)
                     break
             seen.append((index, entry))
+
+
+def _is_meant(item: Item, world: World) -> bool:
+    """A patch of a ConfigMap has no kind either."""
+    named = item.sheet.host is None and item.sheet.name in world.mig_parted
+    return _KEY in item.value or (named and not mapping(item.value.get("data")))
 
 
 def _is_misspelt(value: JsonObject) -> bool:
