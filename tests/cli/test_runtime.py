@@ -219,7 +219,11 @@ def test_crios_drop_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert runtime(tmp_path, "plan", *words, "-o", "json") == 0
     assert answer(capsys)["runtime"]["files"] == ["/etc/crio/crio.conf.d/99-tonnage.conf"]
     assert runtime(tmp_path, "undo", *words) == 0
-    assert not part.exists()
+    assert not part.parent.exists(), "apply made the folder"
+    assert runtime(tmp_path, "apply", *words, "--nvidia-runtime") == 0
+    put(tmp_path, "etc/crio/crio.conf.d/10-other.conf", "")
+    assert runtime(tmp_path, "undo", *words) == 0
+    assert [file.name for file in part.parent.iterdir()] == ["10-other.conf"]
 
 
 @pytest.fixture

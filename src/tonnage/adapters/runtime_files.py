@@ -24,6 +24,7 @@ _UNIT_FOLDERS: Final = (
     *("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system"),
     *("/lib/systemd/system", "/usr/lib/systemd/system"),
 )
+_DROP_INS: Final = ".d"
 _FRESH_MODE: Final = 0o644
 
 
@@ -113,8 +114,12 @@ def _rank(socket: str) -> bool:
 
 
 def _remove(place: Path) -> None:
+    """With its folder, where that is one for drop-ins and nothing else is in it: it was made for the file."""
     try:
         place.unlink()
+        if place.parent.suffix == _DROP_INS and not any(place.parent.iterdir()):
+            place.parent.rmdir()
+            place = place.parent
         folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)

@@ -128,7 +128,9 @@ class NodeDevices:
             self._due = self._clock.monotonic() + _TICK_S
             if str(error) != self.error:
                 self.error = str(error)
-                _LOG.error("devices not readable: node=%s error=%s", self._node, error)
+                _LOG.error(
+                    "devices not readable, looked for again and again: node=%s error=%s", self._node, error
+                )
                 self._events.post("Warning", "DevicesNotReadable", self.error)
             self._remember(interrupted(self._state))
             self._show(unreadable(self.inventory or Inventory(), error.problems[0].what))

@@ -391,7 +391,7 @@ class NvmlBackend:
 
     def _refused(self, error: BaseException) -> HardwareError:
         visible = "visible to this process" if self._driver_root is None else f"under {self._driver_root}"
-        remedy = f"is the NVIDIA driver loaded, and {LIBRARY} {visible}? it is looked for again and again"
+        remedy = f"is the NVIDIA driver loaded, and {LIBRARY} {visible}?"
         if is_tegra(self._root):
             return HardwareError(
                 Problem("GPUs of a Tegra system are not offered", why=f"NVML: {error}", remedy=INSTEAD)
