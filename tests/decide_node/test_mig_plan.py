@@ -112,9 +112,19 @@ def test_what_no_layout_has_is_refused(name: str, counts: list[int]) -> None:
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        ({"3g.40gb": 2, "1g.10gb": 1}, ("memory slices",)),
-        ({"4g.40gb": 2}, ("at most 1 of 4g.40gb",)),
-        ({"1g.20gb": 3, "1g.10gb": 4}, ("memory slices",)),
+        (
+            {"3g.40gb": 2, "1g.10gb": 1},
+            (
+                "they take 9 memory slices, it has 8",
+                "no room for one more beside 3g.40gb on 0-3, 3g.40gb on 4-7",
+            ),
+        ),
+        ({"4g.40gb": 2}, ("at most 1 of 4g.40gb", "may begin at memory slice 0", "beside 4g.40gb on 0-3")),
+        ({"1g.20gb": 3, "1g.10gb": 4}, ("1g.20gb may begin at memory slice 0, 2, 4, 6", "1g.20gb on 6-7")),
+        (
+            {"1g.10gb+me": 2},
+            ("at most 1 of 1g.10gb+me", "one more 1g.10gb+me beside 1g.10gb+me on 0 would find"),
+        ),
         ({"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2, "1g.10gb+me": 1}, ("memory slices", "9")),
         (
             {"4g.40gb": 1, "1g.10gb": 4},
@@ -165,8 +175,14 @@ def test_a_profile_of_another_board() -> None:
         ({"1g.24gb+me": 1, "1g.24gb": 3}, ""),
         ({"2g.48gb": 2}, ""),
         ({"1g.24gb+me.all": 1, "1g.24gb": 1}, "they take 5 media engines, it has 4"),
-        ({"2g.48gb+me.all": 1, "1g.24gb+me": 1}, "they take 5 media engines, it has 4"),
-        ({"2g.48gb": 2, "1g.24gb": 1}, "they take 15 memory slices, it has 12"),
+        (
+            {"2g.48gb+me.all": 1, "1g.24gb+me": 1},
+            "they take 5 media engines, it has 4; one more 1g.24gb+me beside",
+        ),
+        (
+            {"2g.48gb": 2, "1g.24gb": 1},
+            "they take 15 memory slices, it has 12; 1g.24gb may begin at memory slice 0, 3, 6, 9",
+        ),
     ],
 )
 def test_engines_limit_the_layouts_of_graphics_boards(wanted: dict[str, int], word: str) -> None:

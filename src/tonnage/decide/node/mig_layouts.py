@@ -203,13 +203,16 @@ def profile_named(board: MigBoard, text: str) -> str | None:
 
 
 def _reason(board: MigBoard, wanted: Mapping[str, int]) -> str:
+    """What is too much, and in whose way the slices are."""
+    slices = _overlap(board, wanted)
     for name, count in wanted.items():
         if count > board.profiles[name].most:
-            return f"a GPU holds at most {board.profiles[name].most} of {name}, not {count}"
+            return f"a GPU holds at most {board.profiles[name].most} of {name}, not {count}; {slices}"
     width = sum(board.profiles[name].memory * count for name, count in wanted.items())
     if width > board.memory:
-        return f"they take {width} memory slices, it has {board.memory}"
-    return _lacking(board, wanted) or _overlap(board, wanted)
+        return f"they take {width} memory slices, it has {board.memory}; {slices}"
+    engines = _lacking(board, wanted)
+    return f"{engines}; {slices}" if engines else slices
 
 
 def _overlap(board: MigBoard, wanted: Mapping[str, int]) -> str:
@@ -217,14 +220,16 @@ def _overlap(board: MigBoard, wanted: Mapping[str, int]) -> str:
     size = {name: board.profiles[name].memory for name in wanted}
     part = max(_largest_parts(board, wanted), key=lambda one: sum(size[name] * one[name] for name in one))
     placed = placements(board, part) or ()
-    left = next(name for name, count in wanted.items() if count > part[name])
-    starts = board.profiles[left].starts
+    left = board.profiles[next(name for name, count in wanted.items() if count > part[name])]
     there = ", ".join(
         f"{profile.name} on {_span(start, profile.memory)}"
         for profile, start in sorted(placed, key=lambda one: one[1])
     )
-    may = ", ".join(map(str, starts))
-    return f"{left} may begin at memory slice {may}, and there is no room for one more beside {there}"
+    taken = sum(_mask(profile, start) for profile, start in placed)
+    if any(not taken & _mask(left, start) for start in left.starts):
+        return f"one more {left.name} beside {there} would find memory slices, and that is not enough"
+    may = ", ".join(map(str, left.starts))
+    return f"{left.name} may begin at memory slice {may}, and there is no room for one more beside {there}"
 
 
 def _span(start: int, size: int) -> str:
