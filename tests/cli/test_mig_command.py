@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -360,3 +361,33 @@ def test_what_is_an_object_is_linted_as_one(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "patch.yaml").write_text("data: {a: b}\n")
     assert run(["mig", "lint", str(file), str(tmp_path / "patch.yaml")], "tonnage") == 0
     assert "nothing wrong in 1 object in 2 files" in capsys.readouterr().out
+
+
+def test_what_boards_refuse_for_reasons_of_their_own_is_told_of_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "eight.yaml"
+    file.write_text(
+        "version: v1\nmig-configs:\n  eight:\n"
+        "  - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 8}}\n"
+    )
+    assert run(["mig", "lint", str(file)], "tonnage") == 1
+    told = capsys.readouterr().out
+    assert "on A100 80GB, H100 80GB: a GPU holds at most 7 of 1g.10gb, not 8" in told
+    assert "on A100 40GB: a GPU holds at most 4 of 1g.10gb, not 8" in told
+    assert "1g.10gb:4 on A100 40GB; 1g.10gb:7 on A100 80GB, H100 80GB" in told
+
+
+def test_lint_and_plan_place_a_mistake_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(
+        "version: v1\nmig-configs:\n  a:\n  - devices: [0, x]\n    mig-enabled: 1\n"
+        "    mig-devices: {1g.10gb: -1, 9x: 1}\n  - devices: [1]\n    mig-enabled: false\n"
+        "    mig-devices: {1g.10gb: 1}\n    extra: {}\n  b: []\n"
+    )
+    assert run(["mig", "plan", "--product", "A100-80", str(file)], "tonnage") == 2
+    planned = set(re.findall(r"bad.yaml:([0-9]+:[0-9]+)", capsys.readouterr().err))
+    assert run(["mig", "lint", str(file)], "tonnage") == 1
+    linted = set(re.findall(r"bad.yaml:([0-9]+:[0-9]+)", capsys.readouterr().out))
+    assert len(planned) == 7
+    assert linted == planned

@@ -42,7 +42,8 @@ def of_item(item: Item, world: World) -> Iterator[Draft]:
         validate(item.sheet.documents[item.document], MigParted)
     except ConfigError as error:
         for draft in refused(error, item, MigParted, LintCode.MIG_CONFIG):
-            yield draft if draft.remedy else replace(draft, remedy=_remedy(draft.path))
+            on_key = draft.at is None and draft.path[-1:] != () and isinstance(draft.path[-1], str)
+            yield replace(draft, remedy=draft.remedy or _remedy(draft.path), on_key=on_key)
     for name, entries in mapping(item.value.get(_KEY)).items():
         seen: list[tuple[int, JsonObject]] = []
         for index, entry in mappings(entries):
@@ -78,7 +79,9 @@ def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
         product = next((m.product for m in gpu_models().values() if m.pci_device == device and not m.mig), "")
         if product and entry.get("mig-enabled") is True:
             remedy = f"leave it out; there is {' or '.join(INSTEAD)}"
-            yield Draft(LintCode.MIG_CONFIG, (*at, "device-filter"), f"{product} has no MIG", remedy)
+            yield Draft(
+                LintCode.MIG_CONFIG, (*at, "device-filter"), f"{product} has no MIG", remedy, on_key=True
+            )
     counts = {
         name: count
         for name, count in mapping(entry.get(_WANTED)).items()
@@ -166,10 +169,23 @@ def _room(
         return
     refusals = [(board, no) for board in able if (no := _refusal(board, counts)) is not None]
     if refusals and (named or len(refusals) == len(able)):
-        no = refusals[0][1]
-        fit = f"these fit: {' or '.join(no.instead[:2])}" if no.instead else "ask for fewer, or smaller ones"
-        names = "; ".join(board.name for board, _ in refusals)
-        yield Draft(LintCode.MIG_LAYOUT, at, no.why, fit, f"on {names}", on_key=True)
+        yield _no_room(refusals, at)
+
+
+def _no_room(refusals: list[tuple[MigBoard, NoLayout]], at: Path) -> Draft:
+    """Boards that refuse for the same reason are told together."""
+    groups: dict[NoLayout, list[str]] = {}
+    for board, no in refusals:
+        groups.setdefault(no, []).append(board.name)
+    fits = {no: f"{' or '.join(no.instead[:2])}" for no in groups if no.instead}
+    if len(groups) == 1:
+        ((no, names),) = groups.items()
+        fit = f"these fit: {fits[no]}" if no in fits else "ask for fewer, or smaller ones"
+        return Draft(LintCode.MIG_LAYOUT, at, no.why, fit, f"on {'; '.join(names)}", on_key=True)
+    what = next(iter(groups)).why.partition(": ")[0]
+    why = "\n".join(f"on {'; '.join(names)}: {no.why.partition(': ')[2]}" for no, names in groups.items())
+    fit = "; ".join(f"{fit} on {', '.join(groups[no])}" for no, fit in fits.items())
+    return Draft(LintCode.MIG_LAYOUT, at, what, f"these fit: {fit}", why, on_key=True)
 
 
 def _refusal(board: MigBoard, counts: dict[str, int]) -> NoLayout | None:
