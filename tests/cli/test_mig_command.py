@@ -232,6 +232,21 @@ def test_mig_5_what_has_no_mig_has_no_profiles(product: str, capsys: pytest.Capt
         (("--product", "T4", "--layout", "all-balanced", "--try-evictions"), "a node in a live cluster"),
         (("--product", "A100-81", "--layout", "all-balanced"), "no GPU model A100-81"),
         (("--product", "A100-80", "--demand", "ten"), "write number x memory"),
+        (
+            ("--product", "A100-80", "--demand", "foo", "--demand", "bar"),
+            "--demand bar: write number x memory",
+        ),
+        (
+            ("--product", "A100-80", "--demand", "foo", "--demand", "bar"),
+            "--demand foo: write number x memory",
+        ),
+        (("--product", "A100-80", "--demand", "0x9800Mi"), "--demand 0x9800Mi: write number x memory"),
+        (("--product", "A100-80", "--demand", "1x0Mi"), "--demand 1x0Mi: write number x memory"),
+        (
+            ("--product", "GH200", "--layout", "all-balanced"),
+            "did you mean GH200 480GB or GH200 120GB or GH200 144G?",
+        ),
+        (("--product", "H100-94", "--layout", "all-balanced"), "did you mean H100-80"),
         (("--product", "T4", "--demand", "1x1Gi"), "cannot be divided"),
         (("--product", "A100-80", "/nowhere.yaml"), "/nowhere.yaml"),
     ],
@@ -391,3 +406,45 @@ def test_lint_and_plan_place_a_mistake_alike(tmp_path: Path, capsys: pytest.Capt
     linted = set(re.findall(r"bad.yaml:([0-9]+:[0-9]+)", capsys.readouterr().out))
     assert len(planned) == 7
     assert linted == planned
+
+
+def test_what_is_offered_is_offered_once_and_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mig", "profiles", "--product", "X9"], "tonnage") == 2
+    told = capsys.readouterr().err.partition("known: ")[2].replace("\n", " ").strip()
+    known = [one.strip() for one in told.split(";")]
+    assert len(known) == len({one.casefold() for one in known})
+    for product in known:
+        run(["mig", "profiles", "--product", product], "tonnage")
+        assert "no GPU model" not in capsys.readouterr().err
+
+
+def test_an_empty_layout_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    for layout in ("", "1g.10gb:1,"):
+        assert run(["mig", "plan", "--product", "A100-80", "--layout", layout], "tonnage") == 1
+        assert "a profile is missing" in capsys.readouterr().out
+
+
+def test_a_configuration_for_other_boards_alone_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.yaml"
+    entry = '{device-filter: "0x20B010DE", devices: all, mig-enabled: false}'
+    file.write_text(f"version: v1\nmig-configs:\n  other: [{entry}]\n")
+    assert run(["mig", "plan", "--product", "A100-80", str(file)], "tonnage") == 0
+    assert "other: none of its entries is for NVIDIA A100-SXM4-80GB" in capsys.readouterr().out
+
+
+def test_a_gpu_named_twice_and_slices_without_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(
+        "version: v1\nmig-configs:\n  odd:\n  - devices: [0, 0]\n    mig-enabled: true\n"
+        "    mig-devices: {3g: 1, 9g.1gb: 1}\n"
+    )
+    assert run(["mig", "lint", str(file)], "tonnage") == 1
+    told = capsys.readouterr().out
+    assert "odd.yaml:4:5: warning: GPU 0 is named twice" in told
+    assert "3g alone is no MIG profile" in told
+    assert "write it with its memory: 3g.20gb on A100 40GB; 3g.40gb on A100 80GB, H100 80GB" in told
+    assert "did you mean 7g.40gb?" in told

@@ -191,7 +191,7 @@ def _show(common: Common, planned: Mapping[str, tuple[GpuGoal, ...]], tried: Map
         emit({"items": items, **answers}, common.output)
     else:
         for name, group in planned.items():
-            click.echo(printable(name))
+            click.echo(printable(f"{name}{_unmeant(group)}"))
             for line in (line for goal in group for line in goal_lines(goal)):
                 click.echo(printable(f"  {line}"))
         if tried:
@@ -199,6 +199,14 @@ def _show(common: Common, planned: Mapping[str, tuple[GpuGoal, ...]], tried: Map
         for pod, answer in tried.items():
             click.echo(printable(f"  {pod}: {_in_a_dry_run(answer)}"))
     return int(any(goal.refusal is not None or goal.evicts for goal in goals))
+
+
+def _unmeant(goals: tuple[GpuGoal, ...]) -> str:
+    """That a configuration says nothing of any of the GPUs, most often by its filters."""
+    if any(goal.plan is not None or goal.refusal is not None for goal in goals):
+        return ""
+    products = sorted({goal.gpu.product for goal in goals})
+    return f": none of its entries is for {' or '.join(products) or 'these GPUs'}" if products else ""
 
 
 def _in_a_dry_run(answer: str) -> str:
@@ -225,12 +233,13 @@ def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -
 
 def _services(demand: tuple[str, ...]) -> dict[int, int]:
     services: dict[int, int] = {}
+    wrong: list[str] = []
     for text in (part.strip() for one in demand for part in one.split(",")):
         match = _DEMAND.fullmatch(text)
-        if match is None:
-            raise click.UsageError(
-                f"--demand {text[:60]}: write number x memory, such as 10x9800Mi or 2x40Gi"
-            )
-        mib = int(match[2]) * (1024 if match[3] == "Gi" else 1)
-        services[mib] = services.get(mib, 0) + int(match[1])
+        count, mib = (int(match[1]), int(match[2]) * (1024 if match[3] == "Gi" else 1)) if match else (0, 0)
+        if not count or not mib:
+            wrong.append(f"--demand {text[:60]}: write number x memory, such as 10x9800Mi or 2x40Gi")
+        services[mib] = services.get(mib, 0) + count
+    if wrong:
+        raise click.UsageError("\n".join(wrong))
     return services

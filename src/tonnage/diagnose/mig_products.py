@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from tonnage.decide.node.mig_geometry import all_counts
@@ -40,8 +41,24 @@ def product_named(text: str) -> Product:
         return Product(text, "", 1024 * max(parse_profile(name).gb for name in board.profiles))
     if is_undivided(text):
         return Product(text, "", 0)
-    known = "; ".join((*models, *(board.name for board in mig_boards() if board.words)))
-    raise ConfigError(Problem(f"no GPU model {text[:60]}", remedy=f"known: {known}"))
+    raise ConfigError(Problem(f"no GPU model {text[:60]}", remedy=_known(text, tuple(models))))
+
+
+def _known(text: str, models: tuple[str, ...]) -> str:
+    """What may be asked for, and first what is most like a text; every name can be given as it is written."""
+    boards = [" ".join(_spelt(words)) for board in mig_boards() for words in board.words]
+    known = {name.casefold(): name for name in (*boards, *models)}
+    like = [one for one in known if text.casefold() in one] if text else []
+    near = like or get_close_matches(text.casefold()[:60], known, n=3)
+    meant = f"did you mean {' or '.join(known[one] for one in near[:4])}? " if near else ""
+    return f"{meant}known: {'; '.join(sorted(known.values()))}"
+
+
+def _spelt(words: Iterable[str]) -> list[str]:
+    """The model's words before those of its memory."""
+    return sorted(
+        words, key=lambda word: (word[0].isdigit(), word not in ("RTX", "PRO"), word != "RTX", word)
+    )
 
 
 def board_of(product: Product) -> MigBoard:

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from tonnage.documents.source import FieldError, read_document
-from tonnage.model.catalog.mig import mig_profiles
+from tonnage.model.catalog.mig import mig_boards, mig_profiles
 from tonnage.model.mig import MigConfigs, MigEntry
 from tonnage.model.mig_names import nearest_profile, parse_profile
 
@@ -48,10 +48,22 @@ def _profile(text: str) -> str:
     try:
         parse_profile(text)
     except ValueError as error:
+        if re.fullmatch("[1-8]g", text):
+            raise FieldError(f"{text} alone is no MIG profile", remedy=_with_memory(text)) from None
         near = nearest_profile(text.partition("c.")[2] or text, mig_profiles())
         remedy = f"did you mean {near}?" if near else "write one such as 1g.10gb"
         raise FieldError(str(error), remedy=remedy) from None
     return text
+
+
+def _with_memory(slices: str) -> str:
+    """The profiles of so many slices, by the boards that have them."""
+    boards: dict[str, list[str]] = {}
+    for board in mig_boards():
+        if name := next((one for one in board.profiles if one.partition(".")[0] == slices), ""):
+            boards.setdefault(name, []).append(board.name)
+    named = "; ".join(f"{name} on {', '.join(names)}" for name, names in boards.items())
+    return f"write it with its memory: {named}" if named else "write one such as 1g.10gb"
 
 
 def _version(text: str) -> str:

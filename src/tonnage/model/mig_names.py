@@ -11,6 +11,7 @@ from typing import Final
 _NAME: Final = re.compile(
     r"(?:(?P<compute>[1-7])c\.)?(?P<slices>[1-8])g\.(?P<gb>[0-9]{1,3})gb(?P<engines>\+[a-z.]+(?:,[a-z.]+)*|-[a-z.]+)?"
 )
+_LIKE: Final = re.compile(r"([0-9]{1,3})g\.?([0-9]{1,4})gb?")
 _LONGEST: Final = 60
 
 
@@ -62,15 +63,23 @@ def nearest_profile(text: str, known: Iterable[str]) -> str:
     >>> known = ["1g.20gb", "1g.10gb", "1g.10gb+me"]
     >>> nearest_profile("1g.5gb", known), nearest_profile("1g10gb", known)
     ('1g.10gb', '1g.10gb')
-    >>> nearest_profile("half", known)
-    ''
+    >>> nearest_profile("half", known), nearest_profile("9g.90gb", ["3g.40gb", "7g.80gb"])
+    ('', '7g.80gb')
     """
     names = sorted(known)
     try:
         given = parse_profile(text)
     except ValueError:
-        return next(iter(get_close_matches(text.lower(), names, n=1, cutoff=0.5)), "")
+        pass
+    else:
+        return _nearest(given, names)
+    like = _LIKE.fullmatch(text.lower())
+    if like is not None:
+        return _nearest(ProfileName(int(like[1]), int(like[2])), names)
+    return next(iter(get_close_matches(text.lower(), names, n=1, cutoff=0.5)), "")
 
+
+def _nearest(given: ProfileName, names: list[str]) -> str:
     def distance(name: str) -> tuple[int, int, bool, str]:
         one = parse_profile(name)
         return abs(one.slices - given.slices), abs(one.gb - given.gb), one.engines != given.engines, name

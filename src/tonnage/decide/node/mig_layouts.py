@@ -186,7 +186,9 @@ def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
     for part in text.split(","):
         match = _ITEM.fullmatch(part.strip())
         if match is None:
-            why = f"{part.strip()[:60] or 'nothing'} is no profile with a number"
+            why = (
+                f"{part.strip()[:60]} is no profile with a number" if part.strip() else "a profile is missing"
+            )
             return NoLayout(why, (f"{known[0]}:2,{known[-2]}:1", *layouts[:3]))
         name = profile_named(board, match["name"])
         if name is None:

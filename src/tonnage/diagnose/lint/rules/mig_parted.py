@@ -23,6 +23,7 @@ from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.mig_names import nearest_profile, parse_profile
+from tonnage.model.severity import Severity
 
 _KEY: Final = "mig-configs"
 _WANTED: Final = "mig-devices"
@@ -82,6 +83,11 @@ def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
             yield Draft(
                 LintCode.MIG_CONFIG, (*at, "device-filter"), f"{product} has no MIG", remedy, on_key=True
             )
+    named = [one for one in sequence(entry.get("devices")) if isinstance(one, int)]
+    if double := sorted({one for one in named if named.count(one) > 1}):
+        what = f"GPU {', '.join(map(str, double))} is named twice"
+        code, path = LintCode.MIG_CONFIG, (*at, "devices")
+        yield Draft(code, path, what, "name it once", severity=Severity.WARNING, on_key=True)
     counts = {
         name: count
         for name, count in mapping(entry.get(_WANTED)).items()
