@@ -22,6 +22,7 @@ from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.twin.kubelet.spec import KUBELET_VERSION
 from tonnage.twin.mps_control import MpsProgram
 from tonnage.twin.pki import Authority
+from tonnage.twin.pretended_driver import install_driver
 from tonnage.twin.world import HardwareFile, Machine, machines_of
 
 _LOG: Final = logging.getLogger(__name__)
@@ -111,6 +112,7 @@ class Fleet:
             node.hardware.write(node.machine.hardware)
             if node.machine.hardware.devices:
                 node.mps.install()
+                install_driver(node.root, node.machine.hardware.driver_version)
             await self._servers.listen(node.kubelet)
             loops.run(f"kubelet {node.machine.spec.name}", node.kubelet.run())
 

@@ -14,7 +14,8 @@ GPU = "a.b/gpu"
 
 
 def spec(number: int, **changes: Any) -> dict[str, Any]:
-    edits = {"env": [f"FROM={number}"], "deviceNodes": [{"path": f"/dev/n{number}"}]}
+    mount = {"hostPath": f"/opt/lib{number}", "containerPath": "/lib/x"}
+    edits = {"env": [f"FROM={number}"], "deviceNodes": [{"path": f"/dev/n{number}"}], "mounts": [mount]}
     return {
         "cdiVersion": "0.5.0",
         "kind": GPU,
@@ -23,7 +24,7 @@ def spec(number: int, **changes: Any) -> dict[str, Any]:
     }
 
 
-GIVEN = CdiEdits(("/dev/n1",), {"FROM": "1"})
+GIVEN = CdiEdits(("/dev/n1",), {"FROM": "1"}, mounts={"/lib/x": "/opt/lib1"})
 MISSING = CdiEdits(missing=(f"{GPU}=0",))
 
 

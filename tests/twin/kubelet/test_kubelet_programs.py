@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tonnage.adapters.driver_files import find_driver_files
 from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.kubelet.containers import PretendedRuntime
+from tonnage.twin.kubelet.programs.basic import mounted
 from tonnage.twin.kubelet.programs.table import Programs
 from tonnage.twin.kubelet.runtime import (
     ContainerConfig,
@@ -20,6 +22,7 @@ from tonnage.twin.kubelet.runtime import (
     Injection,
     RunningContainer,
 )
+from tonnage.twin.pretended_driver import install_driver
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 
 TWO = "GPU-6a1f,GPU-77c2"
@@ -293,6 +296,19 @@ async def test_device_nodes_show_what_was_injected(node: Node) -> None:
     out = (await node.run("bash", "-c", "ls /dev | grep nvidia", visible="GPU-77c2"))[1]
     assert out.split() == ["nvidia-uvm", "nvidia-uvm-tools", "nvidia1", "nvidiactl"]
     assert (await node.run("ls", "/dev/nvidia1", visible="GPU-77c2"))[1] == "/dev/nvidia1\n"
+
+
+async def test_files_that_were_mounted_with_a_device_are_there(tmp_path: Path) -> None:
+    """RUN-4."""
+    install_driver(tmp_path, "570.1")
+    install_driver(tmp_path / "none", "../../x")
+    files = find_driver_files(tmp_path, tmp_path, "570.1")
+    mounts = [path for file in files.libraries for path in (file.path, *file.names)]
+    folder = "/usr/lib/x86_64-linux-gnu"
+    assert mounted(mounts, folder) == ["libcuda.so", "libcuda.so.1", "libcuda.so.570.1"]
+    assert mounted(mounts, f"{folder}/libcuda.so.1") == [f"{folder}/libcuda.so.1"]
+    assert (mounted(mounts, "/usr"), mounted(mounts, "/opt")) == (["lib"], [])
+    assert not (tmp_path / "none").exists()
 
 
 async def test_the_vector_sample_needs_a_device(node: Node) -> None:

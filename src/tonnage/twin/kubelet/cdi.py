@@ -25,11 +25,14 @@ ANNOTATION_PREFIX: Final = "cdi.k8s.io/"
 
 @dataclass(frozen=True, slots=True)
 class CdiEdits:
-    """Device nodes and variables that CDI devices bring; `missing` are names that nothing defines."""
+    """Device nodes, variables and mounts (host paths by paths in the container) that CDI devices bring;
+    `missing` are names that nothing defines.
+    """
 
     device_nodes: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    mounts: Mapping[str, str] = field(default_factory=dict)
 
 
 def resolve_cdi(folders: Iterable[Path], names: Iterable[str]) -> CdiEdits:
@@ -47,6 +50,7 @@ def resolve_cdi(folders: Iterable[Path], names: Iterable[str]) -> CdiEdits:
     nodes: list[str] = []
     env: dict[str, str] = {}
     missing: list[str] = []
+    mounts: dict[str, str] = {}
     for name in wanted:
         if name not in devices or name in clashing:
             missing += [name] if name.partition("=")[0] in kinds else []
@@ -55,7 +59,8 @@ def resolve_cdi(folders: Iterable[Path], names: Iterable[str]) -> CdiEdits:
             edits = part.get("containerEdits") or {}
             nodes += [str(node.get("path", "")) for node in _list(edits, "deviceNodes")]
             env |= dict(str(item).split("=", 1) for item in edits.get("env") or () if "=" in str(item))
-    return CdiEdits(tuple(dict.fromkeys(nodes)), env, tuple(missing))
+            mounts |= {str(m["containerPath"]): str(m["hostPath"]) for m in _list(edits, "mounts")}
+    return CdiEdits(tuple(dict.fromkeys(nodes)), env, tuple(missing), mounts)
 
 
 def _devices(

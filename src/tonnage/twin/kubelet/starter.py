@@ -173,6 +173,7 @@ class ContainerStarter:
                 "failed to create containerd container: CDI device injection failed: "
                 f"unresolvable CDI devices {', '.join(edits.missing)}"
             )
+        mounts |= edits.mounts
         return Injection(
             {**env, **edits.env}, (*nodes, *edits.device_nodes), tuple(mounts), tuple(names), mounts
         )

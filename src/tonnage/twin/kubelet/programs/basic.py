@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -147,7 +147,7 @@ async def hostname(context: ContainerContext) -> int:
 
 
 async def ls(context: ContainerContext) -> int:
-    """Only `/dev` is known, with the device nodes that were injected."""
+    """Known are `/dev` with the device nodes that were injected, and files that were mounted with them."""
     nodes = {*_PLAIN_DEVICES, *(node.removeprefix("/dev/") for node in await device_nodes(context))}
     code = 0
     for path in [word for word in context.argv[1:] if not word.startswith("-")] or ["."]:
@@ -159,8 +159,8 @@ async def ls(context: ContainerContext) -> int:
         matching = sorted(f"/dev/{node}" for node in nodes if re.fullmatch(pattern, f"/dev/{node}"))
         if name == "/dev" or (inside and name.startswith("/dev/")):
             lines = sorted({node.split("/")[0] for node in nodes}) if name == "/dev" else inside
-        elif matching:
-            lines = matching
+        elif matching or (files := mounted(context.injection.mounts, name)):
+            lines = matching or files
         else:
             context.stdio.write_error(f"ls: cannot access '{path}': No such file or directory\n".encode())
             code = 2
@@ -168,6 +168,14 @@ async def ls(context: ContainerContext) -> int:
         for line in lines:
             say(context, line)
     return code
+
+
+def mounted(mounts: Collection[str], name: str) -> list[str]:
+    """What `ls` shows of mounted files: a file itself, or what is in a folder."""
+    if name in mounts:
+        return [name]
+    before = f"{name.rstrip('/')}/"
+    return sorted({path[len(before) :].split("/")[0] for path in mounts if path.startswith(before)})
 
 
 async def grep(context: ContainerContext) -> int:
