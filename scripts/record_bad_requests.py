@@ -16,7 +16,7 @@ from typing import Any
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 
-from support.bad_requests import REQUESTS, answer_to  # noqa: E402
+from support.bad_requests import MAP_TO_PATCH, REQUESTS, answer_to  # noqa: E402
 from support.genuine import control_plane  # noqa: E402
 
 
@@ -30,6 +30,7 @@ def main() -> None:
         port = int(plane.programs.url.rpartition(":")[2])
 
         async def record() -> dict[str, Any]:
+            await answer_to(MAP_TO_PATCH, port, plane.token, context)
             return {one.name: await answer_to(one, port, plane.token, context) for one in REQUESTS}
 
         found = asyncio.run(record())

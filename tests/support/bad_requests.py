@@ -11,6 +11,10 @@ from typing import Any
 MAPS = "/api/v1/namespaces/default/configmaps"
 _JSON = "application/json"
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
+_MERGE, _STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+_JSON_PATCH, _APPLY = "application/json-patch+json", "application/apply-patch+yaml"
+_MAP = f"{MAPS}/p"
+_TOKEN = "/api/v1/namespaces/default/serviceaccounts/x/token"
 _PATIENCE_S = 30
 
 
@@ -36,6 +40,8 @@ class BadRequest:
         return f"{self.method} {self.path} HTTP/1.1\r\n{lines}\r\n".encode() + self.body
 
 
+MAP_TO_PATCH = BadRequest("a good one", body=b'{"metadata":{"name":"p"},"data":{"a":"b"}}')
+"""Others need the map that this one makes."""
 REQUESTS = (
     BadRequest("a body just over the limit", body=b'{"data":{"a":"' + b"x" * (3 << 20) + b'"}}'),
     BadRequest(
@@ -81,6 +87,35 @@ REQUESTS = (
     BadRequest("two lengths", headers=(("content-length", "2, 3"),)),
     BadRequest("a length below zero", headers=(("content-length", "-1"),)),
     BadRequest("a timeout that is no number", "GET", f"{MAPS}?watch=1&timeoutSeconds=x"),
+    BadRequest("half a surrogate pair in a key", body=b'{"metadata":{"name":"s2"},"data":{"\\ud800":"x"}}'),
+    BadRequest("half a merge patch", "PATCH", _MAP, b'{"data":', _MERGE),
+    BadRequest("an empty merge patch", "PATCH", _MAP, b"", _MERGE),
+    BadRequest("a list as merge patch", "PATCH", _MAP, b"[]", _MERGE),
+    BadRequest("half a surrogate pair in a merge patch", "PATCH", _MAP, b'{"data":{"a":"\\ud800"}}', _MERGE),
+    BadRequest("invalid UTF-8 in a merge patch", "PATCH", _MAP, b'{"data":{"a":"\xff"}}', _MERGE),
+    BadRequest("half a strategic patch", "PATCH", _MAP, b'{"data":', _STRATEGIC),
+    BadRequest("a directive of no kind", "PATCH", _MAP, b'{"$patch":5}', _STRATEGIC),
+    BadRequest("half a JSON patch", "PATCH", _MAP, b'[{"op":"add","path"', _JSON_PATCH),
+    BadRequest("a JSON patch that is none", "PATCH", _MAP, b"{}", _JSON_PATCH),
+    BadRequest("a deep JSON patch", "PATCH", _MAP, b"[" * 20000 + b"]" * 20000, _JSON_PATCH),
+    BadRequest("half of delete options", "DELETE", _MAP, b'{"prop'),
+    BadRequest("a list as strategic patch", "PATCH", _MAP, b"[]", _STRATEGIC),
+    BadRequest("single quotes", body=b"{'a':1}"),
+    BadRequest("a key without its colon", body=b'{"a" 1}'),
+    BadRequest("a comma too many", body=b'{"a":1,}'),
+    BadRequest("a line's end in a string", body=b'{"a":"\n"}'),
+    BadRequest("a word that is no value", body=b'{"a":x}'),
+    BadRequest("half a token's request", path=_TOKEN, body=b'{"a'),
+    BadRequest("half a scale", "PUT", "/apis/apps/v1/namespaces/default/deployments/x/scale", b'{"a'),
+    BadRequest("half a status", "PUT", "/api/v1/namespaces/default/pods/x/status", b'{"a'),
+    BadRequest("a list to put", "PUT", _MAP, b"[]"),
+    BadRequest("a string to post", body=b'"a"'),
+    BadRequest("a number to post", body=b"5"),
+    BadRequest("half an eviction", path="/api/v1/namespaces/default/pods/x/eviction", body=b'{"a'),
+    BadRequest("half a review", path="/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=b'{"a'),
+    BadRequest("a limit below zero", "GET", f"{MAPS}?limit=-1"),
+    BadRequest("a limit beyond 64 bits", "GET", f"{MAPS}?limit=99999999999999999999"),
+    BadRequest("a manager of no letters", "PATCH", f"{_MAP}?fieldManager=%07", b"{}", _MERGE),
     BadRequest("XML is wanted", "GET", headers=(("accept", "application/xml"),)),
 )
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from support.bad_requests import REQUESTS, BadRequest, answer_to
+from support.bad_requests import MAP_TO_PATCH, REQUESTS, BadRequest, answer_to
 
 RECORDED = json.loads((Path(__file__).parents[2] / "data/bad-requests.json").read_text(encoding="utf-8"))
 OTHERWISE = {
     "an encoded climb": [200, "", "ConfigMapList"],  # a namespace of that name is empty, as any other
     "a bad escape": [404, "NotFound", 'configmaps "%zz" not found'],  # read as it stands
+    "a directive of no kind": [500, "", "unknown patch type: 5 in map: map[$patch:5]"],  # Go's "%!s(int64=5)"
     "two lengths": [400, "", "Invalid HTTP request received."],
     "a length below zero": [400, "", "Invalid HTTP request received."],
     "XML is wanted": [200, "", "ConfigMapList"],  # JSON is all that is served
@@ -26,6 +27,7 @@ async def test_a_bad_request_is_answered_as_a_genuine_server_answers(
     running: Any, request_: BadRequest
 ) -> None:
     http = running.http
+    await answer_to(MAP_TO_PATCH, http.port, http.token, http.context)
     got = await answer_to(request_, http.port, http.token, http.context)
     assert got == OTHERWISE.get(request_.name, RECORDED[request_.name])
     assert (await http("GET", "/healthz")).out == "ok"

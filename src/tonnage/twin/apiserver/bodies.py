@@ -8,8 +8,10 @@ from typing import Final
 
 from starlette.types import Receive
 
+from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonValue
-from tonnage.twin.apiserver.objects.body import BodyError, parse_json
+from tonnage.twin.apiserver.objects.body import UNREAD, BodyError, parse_json
+from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.statuses import bad_request, too_large, unsupported_media_type
 from tonnage.wire.schema import Schema
 
@@ -17,6 +19,10 @@ LIMIT: Final = 3 << 20
 """Bytes of a body; etcd's own limit, and what upstream takes."""
 _SHOWN: Final = 30
 """Bytes of a body that an error shows."""
+_TYPED: Final = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
+"""As what Go's decoder reads a body first."""
 _READ_S: Final = 30.0
 _ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
@@ -51,11 +57,31 @@ def parse_object(schema: Schema, data: bytes, content_type: str, kind: str) -> J
     Source: k8s.io/apiserver, pkg/endpoints/handlers (transformDecodeError, summarizeData), v1.35.
     """
     try:
-        value = parse_body(schema, data or b"", content_type) if data else parse_json(data)
+        value = parse_body(schema, data, content_type) if data else parse_json(data)
+        if not isinstance(value, dict | None):
+            raise BodyError(
+                f"{UNREAD}json: cannot unmarshal {describe(value)} into Go value of type {_TYPED}"
+            )
     except BodyError as error:
         said = f"{error.detail} ({_beginning(data)})"
         raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}") from None
     return {} if value is None else value
+
+
+def parse_patch(data: bytes, patch_type: PatchType) -> JsonValue:
+    """The JSON of a patch. Raises ApiError 400.
+
+    Source: k8s.io/apiserver, pkg/endpoints/handlers/patch.go (applyJSPatch, strategicPatchObject), v1.35.
+    """
+    prefix = "" if patch_type is PatchType.STRATEGIC else "error decoding patch: "
+    try:
+        patch = parse_json(data)
+    except BodyError as error:
+        raise bad_request(prefix + error.detail.removeprefix(UNREAD)) from None
+    if patch_type is not PatchType.JSON and not isinstance(patch, dict | None):
+        said = f"json: cannot unmarshal {describe(patch)} into Go value of type map[string]interface {{}}"
+        raise bad_request(prefix + said)
+    return patch
 
 
 def _beginning(data: bytes) -> str:

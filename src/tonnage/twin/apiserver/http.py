@@ -14,7 +14,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import applying, parameters
 from tonnage.twin.apiserver.access import mapping
-from tonnage.twin.apiserver.bodies import parse_body, parse_object, read_body
+from tonnage.twin.apiserver.bodies import parse_body, parse_object, parse_patch, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
@@ -37,6 +37,8 @@ from tonnage.twin.apiserver.verbs import Verbs, unserved
 _LOG: Final = logging.getLogger(__name__)
 _MOST_QUERY: Final = 64 << 10
 _KUBELET: Final = frozenset({"log", "exec", "attach"})
+_KINDS: Final = {"binding": "Binding", "eviction": "Eviction", "scale": "Scale", "token": "TokenRequest"}
+"""Of what kind bodies to subresources are, where it is another than the resource's."""
 
 
 class Application:
@@ -133,7 +135,7 @@ class Application:
         if exchange.method != "POST":
             raise method_not_allowed()
         request = self._write_request("create", exchange, address, user)
-        outcome = self._security.reviews.answer(request, await self._body(exchange))
+        outcome = self._security.reviews.answer(request, await self._object(exchange, request))
         exchange.warnings += outcome.warnings
         await exchange.answer(outcome.object, 201)
 
@@ -166,7 +168,7 @@ class Application:
         await exchange.answer_list(msgspec.json.encode(head)[:-1] + b',"items":[', texts, b"]}\n")
 
     async def _create(self, exchange: Exchange, request: Request) -> None:
-        body = await (self._body(exchange) if request.subresource else self._object(exchange, request))
+        body = await self._object(exchange, request)
         if request.subresource:
             await exchange.answer(await self._verbs.create_subresource(request, body), 201)
             return
@@ -181,10 +183,9 @@ class Application:
         if content_type not in list(PatchType):
             raise applying.no_patch(request.served)
         parameters.check_patch(exchange.query, apply=False)
-        patch = parse_body(self._verbs.registry.schema, data, "application/json")
-        await self._written(
-            exchange, request, await self._verbs.patch(request, PatchType(content_type), patch)
-        )
+        patch_type = PatchType(content_type)
+        changed = await self._verbs.patch(request, patch_type, parse_patch(data, patch_type))
+        await self._written(exchange, request, changed)
 
     async def _apply(self, exchange: Exchange, request: Request, data: bytes) -> None:
         parameters.check_patch(exchange.query, apply=True)
@@ -238,7 +239,7 @@ class Application:
     async def _object(self, exchange: Exchange, request: Request) -> JsonValue:
         """The body of a write, which must be of the resource's kind."""
         data, content_type = await _sent(exchange)
-        kind = request.served.row.kind
+        kind = _KINDS.get(request.subresource, request.served.row.kind)
         return _noted(exchange, parse_object(self._verbs.registry.schema, data, content_type, kind))
 
     async def _body(self, exchange: Exchange) -> JsonValue:

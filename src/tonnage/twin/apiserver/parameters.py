@@ -15,6 +15,7 @@ from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.verbs import WatchOptions
 
 _FALSE: Final = ("false", "0")
+_MOST_DIGITS: Final = 18
 _MOST_SECONDS: Final = 24 * 3600
 
 
@@ -57,8 +58,11 @@ def count_of(query: Mapping[str, str], name: str, most: int) -> int | None:
     value = query.get(name, "")
     if not value:
         return None
-    if not value.removeprefix("-").isdecimal() or len(value) > 18:
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()):
         raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+    if len(value) > _MOST_DIGITS:
+        raise bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
     return min(max(int(value), 0), most)
 
 

@@ -10,7 +10,16 @@ from tonnage.model.json import JsonObject, JsonValue
 
 DEEPEST: Final = 10_000 // 20
 """Nesting beyond this is refused; the Go decoder's bound is 10,000, Python's stack is smaller."""
+UNREAD: Final = "couldn't get version/kind; json parse error: "
+"""Before what Go's decoder says of a body whose kind it looks for first."""
 _FIRST_BEYOND_ASCII: Final = 0x80
+_PLACES: Final = {
+    "Extra data": "after top-level value",
+    "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
+    "Expecting ':' delimiter": "after object key",
+    "Invalid control character at": "in string literal",
+}
+"""Python's words for what is wrong, and Go's for the place."""
 
 
 class BodyError(ApiError):
@@ -36,10 +45,9 @@ def parse_json(data: bytes) -> JsonValue:
     try:
         value: JsonValue = json.loads(_text(data), object_pairs_hook=_object, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        detail = f"couldn't get version/kind; json parse error: {_go_text(data, error)}"
-        raise BodyError(detail) from None
+        raise BodyError(f"{UNREAD}{_go_text(data, error)}") from None
     if _deeper_than(value, DEEPEST):
-        raise BodyError(f"couldn't get version/kind; json parse error: {_too_deep(data)}")
+        raise BodyError(f"{UNREAD}{_too_deep(data)}")
     return _mended(value) if b"\\ud" in data or b"\\uD" in data else value
 
 
@@ -95,10 +103,14 @@ def _go_text(data: bytes, error: Exception) -> str:
     if not isinstance(error, json.JSONDecodeError):
         said = str(error)
         return said if said.startswith("invalid character") else "unexpected end of JSON input"
-    if error.pos >= len(error.doc):
+    if error.pos >= len(error.doc) or error.msg.startswith("Unterminated"):
         return "unexpected end of JSON input"
-    where = "after top-level value" if error.msg == "Extra data" else "looking for beginning of value"
-    return f"invalid character {error.doc[error.pos]!r} {where}"
+    where = _PLACES.get(error.msg, "looking for beginning of value")
+    return f"invalid character {_quoted(error.doc[error.pos])} {where}"
+
+
+def _quoted(char: str) -> str:
+    return r"'\''" if char == "'" else repr(char)
 
 
 def _too_deep(data: bytes) -> str:
