@@ -82,6 +82,30 @@ async def test_mig_3_a_label_divides_and_says_so(
         await cluster.until(lambda: "version" in says(cluster)[1])
 
 
+async def test_a_node_that_asks_no_more_is_said_nothing_of(
+    tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    asks(cluster, "thirds")
+    async with agent_of(tmp_path, divisible, cluster, clock):
+        await cluster.until(lambda: says(cluster)[0] == "failed")
+        cluster.put(NODE, "node-1", metadata=_unasked(cluster))
+        await cluster.until(lambda: says(cluster) == ("", ""))
+        await cluster.until(
+            lambda: cluster.conditions("node-1").get("MIGConfigApplied", {}).get("reason") == "NothingAsked"
+        )
+        asks(cluster, "all-balanced")
+        await cluster.until(lambda: says(cluster)[0] == "success")
+    cluster.put(NODE, "node-1", metadata=_unasked(cluster))
+    async with agent_of(tmp_path, divisible, cluster, clock):  # not while the last one was away, either
+        await cluster.until(lambda: says(cluster) == ("", ""))
+    assert made(divisible) == ["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"], "the layout stays"
+
+
+def _unasked(cluster: Any) -> dict[str, Any]:
+    meta = cluster.objects[NODE.plural, "", "node-1"]["metadata"]
+    return {**meta, "labels": {k: v for k, v in meta["labels"].items() if k != "nvidia.com/mig.config"}}
+
+
 HOOK = (
     "version: v1\nhooks: {{{}: [{{command: /bin/sh, args: [-c, 'echo $MIG_PARTED_SELECTED_CONFIG >> {}']}}]}}"
 )

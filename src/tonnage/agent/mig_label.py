@@ -12,7 +12,7 @@ from tonnage.agent.mig_standing import MigStanding
 from tonnage.agent.world import World
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.names import MIG_REASON_ANNOTATION, MIG_STATE_LABEL
+from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
 from tonnage.wire.kinds import NODE
 
 _LOG: Final = logging.getLogger(__name__)
@@ -21,14 +21,24 @@ _REFUSED_S: Final = 60.0
 
 
 class MigLabel:
-    """Keeps label and annotation like `standing`; while that is None they stay as they are."""
+    """Keeps label and annotation like `standing`; while that is None they stay as they are.
 
-    def __init__(self, world: World, config: NodeConfig, standing: Callable[[], MigStanding | None]) -> None:
+    Of a node that asks for no layout, and is not being changed (`busy`), both are taken away.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        standing: Callable[[], MigStanding | None],
+        busy: Callable[[], bool],
+    ) -> None:
         self._node = world.node
         self._api = world.api
         self._clock = world.clock
         self._config = config
         self._standing = standing
+        self._busy = busy
         self._dirty = asyncio.Event()
         self._complaint = ""
 
@@ -57,14 +67,18 @@ class MigLabel:
     def _patch(self) -> JsonObject | None:
         """What is to be written; None for nothing."""
         standing, node = self._standing(), self._config.node
-        if standing is None or node is None:
+        if node is None:
             return None
+        asked = MIG_CONFIG_LABEL in node.metadata.labels or self._busy()
+        if asked and standing is None:
+            return None
+        state, reason = (str(standing.state), standing.reason) if asked and standing is not None else ("", "")
         labels: dict[str, JsonValue] = {}
-        if node.metadata.labels.get(MIG_STATE_LABEL) != standing.state:
-            labels[MIG_STATE_LABEL] = str(standing.state)
+        if node.metadata.labels.get(MIG_STATE_LABEL, "") != state:
+            labels[MIG_STATE_LABEL] = state or None
         annotations: dict[str, JsonValue] = {}
-        if node.metadata.annotations.get(MIG_REASON_ANNOTATION, "") != standing.reason:
-            annotations[MIG_REASON_ANNOTATION] = standing.reason or None
+        if node.metadata.annotations.get(MIG_REASON_ANNOTATION, "") != reason:
+            annotations[MIG_REASON_ANNOTATION] = reason or None
         if not labels and not annotations:
             return None
         return {"labels": labels, "annotations": annotations}

@@ -19,6 +19,7 @@ from tonnage.agent.mig_pause import NodePauses
 from tonnage.agent.node_condition import Finding
 from tonnage.agent.world import World
 from tonnage.model.mig import MigOptions, MigState, MigWork
+from tonnage.model.names import MIG_CONFIG_LABEL
 
 _SAYS: Final = {
     MigState.SUCCESS: ("True", "MIGConfigApplied"),
@@ -54,7 +55,9 @@ class NodeMigLayout:
         if asks.cordon or asks.pause:
             self._mig.settled = self._pauses.settled
         self._mig.on_work = self._pauses.look
-        self._label = MigLabel(world, config, lambda: self._mig.standing)
+        self._config = config
+        self._forgot = False
+        self._label = MigLabel(world, config, lambda: self._mig.standing, self._busy)
         self.on_change: Callable[[], None] | None = None
         """Called when `finding` says something else."""
         config.on_node = self._node_changed
@@ -87,15 +90,26 @@ class NodeMigLayout:
     def finding(self) -> Finding:
         """The condition; nothing is said on a node that never had a layout to make."""
         standing = self._mig.standing
+        if standing is None and self._forgot:
+            return Finding("True", "NothingAsked", f"the node has no label {MIG_CONFIG_LABEL} any more")
         if standing is None:
             return Finding("Unknown", "MIGNeverAsked", "")
         status, reason = _SAYS[standing.state]
         return Finding(status, reason, f"{standing.config}: {standing.reason or 'every GPU is as it says'}")
 
     def _node_changed(self) -> None:
+        node = self._config.node
+        unasked = node is not None and MIG_CONFIG_LABEL not in node.metadata.labels
+        if unasked and not self._busy() and self._mig.standing is not None:
+            self._mig.standing = None  # of what is asked for next it says nothing
+            self._forgot = True
+            self._changed()
         self._asked.look()
         self._label.look()
         self._pauses.look()
+
+    def _busy(self) -> bool:
+        return self._mig.work is not MigWork.NONE
 
     def _changed(self) -> None:
         self._label.look()
