@@ -6,13 +6,21 @@ import os
 import struct
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pynvml
 import pytest
 
 from support.elf import answer, shared_object, store
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.vendors.driver_root import LIBRARY, driver_root_of, found, resolved_inside
+from tonnage.adapters.vendors.driver_root import (
+    LIBRARY,
+    DriverLibrary,
+    driver_root_of,
+    found,
+    resolved_inside,
+)
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.model.errors import HardwareError
 
@@ -232,3 +240,17 @@ async def test_a_file_that_cannot_be_loaded_hides_no_other(
 )
 def test_where_the_driver_is_installed_is_found(layout: Layout, root: str, tmp_path: Path) -> None:
     assert driver_root_of(lay(tmp_path, layout)) == root
+
+
+def test_two_libraries_of_one_process_are_not_mistaken_for_each_other(tmp_path: Path) -> None:
+    """The bindings remember a library's functions by their names."""
+    bindings: Any = SimpleNamespace(nvmlLib=None, _nvmlGetFunctionPointer_cache={})
+    libraries = []
+    for name in ("one", "other"):
+        install(tmp_path / name, driver(1))
+        libraries.append(DriverLibrary(tmp_path / name))
+        libraries[-1].load(bindings)
+        assert bindings._nvmlGetFunctionPointer_cache == {}
+        bindings._nvmlGetFunctionPointer_cache[name] = 1
+    libraries[-1].load(bindings)
+    assert bindings._nvmlGetFunctionPointer_cache == {"other": 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import grpc.aio
@@ -58,7 +59,10 @@ async def follows(condition: Callable[[], bool]) -> None:
 
 def library_in_the_spec(root: Path) -> str:
     """The version of the driver's library that the CDI spec mounts; empty without a spec."""
-    texts = [file.read_text() for file in (root / "var/run/cdi").glob("*.json")]
+    texts = []
+    for file in (root / "var/run/cdi").glob("*.json"):
+        with suppress(FileNotFoundError):  # it goes with the driver, perhaps just now
+            texts.append(file.read_text())
     mounted = [
         mount["hostPath"] for text in texts for mount in json.loads(text)["containerEdits"].get("mounts", ())
     ]

@@ -61,6 +61,8 @@ class DriverLibrary:
         if self._stamp not in candidates:
             self._unload(nvml)
             self._loaded, self._stamp = self._first(candidates)
+        if nvml.nvmlLib is not self._loaded:
+            nvml._nvmlGetFunctionPointer_cache.clear()  # of another's library, which may be loaded still
         nvml.nvmlLib = self._loaded
 
     def _first(self, candidates: Mapping[str, Path]) -> tuple[ctypes.CDLL, str]:
