@@ -139,10 +139,12 @@ async def test_while_kubelet_is_silent_its_checkpoint_counts(bench: Bench) -> No
         json.dumps({"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": {}}, "Checksum": 1})
     )
     bench.configure(FOUR)
+    bench.kubelet.silent = True
     bench.start()
     await bench.kubelet.start()
     devices = await bench.kubelet.devices(SHARED)
     assert {name.partition("::")[0] for name in devices.keys() - healthy(devices)} == {"GPU-2"}
+    bench.kubelet.silent = False
     await bench.kubelet.devices(SHARED, until=lambda d: len(healthy(d)) == 16)  # kubelet shows no such pod
 
 

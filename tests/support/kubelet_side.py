@@ -54,6 +54,8 @@ class Kubelet:
         self.options: dict[str, dp.DevicePluginOptions] = {}
         self.channels: dict[str, grpc.aio.Channel] = {}
         self.pods = pr.ListPodResourcesResponse()
+        self.silent = False
+        """Whether it does not say which pods have what."""
         self.tasks: list[asyncio.Task[None]] = []
         self.servers: list[grpc.aio.Server] = []
 
@@ -103,7 +105,9 @@ class Kubelet:
         new.replace(file)
         self.servers.append(server)
 
-    async def _list_pods(self, _request: Any, _context: Any) -> pr.ListPodResourcesResponse:
+    async def _list_pods(self, _request: Any, context: Any) -> pr.ListPodResourcesResponse:
+        if self.silent:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "silent")
         return self.pods
 
     async def _register(self, request: dp.RegisterRequest, context: Any) -> dp.Empty:

@@ -27,6 +27,7 @@ READERS: Final = (
     "documents/durations.py",
     "documents/nearest.py",
     "documents/source.py",
+    "documents/syntax.py",
     "model/*.py",
     "model/catalog/xids.py",
     "model/catalog/xids.toml",
