@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Final
 
-from fuzz import documents, driver, kubelet, memory
+from fuzz import api, documents, driver, kubelet, memory
 
 Target = Callable[[bytes], None]
 
@@ -31,6 +31,17 @@ TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = Map
         "nvml": lambda: nullcontext(driver.nvml),
         "health-kept-on-disk": lambda: nullcontext(memory.kept_health),
         "ledger-kept-on-disk": lambda: nullcontext(memory.kept_ledger),
+        "api-body": api.bodies,
+        "api-json-patch": api.patches("application/json-patch+json"),
+        "api-merge-patch": api.patches("application/merge-patch+json"),
+        "api-strategic-patch": api.patches("application/strategic-merge-patch+json"),
+        "api-apply": api.patches("application/apply-patch+yaml", b"&fieldManager=f&force=1"),
+        "api-label-selector": api.parameter("labelSelector"),
+        "api-field-selector": api.parameter("fieldSelector"),
+        "api-continue": api.parameter("continue"),
+        "api-query": api.parameter(""),
+        "api-request": api.requests,
+        "api-rule": api.rules,
     }
 )
 """By name: what makes the target, and afterwards removes what it needed."""
