@@ -41,14 +41,20 @@ class Package:
 
 
 class Apt:
-    """apt-get with lists, cache and an empty set of installed packages under `folder`."""
+    """apt-get with lists, cache and an empty set of installed packages under `folder`.
 
-    def __init__(self, folder: Path) -> None:
+    Its sources are the machine's, unless they are given as a file of deb822 has them.
+    """
+
+    def __init__(self, folder: Path, sources: str = "") -> None:
         self._folder = folder
+        self._sources = folder / "own.sources" if sources else None
         self._files = folder / "files"
         for part in ("state/lists/partial", "cache/archives/partial", "files"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         (folder / "status").touch()
+        if self._sources is not None:
+            self._sources.write_text(sources)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -98,7 +104,7 @@ class Apt:
         return paths
 
     def _run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        options = {
+        options: dict[str, str | Path] = {
             "Dir::State": self._folder / "state",
             "Dir::State::status": self._folder / "status",
             "Dir::Cache": self._folder / "cache",
@@ -108,6 +114,8 @@ class Apt:
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
         }
+        if self._sources is not None:
+            options |= {"Dir::Etc::sourcelist": self._sources, "Dir::Etc::sourceparts": "/dev/null"}
         command = ["apt-get", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
         answer = subprocess.run(
             [*command, *arguments],

@@ -1,11 +1,11 @@
-"""A node with containerd and podman and no kubelet, whose driver has a whole GPU and one in MIG devices."""
+"""A node with container runtimes and no kubelet, whose driver has a whole GPU and one in MIG devices."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Final
 from support.cri import Cri, RefusedError
 from support.driver_root import Driver
 from support.genuine_node import GenuineNode
-from support.images import busybox_archive
+from support.images import BUSYBOX, busybox_archive, kept_containerd
 from support.installed_agent import CONTROL, DRIVER_ROOT, MAJOR
 from support.leftovers import cgroup_of, own_folder
-from support.node_root import make_node_root
+from support.node_root import CONTAINERD_SOCKET, PROGRAMS, make_node_root
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from support.own_network import is_own_network
 from support.podman import Podman
@@ -34,16 +34,32 @@ CAPABILITIES: Final = 236
 """The major number of the nodes of MIG capabilities; the kernel gives out another one on every machine."""
 PARTS: Final = (FakeMig("3g", 0, gi=1), FakeMig("3g", 4, gi=2))
 STATE: Final = DriverState((FakeGpu(0, "A100-40"), FakeGpu(1, "A100-40", mig_enabled=True, migs=PARTS)))
+DEBIANS_CONFIG: Final = f"""\
+version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "{CONTAINERD_SOCKET}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{BUSYBOX}"
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      BinaryName = "{PROGRAMS}/runc"
+"""
+"""Of version 1.7, which says nothing of CDI."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:
-    """Both runtimes read the same specs: those in `etc` and, which win, in `run`."""
+    """All runtimes read the same specs: those in `etc` and, which win, in `run`."""
 
     node: GenuineNode
     cri: Cri
-    podman: Podman
     driver: Driver
+    podman: Podman | None = None
 
     @property
     def etc(self) -> Path:
@@ -73,6 +89,7 @@ class Runtimes:
     def said_in(self, runtime: str, script: str, *devices: str) -> str:
         """What a container's script says. Raises RefusedError: the runtime's own words."""
         if runtime == "podman":
+            assert self.podman is not None
             ended = self.podman.run(script, devices)
             if ended.returncode:
                 raise RefusedError(ended.stderr.decode())
@@ -92,14 +109,39 @@ class Runtimes:
 
 @contextmanager
 def container_runtimes() -> Iterator[Runtimes]:
-    """Ready for containers; nothing is left of them afterwards."""
+    """containerd and podman, ready for containers; nothing is left of them afterwards."""
+    binaries = find_binaries(os.environ, programs=NODE)
+    with _booted({name: binaries.path(name) for name in NODE if name != "kubelet"}) as (node, driver):
+        cri = Cri(node)
+        yield Runtimes(node, cri, driver, Podman(node))
+        cri.close()
+
+
+@contextmanager
+def debians_containerd(prepare: Callable[[Runtimes], None]) -> Iterator[Runtimes]:
+    """containerd 1.7 of Debian's package, started again with its configuration as `prepare` leaves it."""
+    binaries = find_binaries(os.environ, programs=NODE)
+    programs = {name: binaries.path(name) for name in NODE if name != "kubelet"}
+    with _booted({**programs, **kept_containerd()}, DEBIANS_CONFIG) as (node, driver):
+        cri = Cri(node)
+        prepare(Runtimes(node, cri, driver))
+        cri.close()
+        node.restart("containerd")
+        cri = Cri(node)
+        yield Runtimes(node, cri, driver)
+        cri.close()
+
+
+@contextmanager
+def _booted(programs: Mapping[str, Path], config: str = "") -> Iterator[tuple[GenuineNode, Driver]]:
+    """`config` is containerd's, if it is not the suite's own."""
     assert is_own_network(), "run `make test-kubernetes`, or scripts/test_kubernetes.py"
     with own_folder() as folder:
-        binaries = find_binaries(os.environ, programs=NODE)
         cgroup = cgroup_of(folder)
-        programs = {name: binaries.path(name) for name in NODE if name != "kubelet"}
         root = make_node_root(folder / "root", programs=programs, secrets={}, cgroup=cgroup)
         root.at("/etc/resolv.conf").touch()  # containerd wants one in the node's network
+        if config:
+            root.at("/etc/containerd.toml").write_text(config)
         driver = Driver(root.at(DRIVER_ROOT), STATE)
         _renumber(driver.root / "dev")
         node = GenuineNode(folder, root, cgroup)
@@ -107,9 +149,7 @@ def container_runtimes() -> Iterator[Runtimes]:
             node.boot(kubelet=False)
             busybox_archive(folder)
             node.import_image(folder / "busybox.tar")
-            cri = Cri(node)
-            yield Runtimes(node, cri, Podman(node), driver)
-            cri.close()
+            yield node, driver
         finally:
             node.crash()
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,15 @@ FAKETIME: Final = ("libfaketime", "libfaketimeMT.so.1")
 """A package and the library in it that makes a process' clock jump."""
 
 _PODMAN: Final = ("podman", "conmon")
+_CONTAINERD: Final = ("containerd", "containerd-shim-runc-v2", "ctr")
+_TRIXIE: Final = """\
+Types: deb
+URIs: {mirror}
+Suites: trixie
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+"""
+"""Debian 13: the containerd of the one before it has no CDI, and this one runs there, too."""
 _MACHINES_OWN: Final = ("libc6", "libperl", "libpam-modules")
 """Packages whose libraries are no use to podman, or must be the machine's own."""
 
@@ -37,6 +46,7 @@ def prepare_images() -> None:
         agent_archive(Path(folder))
     kept_file(*FAKETIME)
     kept_podman()
+    kept_containerd()
 
 
 def busybox_archive(
@@ -115,6 +125,36 @@ def kept_podman() -> Path:
         if not kept.is_dir():
             Path(fresh, "made").rename(kept)
     return kept
+
+
+def kept_containerd() -> Mapping[str, Path]:
+    """Debian's containerd 1.7 by its programs' names, kept in the cache; the machine's mirror has it."""
+    kept = cache_folder(os.environ) / "images" / "containerd"
+    if not kept.is_dir():
+        require_debian()
+        apt = Apt(kept.parent / "apt-trixie", _TRIXIE.format(mirror=_mirror()))
+        with apt.locked(), tempfile.TemporaryDirectory(dir=kept.parent) as fresh:
+            apt.refresh()
+            (file,) = apt.fetch(apt.named(["containerd"]))
+            wanted = {f"usr/bin/{name}": name for name in _CONTAINERD}
+            unpack(file, Path(fresh, "made"), wanted.get)
+            if not kept.is_dir():
+                Path(fresh, "made").rename(kept)
+    return {name: kept / name for name in _CONTAINERD}
+
+
+def _mirror() -> str:
+    """Where this machine has Debian's packages from; one that is no Debian, from Debian's own."""
+    words = [
+        "indextargets",
+        "--format",
+        "$(REPO_URI)",
+        "Created-By: Packages",
+        "Origin: Debian",
+        "Component: main",
+    ]
+    said = subprocess.run(["apt-get", *words], capture_output=True, text=True, check=False).stdout.split()
+    return next((uri for uri in said if uri.rstrip("/").endswith("/debian")), "http://deb.debian.org/debian")
 
 
 def _is_wanted(package: Package) -> bool:
