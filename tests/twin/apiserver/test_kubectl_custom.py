@@ -141,4 +141,4 @@ async def test_a_second_definition_of_the_same_kind_is_not_accepted(defined: Any
     await defined("apply -f -", other)
     path = "jsonpath={.status.conditions[?(@.type=='NamesAccepted')].message}"
     answer = await defined(["get", "crd", "tears.tonnage.dev", "-o", path])
-    assert answer.out == '"Tier" is already in use'
+    assert answer.out == '"TierList" is already in use'

@@ -244,14 +244,14 @@ def definition(schema: dict[str, Any], **spec: Any) -> JsonObject:
         pytest.param(
             {"type": "object", "properties": {"a": {}}},
             {},
-            "spec.versions[0].schema.openAPIV3Schema.properties[a].type: Required value: "
+            "spec.validation.openAPIV3Schema.properties[a].type: Required value: "
             "must not be empty for specified object fields",
             id="a field without a type",
         ),
         pytest.param(
             {"type": "object", "properties": {"a": {"type": "array"}}},
             {},
-            "spec.versions[0].schema.openAPIV3Schema.properties[a].items: Required value: must be specified",
+            "spec.validation.openAPIV3Schema.properties[a].items: Required value: must be specified",
             id="a list of nothing",
         ),
     ],

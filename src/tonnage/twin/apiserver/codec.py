@@ -18,6 +18,7 @@ from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.defaults import apply_defaults
 from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
+from tonnage.twin.apiserver.objects.validation.custom import format_cautions
 from tonnage.twin.apiserver.requests import FieldValidation
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import bad_request
@@ -68,6 +69,9 @@ class Codec:
             else validate_update(served.row, obj, old, subresource)
         )
         if served.custom is None:
+            if served.row.kind == "CustomResourceDefinition" and not errors and not subresource:
+                for words in format_cautions(obj, old):
+                    warn(words)
             return errors
         schema = served.custom.schema
         found = unchanged_left_out(validate_custom(schema, obj), schema, obj, old)

@@ -10,8 +10,11 @@ from typing import Final
 
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, copied, flag, mapping, mappings, put, text, texts
+from tonnage.twin.apiserver.access import at, copied, flag, mapping, mappings, number, put, text, texts
+from tonnage.twin.apiserver.definition_status import is_established, named, with_condition
+from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
 from tonnage.twin.apiserver.pipeline import timestamp
+from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resources import (
     CustomVersion,
     Registry,
@@ -30,99 +33,134 @@ _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create",
 class Definitions:
     """What the definitions in the store mean for the server."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: Store, registry: Registry, clock: Clock, ownership: Ownership) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
+        self._ownership = ownership
 
     def settle(self, name: str) -> None:
-        """Bring the served kinds and the definition's status in line with its spec; end what is deleted."""
-        stored = self._store.get(DEFINITION, ("", name))
-        if stored is None:
-            self._registry.replace_custom(name, [])
-            return
-        if text(stored.object, "metadata", "deletionTimestamp"):
-            self._remove_instances(stored.object)
-            self._registry.replace_custom(name, [])
-            self._let_go(stored)
-            return
-        taken = self._taken_names(stored.object)
-        if not taken:
-            self._registry.replace_custom(name, list(versions_of(stored.object)))
-        self._write_status(stored, taken)
+        """Bring served kinds and statuses in line with a definition, also others' that wait for its names."""
+        waiting = [name]
+        while waiting:
+            one = waiting.pop(0)
+            if self._settle(one):
+                group = one.partition(".")[2]
+                others = self._of_group(group)
+                waiting += [other for other in others if other not in (one, *waiting)]
 
     def settle_all(self) -> None:
         """Put every stored definition in force, as after a start on kept state."""
         for stored in self._store.list(DEFINITION):
             self.settle(text(stored.object, "metadata", "name"))
 
-    def _taken_names(self, definition: JsonObject) -> str:
-        """Why the names cannot be accepted; empty when they can."""
-        name, group = text(definition, "metadata", "name"), text(definition, "spec", "group")
-        wanted = mapping(definition, "spec", "names")
-        others = [
-            served
-            for served in self._registry
-            if served.row.group == group and (served.custom is None or served.custom.definition != name)
-        ]
-        for served in others:
-            row = served.row
-            if text(wanted, "kind") in (row.kind, served.list_kind):
-                return f'"{text(wanted, "kind")}" is already in use'
-            used = {row.plural, row.singular, *row.short_names}
-            for one in [text(wanted, "plural"), text(wanted, "singular"), *texts(wanted, "shortNames")]:
-                if one in used:
-                    return f'"{one}" is already in use'
-        return ""
+    def _settle(self, name: str) -> bool:
+        """Whether its names have changed, for which others may wait."""
+        stored = self._store.get(DEFINITION, ("", name))
+        if stored is None:
+            self._registry.replace_custom(name, [])
+            return True
+        if text(stored.object, "metadata", "deletionTimestamp"):
+            self._end(stored)
+            freed = self._store.get(DEFINITION, ("", name)) is None
+            self._serve(name)
+            return freed
+        status = named(stored.object, self._accepted(text(stored.object, "spec", "group")))
+        if status is not None:
+            self._write(stored, status)
+        self._serve(name)
+        return status is not None
 
-    def _write_status(self, stored: Stored, taken: str) -> None:
+    def _serve(self, name: str) -> None:
+        stored = self._store.get(DEFINITION, ("", name))
+        served = list(versions_of(stored.object)) if stored is not None else []
+        self._registry.replace_custom(name, served)
+
+    def _of_group(self, group: str) -> list[str]:
+        return [
+            text(stored.object, "metadata", "name")
+            for stored in self._store.list(DEFINITION)
+            if text(stored.object, "spec", "group") == group
+        ]
+
+    def _accepted(self, group: str) -> list[JsonObject]:
+        """The names that definitions of a group have been given."""
+        return [
+            mapping(stored.object, "status", "acceptedNames")
+            for stored in self._store.list(DEFINITION)
+            if text(stored.object, "spec", "group") == group
+        ]
+
+    def _write(self, stored: Stored, status: JsonObject, finalizers: list[str] | None = None) -> Stored:
+        """Store a definition's new status, as the server itself. Moments of conditions are filled in."""
         obj = copied(stored.object)
-        status = mapping(obj, "status")
-        obj["status"] = status
-        old = {text(one, "type"): one for one in mappings(status, "conditions")}
-        accepted = (
-            ("False", "KindConflict", taken) if taken else ("True", "NoConflicts", "no conflicts found")
-        )
-        established = (
-            ("False", "NotAccepted", "not all names are accepted")
-            if taken
-            else ("True", "InitialNamesAccepted", "the initial names have been accepted")
-        )
-        now = timestamp(self._clock.now())
-        status["conditions"] = [
-            _condition("NamesAccepted", accepted, old, now),
-            _condition("Established", established, old, now),
-        ]
-        names = mapping(obj, "spec", "names")
-        status["acceptedNames"] = {} if taken else copied(names)
-        storage = [text(one, "name") for one in mappings(obj, "spec", "versions") if flag(one, "storage")]
-        known = texts(status, "storedVersions")
-        status["storedVersions"] = [*known, *(one for one in storage if one not in known)]
-        if obj != stored.object:
-            name = text(obj, "metadata", "name")
-            self._store.update(DEFINITION, ("", name), obj, read=stored)
+        before = {text(one, "type"): one for one in mappings(obj, "status", "conditions")}
+        conditions: list[JsonValue] = [self._dated(one, before) for one in mappings(status, "conditions")]
+        obj["status"] = {**mapping(obj, "status"), **status, "conditions": conditions}
+        if finalizers is not None:
+            put(obj, list[JsonValue](finalizers), "metadata", "finalizers")
+        served = self._registry.find(DEFINITION[0], "v1", DEFINITION[1])
+        assert served is not None
+        name = text(obj, "metadata", "name")
+        options = Options(field_manager="kube-apiserver")
+        request = Request("update", served, "", name, "status", options)
+        put_entries(obj, self._ownership.updated(request, obj, stored.object, None))
+        return self._store.update(DEFINITION, ("", name), obj, read=stored)
 
-    def _remove_instances(self, definition: JsonObject) -> None:
+    def _dated(self, condition: JsonObject, before: dict[str, JsonObject]) -> JsonObject:
+        old = before.get(text(condition, "type"), {})
+        same = text(old, "status") == text(condition, "status")
+        since = text(old, "lastTransitionTime") if same else ""
+        kind, status = text(condition, "type"), text(condition, "status")
+        now = since or timestamp(self._clock.now())
+        return {"type": kind, "status": status, "lastTransitionTime": now, **_said(condition)}
+
+    def _end(self, stored: Stored) -> None:
+        """Remove the instances of a deleted definition; once there are none, let it go."""
+        obj = stored.object
+        finalizers = [one for one in texts(obj, "metadata", "finalizers") if one != CLEANUP]
+        if CLEANUP in texts(obj, "metadata", "finalizers"):
+            if not is_established(obj):
+                said = ("False", "NeverEstablished", "resource was never established")
+            elif self._instances_left(obj):
+                said = ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+                finalizers.append(CLEANUP)
+            else:
+                said = ("False", "InstanceDeletionCompleted", "removed all instances")
+            stored = self._write(stored, {"conditions": with_condition(obj, "Terminating", said)}, finalizers)
+        if not finalizers:
+            name = text(obj, "metadata", "name")
+            self._store.delete(DEFINITION, ("", name), read=stored, last=copied(stored.object))
+
+    def _instances_left(self, definition: JsonObject) -> bool:
+        """Whether somebody still waits for an instance; those for whom nobody does are gone."""
         resource = (text(definition, "spec", "group"), text(definition, "spec", "names", "plural"))
+        left = False
         for stored in self._store.list(resource):
             metadata = mapping(stored.object, "metadata")
             key = (text(metadata, "namespace"), text(metadata, "name"))
-            self._store.delete(resource, key, read=stored)
+            if not texts(metadata, "finalizers"):
+                self._store.delete(resource, key, read=stored)
+                continue
+            left = True
+            if not text(metadata, "deletionTimestamp"):
+                obj = copied(stored.object)
+                put(obj, timestamp(self._clock.now()), "metadata", "deletionTimestamp")
+                put(obj, 0, "metadata", "deletionGracePeriodSeconds")
+                put(obj, number(metadata, "generation") + 1, "metadata", "generation")
+                self._store.update(resource, key, obj, read=stored)
+        return left
 
-    def _let_go(self, stored: Stored) -> None:
-        obj = copied(stored.object)
-        rest = [one for one in texts(obj, "metadata", "finalizers") if one != CLEANUP]
-        put(obj, list[JsonValue](rest), "metadata", "finalizers")
-        key = ("", text(obj, "metadata", "name"))
-        if rest:
-            self._store.update(DEFINITION, key, obj, read=stored)
-        else:
-            self._store.delete(DEFINITION, key, read=stored, last=obj)
+
+def _said(condition: JsonObject) -> JsonObject:
+    return {key: value for key, value in condition.items() if key not in ("type", "status")}
 
 
 def versions_of(definition: JsonObject) -> Iterator[Served]:
-    """The resources that a definition serves, the storage version included only if it is served."""
-    spec = mapping(definition, "spec")
+    """The resources that a definition serves, under the names that it was given."""
+    if not is_established(definition):
+        return
+    spec = {**mapping(definition, "spec"), "names": mapping(definition, "status", "acceptedNames")}
     group = text(spec, "group")
     versions = mappings(spec, "versions")
     storage = next((text(one, "name") for one in versions if flag(one, "storage")), "")
@@ -140,6 +178,7 @@ def versions_of(definition: JsonObject) -> Iterator[Served]:
                 text(one, "jsonPath").removeprefix(".") for one in mappings(version, "selectableFields")
             ),
             deprecation=_deprecation(version, group, row.kind),
+            terminating=bool(text(definition, "metadata", "deletionTimestamp")),
         )
         list_kind = text(spec, "names", "listKind") or f"{row.kind}List"
         yield Served(row, list_kind, custom, frozenset(one.name for one in row.subresources))
@@ -173,19 +212,6 @@ def _deprecation(version: JsonObject, group: str, kind: str) -> str:
         return ""
     said = at(version, "deprecationWarning")
     return said if isinstance(said, str) else f"{group}/{text(version, 'name')} {kind} is deprecated"
-
-
-def _condition(name: str, said: tuple[str, str, str], old: dict[str, JsonObject], now: str) -> JsonObject:
-    status, reason, message = said
-    before = old.get(name, {})
-    since = text(before, "lastTransitionTime") if text(before, "status") == status else ""
-    return {
-        "type": name,
-        "status": status,
-        "lastTransitionTime": since or now,
-        "reason": reason,
-        "message": message,
-    }
 
 
 def version_priority(name: str) -> tuple[int, int, int, str]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, mapping, number, put, text, texts
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, mapping, mappings, number, put, text, texts
 from tonnage.twin.apiserver.definitions import CLEANUP, DEFINITION
 from tonnage.twin.apiserver.pipeline import Pipeline, fresh, may_go, timestamp
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
@@ -118,7 +118,7 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
     if not text(metadata, "deletionTimestamp"):
         _set_finalizers(metadata, options, orphans=request.resource in ORPHANING)
         if request.resource == DEFINITION:
-            metadata["finalizers"] = [*texts(metadata, "finalizers"), CLEANUP]
+            return _ending(obj, timestamp(now))
         metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
         if counts_generations(request.served) and number(metadata, "generation") > 0:
@@ -130,6 +130,22 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
         metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
     return obj
+
+
+def _ending(definition: JsonObject, now: str) -> JsonObject:
+    """A definition whose instances are to go before it."""
+    finalizers = texts(definition, "metadata", "finalizers")
+    put(definition, [*finalizers, *([] if CLEANUP in finalizers else [CLEANUP])], "metadata", "finalizers")
+    put(definition, now, "metadata", "deletionTimestamp")
+    words = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    pending: JsonObject = {
+        "type": "Terminating", "status": "True", "lastTransitionTime": now,
+        "reason": "InstanceDeletionPending", "message": words,
+    }  # fmt: skip
+    conditions = mappings(definition, "status", "conditions")
+    others: list[JsonValue] = [one for one in conditions if text(one, "type") != "Terminating"]
+    put(definition, [*others, pending], "status", "conditions")
+    return definition
 
 
 def _set_finalizers(metadata: JsonObject, options: DeleteOptions, *, orphans: bool) -> None:

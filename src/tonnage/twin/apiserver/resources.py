@@ -16,7 +16,10 @@ _STORED_AS: Final[dict[Resource, Resource]] = {("events.k8s.io", "events"): ("",
 
 @dataclass(frozen=True, slots=True)
 class CustomVersion:
-    """What a CustomResourceDefinition says of one version. `schema` is its openAPIV3Schema."""
+    """What a CustomResourceDefinition says of one version. `schema` is its openAPIV3Schema.
+
+    `terminating`: the definition is deleted, and nothing new is made.
+    """
 
     definition: str
     storage_api_version: str
@@ -25,6 +28,7 @@ class CustomVersion:
     scale: JsonObject | None = None
     selectable: tuple[str, ...] = ()
     deprecation: str = ""
+    terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True)

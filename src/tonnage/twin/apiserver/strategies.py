@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, copied, drop, flag, mapping, mappings, number, put, text
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, copied, drop, flag, items, mapping, mappings, number, put, text
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
@@ -92,8 +92,14 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
         _select_own_pods(obj)
     _drop_gated(served, obj, {})
     if served.key == DEFINITION:
-        stored = [at(one, "name") for one in mappings(obj, "spec", "versions") if flag(one, "storage")]
-        put(obj, stored, "status", "storedVersions")
+        put(obj, _stored_versions(obj), "status", "storedVersions")
+
+
+def _stored_versions(definition: JsonObject) -> list[JsonValue]:
+    """In what versions objects of a custom kind may be stored: the storage version beside those of old."""
+    known = items(definition, "status", "storedVersions")
+    storing = [at(one, "name") for one in mappings(definition, "spec", "versions") if flag(one, "storage")]
+    return [*known, *(one for one in storing[:1] if one not in known)]
 
 
 def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
@@ -149,6 +155,8 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject) -> JsonOb
             obj["status"] = copied(mapping(old, "status"))
     if served.key == NAMESPACE:
         put(obj, at(old, "spec", "finalizers") or [], "spec", "finalizers")
+    if served.key == DEFINITION:
+        put(obj, _stored_versions(obj), "status", "storedVersions")
     if served.key == DAEMON_SET:
         _count_templates(obj, old)
     _drop_gated(served, obj, old)

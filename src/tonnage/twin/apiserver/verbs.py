@@ -25,6 +25,7 @@ from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import (
     StatusError,
     bad_request,
+    forbidden,
     method_not_allowed,
     no_such_page,
     no_such_path,
@@ -60,7 +61,7 @@ class Verbs:
     ) -> None:
         self.store = store
         self.registry = registry
-        self.definitions = Definitions(store, registry, clock)
+        self.definitions = Definitions(store, registry, clock, pipeline.ownership)
         self._clock = clock
         self._pipeline = pipeline
         self._tokens = tokens
@@ -123,6 +124,9 @@ class Verbs:
 
     async def create(self, request: Request, body: JsonValue) -> Outcome:
         """The object as stored."""
+        if request.served.custom is not None and request.served.custom.terminating:
+            words = "create not allowed while custom resource definition is terminating"
+            raise forbidden(request.resource, text(body, "metadata", "name"), words)
         return await self._told(self._settled(request, self._pipeline.create(request, body)))
 
     async def update(self, request: Request, body: JsonValue) -> Outcome:
@@ -158,9 +162,7 @@ class Verbs:
     async def delete(self, request: Request, options: DeleteOptions) -> JsonObject:
         """The object while it still stands, else a Status."""
         result = await self._told(delete(self._pipeline, request, options))
-        if request.resource == DEFINITION and not request.options.dry_run:
-            self.definitions.settle(request.name)
-            await self.store.on_disk()
+        await self._defined(request, request.name)
         return result if result.get("kind") == "Status" else self._shown(request, result)
 
     async def delete_collection(
@@ -208,10 +210,19 @@ class Verbs:
     async def _settled(self, request: Request, writing: Awaitable[Outcome]) -> Outcome:
         """The outcome in the version asked for, once what a definition means is in force."""
         outcome = await writing
-        if request.resource == DEFINITION and not request.options.dry_run:
-            await self.store.on_disk()
-            self.definitions.settle(text(outcome.object, "metadata", "name"))
+        await self._defined(request, text(outcome.object, "metadata", "name"))
         return Outcome(self._shown(request, outcome.object), outcome.warnings)
+
+    async def _defined(self, request: Request, name: str) -> None:
+        """Put in force what a write means for custom kinds: one defined, or one whose last objects may go."""
+        custom = request.served.custom
+        if request.options.dry_run or not (
+            request.resource == DEFINITION or (custom is not None and custom.terminating)
+        ):
+            return
+        await self.store.on_disk()
+        self.definitions.settle(name if custom is None else custom.definition)
+        await self.store.on_disk()
 
     async def _told(self, writing: Awaitable[T]) -> T:
         """What a write comes to, a refusal too, once all that it may stand on is on disk. Raises ApiError."""

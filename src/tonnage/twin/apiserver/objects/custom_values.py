@@ -178,6 +178,11 @@ def validate_custom(kind_schema: JsonObject, obj: JsonObject) -> Errors:
     return (*_value(body, kind_schema, ""), *_lists(body, kind_schema, ""))
 
 
+def validate_value(value: JsonValue, schema: JsonObject) -> Errors:
+    """Everything in a value that breaks its schema, without what is said of lists that are sets or maps."""
+    return tuple(_value(value, schema, ""))
+
+
 def _value(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
     if value is None and flag(schema, "nullable"):
         return

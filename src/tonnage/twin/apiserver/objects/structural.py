@@ -1,17 +1,19 @@
 """Whether the schema of a custom kind is structural: every level says its type, logic only restricts values.
 
+What else a definition's schema must keep to is in `validation.custom_schema`.
+
 Source: k8s.io/apiextensions-apiserver (apiserver/schema), v1.35.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text
-from tonnage.twin.apiserver.objects.problems import FieldError, forbidden, invalid, required, unsupported
+from tonnage.twin.apiserver.access import flag, mapping, mappings, text
+from tonnage.twin.apiserver.objects.go_regexps import regexp_problem
+from tonnage.twin.apiserver.objects.problems import FieldError, forbidden, invalid, required
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
@@ -28,7 +30,6 @@ _TYPE_WORDS: Final = {
     "item": "must not be empty for specified array items",
     "field": "must not be empty for specified object fields",
 }
-_UNSUPPORTED: Final = ("$ref", "definitions", "dependencies", "id", "patternProperties", "additionalItems")
 _NESTED: Final = (
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),
@@ -42,13 +43,14 @@ _NESTED: Final = (
     (LIST_KEYS, "must be empty to be structural"),
     (LIST_TYPE, "must be undefined to be structural"),
     (MAP_TYPE, "must be undefined to be structural"),
+    (RULES, "must be empty to be structural"),
 )
 Found = Iterator[FieldError]
 
 
 def schema_problems(schema: JsonObject, path: str) -> tuple[FieldError, ...]:
     """Everything that keeps an `openAPIV3Schema` from being structural, sorted as the server sorts it."""
-    return tuple(sorted(_level(schema, "root", path, 0), key=str))
+    return tuple(sorted((*_level(schema, "root", path, 0), *_complete(schema, path)), key=str))
 
 
 def _level(schema: JsonObject, level: str, path: str, depth: int) -> Found:
@@ -56,27 +58,22 @@ def _level(schema: JsonObject, level: str, path: str, depth: int) -> Found:
         yield forbidden(path, f"must not be nested deeper than {DEEPEST} levels")
         return
     yield from _kind(schema, level, path)
-    yield from _lists(schema, path)
     if schema.get("items") is not None:
         yield from _level(mapping(schema, "items"), "item", f"{path}.items", depth + 1)
     elif text(schema, "type") == "array":
         yield required(f"{path}.items", "must be specified")
     for name, inner in mapping(schema, "properties").items():
-        if isinstance(inner, dict) and not (level == "root" and name == "metadata"):
+        if isinstance(inner, dict):
             yield from _level(inner, "field", f"{path}.properties[{name}]", depth + 1)
     extra = schema.get("additionalProperties")
     if extra is not None:
         if level == "root":
             yield forbidden(f"{path}.additionalProperties", "must not be used at the root")
-        if schema.get("properties"):
-            words = "additionalProperties and properties are mutual exclusive"
-            yield forbidden(f"{path}.additionalProperties", words)
         if isinstance(extra, dict):
             yield from _level(extra, "field", f"{path}.additionalProperties", depth + 1)
     yield from _logic(schema, path, depth)
     if level == "root" or flag(schema, EMBEDDED):
         yield from _identity(schema, level, path)
-    yield from _complete(schema, path)
 
 
 def _kind(schema: JsonObject, level: str, path: str) -> Found:
@@ -87,8 +84,6 @@ def _kind(schema: JsonObject, level: str, path: str) -> Found:
         yield invalid(f"{path}.type", kind, words) if kind else required(f"{path}.type", words)
     elif not kind and not flag(schema, INT_OR_STRING) and not flag(schema, PRESERVE):
         yield required(f"{path}.type", _TYPE_WORDS[level])
-    if kind and kind not in TYPES:
-        yield unsupported(f"{path}.type", kind, TYPES)
     if level == "root" and kind and kind != "object":
         yield invalid(f"{path}.type", kind, "must be object at the root")
     for key in (PRESERVE, EMBEDDED):
@@ -100,36 +95,6 @@ def _kind(schema: JsonObject, level: str, path: str) -> Found:
     if embedded and schema.get("additionalProperties") is not None:
         words = "must not be used if x-kubernetes-embedded-resource is set"
         yield forbidden(f"{path}.additionalProperties", words)
-    for key in _UNSUPPORTED:
-        if schema.get(key) is not None:
-            yield forbidden(f"{path}.{key}", f"{key} is not supported")
-    if flag(schema, "uniqueItems"):
-        words = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield forbidden(f"{path}.uniqueItems", words)
-
-
-def _lists(schema: JsonObject, path: str) -> Found:
-    """What a list is a list of: `atomic`, `set`, or `map` with its keys."""
-    kind, keys = text(schema, LIST_TYPE), items(schema, LIST_KEYS)
-    if not kind:
-        if keys:
-            yield required(f"{path}.{LIST_TYPE}", "must be map if x-kubernetes-list-map-keys is non-empty")
-        return
-    if text(schema, "type") != "array":
-        shown = text(schema, "type")
-        words = "must be array if x-kubernetes-list-type is specified"
-        yield invalid(f"{path}.type", shown, words) if shown else required(f"{path}.type", words)
-    if kind not in ("atomic", "set", "map"):
-        yield unsupported(f"{path}.{LIST_TYPE}", kind, ("atomic", "map", "set"))
-    if kind == "map" and not keys:
-        yield required(f"{path}.{LIST_KEYS}", "must not be empty if x-kubernetes-list-type is map")
-    if keys and kind != "map":
-        yield invalid(f"{path}.{LIST_TYPE}", kind, "must be map if x-kubernetes-list-map-keys is non-empty")
-    known = mapping(schema, "items", "properties")
-    for index, key in enumerate(keys):
-        if kind == "map" and key not in known:
-            words = "entries must all be names of item properties"
-            yield invalid(f"{path}.{LIST_KEYS}[{index}]", key, words)
 
 
 def _identity(schema: JsonObject, level: str, path: str) -> Found:
@@ -143,7 +108,7 @@ def _identity(schema: JsonObject, level: str, path: str) -> Found:
     metadata, where = mapping(properties, "metadata"), f"{path}.properties[metadata]"
     if text(metadata, "type") != "object":
         yield invalid(f"{where}.type", text(metadata, "type"), "must be object")
-    said = {key for key, value in metadata.items() if value and key not in ("type", "description")}
+    said = {key for key, value in metadata.items() if value and key not in ("type", "default")}
     named = set(mapping(metadata, "properties")) <= {"name", "generateName"}
     if level == "root" and not (said <= {"properties"} and named):
         words = (
@@ -162,13 +127,9 @@ def is_int_or_string_pattern(schema: JsonObject) -> bool:
 
 def _logic(schema: JsonObject, path: str, depth: int) -> Found:
     pattern = text(schema, "pattern")
-    if pattern:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            yield invalid(
-                f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}"
-            )
+    if pattern and (wrong := regexp_problem(pattern)):
+        words = f"must be a valid regular expression, but isn't: {wrong}"
+        yield invalid(f"{path}.pattern", pattern, words)
     skip = is_int_or_string_pattern(schema)
     for key in ("allOf", "anyOf", "oneOf"):
         if key == "anyOf" and skip:
@@ -200,15 +161,23 @@ def _nested(schema: JsonObject, path: str, depth: int) -> Found:
 
 
 def _complete(schema: JsonObject, path: str) -> Found:
-    """Fields that logic speaks of must be declared outside of it."""
+    """Fields that the root's logic speaks of must be declared outside of it."""
+    for where, inner in _logical(schema):
+        yield from _declared(schema, inner, f"{path}.{where}", path)
+
+
+def _logical(schema: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """The schemas that a schema's logic is made of, and where they stand."""
     for key in ("allOf", "anyOf", "oneOf"):
         for index, inner in enumerate(mappings(schema, key)):
-            yield from _declared(schema, inner, f"{path}.{key}[{index}]", path)
+            yield f"{key}[{index}]", inner
     if schema.get("not") is not None:
-        yield from _declared(schema, mapping(schema, "not"), f"{path}.not", path)
+        yield "not", mapping(schema, "not")
 
 
 def _declared(outer: JsonObject, inner: JsonObject, path: str, outer_path: str) -> Found:
+    for where, deeper in _logical(inner):
+        yield from _declared(outer, deeper, f"{path}.{where}", outer_path)
     for name, field in mapping(inner, "properties").items():
         where = f"{outer_path}.properties[{name}]"
         if name not in mapping(outer, "properties"):

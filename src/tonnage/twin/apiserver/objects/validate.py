@@ -87,6 +87,7 @@ NOT_AGAIN: Final = (("", "Namespace"),)
 STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Node"): cluster.node_update,
     ("", "Namespace"): cluster.namespace_status_update,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""
 WITHOUT_METADATA_RULES: Final = (("", "Event"),)

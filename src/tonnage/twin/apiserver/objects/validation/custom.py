@@ -1,185 +1,202 @@
-"""CustomResourceDefinitions: names, versions, scope. Their schemas are checked by `structural`."""
+"""CustomResourceDefinitions: names, scope, conversion. Their versions are checked by `custom_versions`.
+
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation (validation.go), v1.35.
+"""
 
 from __future__ import annotations
 
-import re
 from typing import Final
+from urllib.parse import urlsplit
 
-from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects import names
-from tonnage.twin.apiserver.objects.custom_rules import compile_problem, listed_rules, uses_old_self
-from tonnage.twin.apiserver.objects.problems import (
-    FieldError,
-    complaints,
-    duplicate,
-    invalid,
-    required,
-    unsupported,
-)
-from tonnage.twin.apiserver.objects.structural import schema_problems
+from tonnage.twin.apiserver.objects.formats import is_recognized
+from tonnage.twin.apiserver.objects.problems import forbidden, invalid, required, unsupported
+from tonnage.twin.apiserver.objects.validation.custom_schema import formats_of
+from tonnage.twin.apiserver.objects.validation.custom_versions import all_versions, each_version
 from tonnage.twin.apiserver.objects.validation.fields import Found, unchanged
+from tonnage.twin.apiserver.objects.validation.webhooks import client_config, review_versions
 
 _SCOPES: Final = ("Cluster", "Namespaced")
 _STRATEGIES: Final = ("None", "Webhook")
+_APPROVAL: Final = "api-approved.kubernetes.io"
+_PROTECTED: Final = ("k8s.io", "kubernetes.io")
+_SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def definition(obj: JsonObject) -> Found:
     """A new CustomResourceDefinition."""
     spec = mapping(obj, "spec")
-    group, plural, name = text(spec, "group"), text(spec, "names", "plural"), text(obj, "metadata", "name")
-    if name != f"{plural}.{group}":
+    name, wanted = text(obj, "metadata", "name"), f"{text(spec, 'names', 'plural')}.{text(spec, 'group')}"
+    if name != wanted:
         yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
-    if not group:
-        yield required("spec.group")
-    else:
-        yield from complaints("spec.group", group, names.dns_subdomain(group))
-        if "." not in group:
-            yield invalid("spec.group", group, "should be a domain with at least one dot")
-    scope = text(spec, "scope")
-    if scope not in _SCOPES:
-        yield required("spec.scope") if not scope else unsupported("spec.scope", scope, _SCOPES)
-    yield from _versions(mappings(spec, "versions"))
-    yield from _names(mapping(spec, "names"))
-    strategy = text(spec, "conversion", "strategy")
-    if strategy not in _STRATEGIES:
-        yield unsupported("spec.conversion.strategy", strategy, _STRATEGIES)
+    yield from _spec(spec)
+    yield from _stored(obj)
+    yield from _approved(obj)
+    yield from _not_preserving(spec)
 
 
 def definition_update(new: JsonObject, old: JsonObject) -> Found:
     """A changed one: what is stored already must stay readable."""
-    yield from definition(new)
     spec, before = mapping(new, "spec"), mapping(old, "spec")
-    for key in ("group", "scope"):
-        yield from unchanged(spec.get(key), before.get(key), f"spec.{key}")
-    for key in ("plural", "kind"):
-        yield from unchanged(
-            mapping(spec, "names").get(key), mapping(before, "names").get(key), f"spec.names.{key}"
-        )
-    known = {text(version, "name") for version in mappings(spec, "versions")}
-    for index, stored in enumerate(texts(old, "status", "storedVersions")):
-        if stored not in known:
-            words = (
-                f"missing from spec.versions; {stored} was previously a storage version, and must remain in "
-                "spec.versions until a storage migration ensures no data remains persisted in "
-                f"{stored} and removes {stored} from status.storedVersions"
-            )
-            yield invalid(f"status.storedVersions[{index}]", stored, words)
+    yield from _spec(spec)
+    wanted, had = mapping(spec, "names"), mapping(before, "names")
+    if any(text(one, "type") == "Established" and text(one, "status") == "True" for one in _conditions(old)):
+        yield from unchanged(spec.get("scope"), before.get("scope"), "spec.scope")
+        yield from unchanged(wanted.get("kind"), had.get("kind"), "spec.names.kind")
+    yield from unchanged(spec.get("group"), before.get("group"), "spec.group")
+    yield from unchanged(wanted.get("plural"), had.get("plural"), "spec.names.plural")
+    yield from _stored(new)
+    if _approval(new)[0] != _approval(old)[0]:
+        yield from _approved(new)
+    if not flag(before, "preserveUnknownFields"):
+        yield from _not_preserving(spec)
 
 
-def _versions(versions: list[JsonObject]) -> Found:
-    path = "spec.versions"
-    storing = [version for version in versions if flag(version, "storage")]
-    seen: set[str] = set()
-    for index, version in enumerate(versions):
-        where, name = f"{path}[{index}]", text(version, "name")
-        yield from complaints(f"{where}.name", name, names.dns_label_1035(name))
-        if name in seen:
-            yield duplicate(f"{where}.name", name)
-        seen.add(name)
-        schema = mapping(version, "schema", "openAPIV3Schema")
-        if not schema:
-            yield required(f"{where}.schema.openAPIV3Schema")
+def format_cautions(new: JsonObject, old: JsonObject | None) -> list[str]:
+    """Warnings of formats that schemas name and nobody knows, but for those that they had before."""
+    known = set(_formats(old)) if old is not None else set()
+    return [f'unrecognized format "{form}"' for form in _formats(new) if form not in known]
+
+
+def _formats(definition: JsonObject) -> list[str]:
+    return [
+        form
+        for version in mappings(definition, "spec", "versions")
+        for form in formats_of(mapping(version, "schema", "openAPIV3Schema"))
+        if not is_recognized(form)
+    ]
+
+
+def definition_status_update(new: JsonObject, _old: JsonObject) -> Found:
+    """A changed status."""
+    yield from _names(mapping(new, "status", "acceptedNames"), "status.acceptedNames")
+
+
+def _conditions(obj: JsonObject) -> list[JsonObject]:
+    return mappings(obj, "status", "conditions")
+
+
+def _spec(spec: JsonObject) -> Found:
+    group, versions = text(spec, "group"), mappings(spec, "versions")
+    if not group:
+        yield required("spec.group")
+    elif wrong := names.dns_subdomain(group):
+        yield invalid("spec.group", group, ",".join(wrong))
+    elif "." not in group:
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
+    scope = text(spec, "scope")
+    if scope not in _SCOPES:
+        yield unsupported("spec.scope", scope, _SCOPES) if scope else required("spec.scope")
+    yield from each_version(spec)
+    for key in ("plural", "singular", "kind", "listKind"):
+        if not text(spec, "names", key):
+            yield required(f"spec.names.{key}")
+    yield from _names(mapping(spec, "names"), "spec.names")
+    yield from all_versions(versions)
+    yield from _conversion(spec)
+
+
+def _conversion(spec: JsonObject) -> Found:
+    path, strategy = "spec.conversion", text(spec, "conversion", "strategy")
+    if strategy == "Webhook" and flag(spec, "preserveUnknownFields"):
+        words = "must be None if spec.preserveUnknownFields is true"
+        yield invalid(f"{path}.strategy", strategy, words)
+    if strategy not in _STRATEGIES:
+        where = f"{path}.strategy"
+        yield unsupported(where, strategy, _STRATEGIES) if strategy else required(where)
+    if strategy == "Webhook" and sum(flag(one, "served") for one in mappings(spec, "versions")) > 1:
+        words = "this server converts nothing by webhooks: serve one version, or use the strategy None"
+        yield forbidden(f"{path}.strategy", words)
+    hook = mapping(spec, "conversion", "webhook")
+    client, versions = at(hook, "clientConfig"), texts(hook, "conversionReviewVersions")
+    if strategy == "Webhook":
+        if isinstance(client, dict):
+            yield from client_config(client, f"{path}.webhookClientConfig")
         else:
-            yield from schema_problems(schema, f"{where}.schema.openAPIV3Schema")
-            # One version alone is told as if all had its schema.
-            single = "spec.validation" if len(versions) == 1 else f"{where}.schema"
-            yield from _rules(schema, f"{single}.openAPIV3Schema")
-        yield from _columns(
-            mappings(version, "additionalPrinterColumns"), f"{where}.additionalPrinterColumns"
+            yield required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
+        yield from review_versions(versions, f"{path}.conversionReviewVersions", "")
+        return
+    words = "should not be set when strategy is not set to Webhook"
+    if client is not None:
+        yield forbidden(f"{path}.webhookClientConfig", words)
+    if versions:
+        yield forbidden(f"{path}.conversionReviewVersions", words)
+
+
+def _stored(obj: JsonObject) -> Found:
+    """Every version that objects were ever stored in stays."""
+    path, stored = "status.storedVersions", texts(obj, "status", "storedVersions")
+    versions = mappings(obj, "spec", "versions")
+    if not stored:
+        yield invalid(path, None, "must have at least one stored version")
+        return
+    shown = list[JsonValue](stored)
+    for version in versions:
+        if flag(version, "storage") and text(version, "name") not in stored:
+            yield invalid(path, shown, f"must have the storage version {text(version, 'name')}")
+    known = {text(version, "name") for version in versions}
+    for index, name in enumerate(stored):
+        if name not in known:
+            words = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} and "
+                f"removes {name} from status.storedVersions"
+            )
+            yield invalid(f"{path}[{index}]", name, words)
+
+
+def _approval(obj: JsonObject) -> tuple[str, str]:
+    """Whether a kind of a protected group was approved: a word for it, and why not."""
+    said = text(obj, "metadata", "annotations", _APPROVAL)
+    need = f'protected groups must have approval annotation "{_APPROVAL}"'
+    if not said:
+        return "missing", f"{need}, {_SEE}"
+    if said.startswith("unapproved"):
+        return "bypassed", ""
+    parts = urlsplit(said)
+    if parts.scheme and parts.netloc:
+        return "approved", ""
+    return "invalid", f'{need} with either a URL or a reason starting with "unapproved", {_SEE}'
+
+
+def _approved(obj: JsonObject) -> Found:
+    group = text(obj, "spec", "group")
+    if not any(group == one or group.endswith(f".{one}") for one in _PROTECTED):
+        return
+    path, (state, why) = f"metadata.annotations[{_APPROVAL}]", _approval(obj)
+    if state == "missing":
+        yield required(path, why)
+    elif state == "invalid":
+        yield invalid(path, text(obj, "metadata", "annotations", _APPROVAL), why)
+
+
+def _not_preserving(spec: JsonObject) -> Found:
+    if flag(spec, "preserveUnknownFields"):
+        words = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+            "spec.versions[*].schema instead"
         )
-    if len(storing) != 1:
-        listed = [dict(version) for version in versions]
-        yield FieldError(
-            invalid(path, list(listed), "").type, path, list(listed),
-            "must have exactly one version marked as storage version",
-        )  # fmt: skip
+        yield invalid("spec.preserveUnknownFields", True, words)
 
 
-_REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
-_FIELD_PATH: Final = re.compile(r"(?:\.?[A-Za-z_][\w-]*|\['[^']+'\])+")
-
-
-def _rules(schema: JsonObject, path: str) -> Found:
-    """Rules in CEL. Those that nobody here can evaluate are taken, and never broken."""
-    for where, level, rules in listed_rules(schema, path):
-        for index, rule in enumerate(rules):
-            if isinstance(rule, dict):
-                yield from _rule(rule, level, f"{where}.x-kubernetes-validations[{index}]")
-
-
-def _rule(rule: JsonObject, level: JsonObject, path: str) -> Found:
-    written, message = text(rule, "rule"), text(rule, "message")
-    computed, where, reason = text(rule, "messageExpression"), text(rule, "fieldPath"), text(rule, "reason")
-    if not written.strip():
-        yield required(f"{path}.rule", "rule is not specified")
-        return
-    if "messageExpression" in rule and computed and not computed.strip():
-        yield required(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
-        computed = ""
-    if message and not message.strip():
-        yield invalid(f"{path}.message", message, "must be non-empty if specified")
-    elif "\n" in message.strip() or "\r" in message.strip():
-        yield invalid(f"{path}.message", message, "must not contain line breaks")
-    elif "\n" in written.strip() and not message:
-        yield required(f"{path}.message", "message must be specified if rule contains line breaks")
-    if reason and reason not in _REASONS:
-        yield unsupported(f"{path}.reason", reason, _REASONS)
-    if where and not _FIELD_PATH.fullmatch(where):
-        yield invalid(f"{path}.fieldPath", where, "must be a valid path")
-    if at(rule, "optionalOldSelf") is not None and not uses_old_self(rule):
-        words = "may not be set if oldSelf is not used in rule"
-        yield invalid(f"{path}.optionalOldSelf", at(rule, "optionalOldSelf"), words)
-        return
-    try:
-        errors = compile_problem({**rule, "messageExpression": computed}, level)
-    except UnsupportedError:
-        return
-    shown: JsonObject = {
-        "Rule": written,
-        "Message": message,
-        "MessageExpression": computed,
-        "Reason": reason or None,
-        "FieldPath": where,
-        "OptionalOldSelf": at(rule, "optionalOldSelf"),
-    }
-    for key, error in zip(("rule", "messageExpression"), errors, strict=True):
-        if error:
-            yield invalid(f"{path}.{key}", shown, error)
-
-
-def _columns(columns: list[JsonObject], path: str) -> Found:
-    kinds = ("integer", "number", "string", "boolean", "date")
-    for index, column in enumerate(columns):
-        where, kind = f"{path}[{index}]", text(column, "type")
-        if not text(column, "name"):
-            yield required(f"{where}.name")
-        if not kind:
-            yield required(f"{where}.type", f"must be one of {','.join(sorted(kinds))}")
-        elif kind not in kinds:
-            yield invalid(f"{where}.type", kind, f"must be one of {','.join(sorted(kinds))}")
-        if not text(column, "jsonPath"):
-            yield required(f"{where}.jsonPath")
-
-
-def _names(found: JsonObject) -> Found:
+def _names(found: JsonObject, path: str) -> Found:
     for key in ("plural", "singular"):
         name = text(found, key)
-        if not name and key == "plural":
-            yield required("spec.names.plural")
-        elif name:
-            yield from complaints(f"spec.names.{key}", name, names.dns_label_1035(name))
+        if name and (wrong := names.dns_label_1035(name)):
+            yield invalid(f"{path}.{key}", name, ",".join(wrong))
     for key in ("kind", "listKind"):
         name = text(found, key)
-        if not name:
-            yield required(f"spec.names.{key}")
-        elif wrong := names.dns_label_1035(name.lower()):
+        if name and (wrong := names.dns_label_1035(name.lower())):
             words = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
-            yield invalid(f"spec.names.{key}", name, words)
-    for key in ("shortNames", "categories"):
-        for index, name in enumerate(texts(found, key)):
-            yield from complaints(f"spec.names.{key}[{index}]", name, names.dns_label_1035(name))
+            yield invalid(f"{path}.{key}", name, words)
+    for index, name in enumerate(texts(found, "shortNames")):
+        if wrong := names.dns_label_1035(name):
+            yield invalid(f"{path}.shortNames[{index}]", name, ",".join(wrong))
     if text(found, "kind") and text(found, "kind") == text(found, "listKind"):
         words = "kind and listKind may not be the same"
-        yield invalid("spec.names.listKind", text(found, "listKind"), words)
+        yield invalid(f"{path}.listKind", text(found, "listKind"), words)
+    for index, name in enumerate(texts(found, "categories")):
+        if wrong := names.dns_label_1035(name):
+            yield invalid(f"{path}.categories[{index}]", name, ",".join(wrong))

@@ -28,7 +28,7 @@ def webhooks(obj: JsonObject) -> Found:
     for index, hook in enumerate(mappings(obj, "webhooks")):
         path, name = f"webhooks[{index}]", text(hook, "name")
         yield from _webhook(hook, path)
-        yield from _review_versions(texts(hook, "admissionReviewVersions"), f"{path}.admissionReviewVersions")
+        yield from review_versions(texts(hook, "admissionReviewVersions"), f"{path}.admissionReviewVersions")
         if name and name in seen:
             yield duplicate(f"{path}.name", name)
         seen.add(name)
@@ -182,10 +182,11 @@ def _service(service: JsonObject, path: str) -> Found:
             yield invalid(where, written, f"segment[{index}]: {wrong}")
 
 
-def _review_versions(versions: list[str], path: str) -> Found:
+def review_versions(versions: list[str], path: str, words: str | None = None) -> Found:
+    """Versions of reviews that a webhook understands. `words`: what is said where there is none."""
     known = ", ".join(_VERSIONS)
     if not versions:
-        yield required(path, f"must specify one of {known}")
+        yield required(path, f"must specify one of {known}" if words is None else words)
         return
     seen: set[str] = set()
     for index, version in enumerate(versions):

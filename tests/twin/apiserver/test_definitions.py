@@ -1,0 +1,90 @@
+"""Definitions of custom kinds: how they end, and what of conversion is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.ports import PatchType
+from tonnage.model.errors import ApiError
+from tonnage.twin.apiserver.requests import Address, DeleteOptions
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.verbs import Verbs
+
+_DEFINITIONS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_THINGS = ("example.org", "v1", "things")
+_OPEN = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+
+
+def _definition(**spec: Any) -> dict[str, Any]:
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": _OPEN}]
+    names = {"plural": "things", "kind": "Thing"}
+    return {
+        "metadata": {"name": "things.example.org"},
+        "spec": {"group": "example.org", "scope": "Namespaced", "names": names, "versions": versions, **spec},
+    }
+
+
+async def _defined() -> Verbs:
+    verbs = ApiServer(SystemClock()).verbs
+    await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition())
+    return verbs
+
+
+async def test_instances_end_before_their_definition() -> None:
+    verbs = await _defined()
+    make = verbs.request("create", Address(_THINGS, "default"))
+    held: Any = {"metadata": {"name": "held", "finalizers": ["example.org/wait"]}}
+    await verbs.create(make, held)
+    await verbs.create(make, {"metadata": {"name": "free"}})
+    whole = Address(_DEFINITIONS, name="things.example.org")
+    await verbs.delete(verbs.request("delete", whole), DeleteOptions())
+    status: Any = (await verbs.get(verbs.request("get", whole)))["status"]
+    assert status["conditions"][-1]["reason"] == "InstanceDeletionInProgress"
+    with pytest.raises(ApiError, match="create not allowed while custom resource definition is terminating"):
+        await verbs.create(
+            verbs.request("create", Address(_THINGS, "default")), {"metadata": {"name": "new"}}
+        )
+    one = Address(_THINGS, "default", "held")
+    left: Any = await verbs.get(verbs.request("get", one))
+    assert left["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert left["metadata"]["generation"] == 2
+    with pytest.raises(ApiError, match='"free" not found'):
+        await verbs.get(verbs.request("get", Address(_THINGS, "default", "free")))
+    patch: Any = {"metadata": {"finalizers": None}}
+    await verbs.patch(verbs.request("patch", one), PatchType.MERGE, patch)
+    with pytest.raises(ApiError, match="not found"):
+        await verbs.get(verbs.request("get", whole))
+    with pytest.raises(ApiError, match="could not find the requested resource"):
+        verbs.request("get", one)
+
+
+async def test_conversion_by_webhooks_is_refused_where_objects_would_be_converted() -> None:
+    verbs = ApiServer(SystemClock()).verbs
+    hook = {"clientConfig": {"url": "https://localhost/convert"}, "conversionReviewVersions": ["v1"]}
+    conversion = {"strategy": "Webhook", "webhook": hook}
+    versions = [
+        {"name": name, "served": True, "storage": name == "v1", "schema": _OPEN} for name in ("v1", "v2")
+    ]
+    body = _definition(conversion=conversion, versions=versions)
+    with pytest.raises(ApiError, match="this server converts nothing by webhooks: serve one version"):
+        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), body)
+    await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition(conversion=conversion))
+
+
+async def test_an_object_is_shown_in_every_version_and_stored_in_one() -> None:
+    verbs = ApiServer(SystemClock()).verbs
+    versions = [
+        {"name": name, "served": True, "storage": name == "v1", "schema": _OPEN} for name in ("v1", "v2")
+    ]
+    await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition(versions=versions))
+    newer = ("example.org", "v2", "things")
+    await verbs.create(verbs.request("create", Address(newer, "default")), {"metadata": {"name": "a"}})
+    stored = verbs.store.get(("example.org", "things"), ("default", "a"))
+    assert stored is not None
+    assert stored.object["apiVersion"] == "example.org/v1"
+    for path in (_THINGS, newer):
+        shown = await verbs.get(verbs.request("get", Address(path, "default", "a")))
+        assert shown["apiVersion"] == f"example.org/{path[1]}"
