@@ -15,11 +15,9 @@ OTHERWISE = {
     "an encoded climb": [200, "", "ConfigMapList"],  # a namespace of that name is empty, as any other
     "a bad escape": [404, "NotFound", 'configmaps "%zz" not found'],  # read as it stands
     "a directive of no kind": [500, "", "unknown patch type: 5 in map: map[$patch:5]"],  # Go's "%!s(int64=5)"
-    "two lengths": [400, "", "Invalid HTTP request received."],
-    "a length below zero": [400, "", "Invalid HTTP request received."],
     "XML is wanted": [200, "", "ConfigMapList"],  # JSON is all that is served
 }
-"""What differs, each for the reason beside it; the HTTP library's own words are its own."""
+"""What differs, each for the reason beside it."""
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=[one.name for one in REQUESTS])

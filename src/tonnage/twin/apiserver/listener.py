@@ -13,7 +13,7 @@ import uvicorn
 from tonnage.adapters.ports import Clock
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.twin.apiserver.http import Application
-from tonnage.twin.apiserver.peers import WithCertificates
+from tonnage.twin.apiserver.peers import Peer
 from tonnage.twin.apiserver.proxy import KubeletProxy
 from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.streams import WatchStream
@@ -57,7 +57,7 @@ class Listener:
         pair = self._authority.issue("kube-apiserver", hosts=list(hosts), server=True)
         config = uvicorn.Config(
             self._app,
-            http=WithCertificates,
+            http=Peer,
             ws="wsproto",
             lifespan="off",
             log_config=None,

@@ -1,0 +1,122 @@
+"""Clients that send half of a request, read nothing, or come in crowds: they are ended, others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from typing import Any
+
+import pytest
+
+from tonnage.twin.apiserver import bodies, exchange, peers
+from tonnage.wire.kinds import CONFIG_MAP
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def _head(running: Any, line: str, *more: str) -> bytes:
+    lines = ("host: x", f"authorization: Bearer {running.http.token}", *more)
+    return "\r\n".join((f"{line} HTTP/1.1", *lines, "", "")).encode()
+
+
+async def _line(reader: asyncio.StreamReader) -> Any:
+    """The next event of a watch, between the sizes of chunks."""
+    while True:
+        line = await reader.readline()
+        assert line, "the watch has ended"
+        if line.startswith(b"{"):
+            return json.loads(line)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["at first", "after an answer"])
+async def test_who_does_not_finish_a_head_is_refused(
+    running: Any, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    monkeypatch.setattr(peers, "_HEAD_S", 0.05)
+    watching, watcher = await running.http.open()
+    watcher.write(_head(running, f"GET {MAPS}?watch=1"))
+    reader, writer = await running.http.open()
+    if before:
+        writer.write(_head(running, "GET /healthz"))
+        assert await reader.readuntil(b"ok")
+    writer.write(b"GET /api HTTP/1.1\r\nhost: x\r\nautho")
+    async with asyncio.timeout(30):
+        said = await reader.read()
+        assert said.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert said.endswith(b"\r\n\r\n400 Bad Request") or b"\r\n400 Bad Request\r\n" in said
+        # What has a whole head is not.
+        await running.api.create(CONFIG_MAP, {"metadata": {"name": "a"}}, namespace="default")
+        while (await _line(watching))["object"]["metadata"]["name"] != "a":
+            pass
+    for one in (writer, watcher):
+        one.close()
+
+
+async def test_who_says_nothing_at_all_is_ended(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_HEAD_S", 0.05)
+    reader, writer = await running.http.open()
+    async with asyncio.timeout(30):
+        assert await reader.read() == b""
+    writer.close()
+
+
+async def test_a_watcher_that_reads_nothing_holds_little_and_up_nobody(
+    running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_SEND_S", 0.5)
+    idle = socket.create_connection(("127.0.0.1", running.http.port))
+    idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    reader, writer = await asyncio.open_connection(
+        sock=idle, ssl=running.http.context, server_hostname="127.0.0.1", limit=1024
+    )
+    writer.write(_head(running, f"GET {MAPS}?watch=1"))
+    await reader.readline()
+    assert isinstance(writer.transport, asyncio.Transport)
+    writer.transport.pause_reading()
+    state = running.server._listener._server.server_state  # what is open tells only the HTTP library
+    [peer], [task] = state.connections, state.tasks
+    watching, watcher = await running.http.open()
+    watcher.write(_head(running, f"GET {MAPS}?watch=1"))
+    data = {"key": "x" * 900_000}
+    async with asyncio.timeout(60):
+        for number in range(12):
+            body = {"metadata": {"name": f"m{number}"}, "data": data}
+            await running.api.create(CONFIG_MAP, body, namespace="default")
+            assert peer.transport.get_write_buffer_size() < 3 * 900_000
+        seen = set[str]()
+        while len(seen) < 12:
+            seen.add(await _name(watching))
+        await task
+        assert peer.transport.is_closing()
+    for one in (writer, watcher):
+        one.transport.abort()
+
+
+async def _name(reader: asyncio.StreamReader) -> str:
+    """The name of the next ConfigMap of a watch."""
+    tail = b""
+    while True:
+        found = re.search(rb'"name":"(m\d+)"', tail)
+        if found:
+            return found[1].decode()
+        piece = await reader.read(1 << 16)
+        assert piece, "the watch has ended"
+        tail = tail[-100:] + piece
+
+
+async def test_half_a_body_is_refused_and_its_rest_not_waited_for(
+    running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "_READ_S", 0.05)
+    reader, writer = await running.http.open()
+    head = _head(running, f"POST {MAPS}", "content-type: application/json", "content-length: 90")
+    writer.write(head + b"{")
+    async with asyncio.timeout(30):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+        assert await reader.readuntil(b"}\n")
+        monkeypatch.setattr(peers, "_HEAD_S", 0.05)
+        writer.write(b'"')
+        assert await reader.read() == b""
+    writer.close()
