@@ -127,9 +127,14 @@ def _spec_file(file: Path, *, named: bool = False) -> SpecFile:
     if content is None:
         missing = Problem("no such file" if named else "its link leads nowhere", path)
         return SpecFile(path, folder, problems=(missing,), named=named)
-    allowed = {_end_of(each) for each in (file.parent, *map(Path, SPEC_FOLDERS))}
-    end = _end_of(file) if file.is_symlink() else None
-    return SpecFile(path, folder, content, leads_to=str(end) if end and end.parent not in allowed else "")
+    return SpecFile(path, folder, content, leads_to=_elsewhere(file) if file.is_symlink() else "")
+
+
+def _elsewhere(link: Path) -> str:
+    """Where a link leads, if it is none of the folders of specs."""
+    allowed = {_end_of(each) for each in (link.parent, *map(Path, SPEC_FOLDERS))}
+    end = _end_of(link)
+    return "" if end.parent in allowed else str(end)
 
 
 def spec_names(folder: Path) -> tuple[list[str], int]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.adapters.node_facts.files import NodeFiles
+from tonnage.adapters.node_facts.files import Content, NodeFiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node_facts import CdiFacts, SpecDocument
@@ -14,25 +14,31 @@ from tonnage.model.node_facts import CdiFacts, SpecDocument
 FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
 _MOST_BYTES: Final = 4 << 20
 _MOST_SPECS: Final = 500
+_MOST_TOGETHER: Final = 32 << 20
+"""Bytes of all specs: they are held at once."""
 _MOST_PATHS: Final = 4096
 
 
 def cdi_facts(files: NodeFiles) -> CdiFacts:
-    """Every `.json` and `.yaml` of both folders, up to a number; those of the second win."""
+    """Every `.json` and `.yaml` of both folders, up to a number and a size; those of the second win."""
     specs: list[SpecDocument] = []
     crowded: dict[str, int] = {}
     for rank, folder in enumerate(FOLDERS):
         names = [name for name in files.names(folder) if name.endswith((".json", ".yaml"))]
-        if len(names) > _MOST_SPECS:
-            crowded[folder] = len(names)
-        specs += [_spec(files, f"{folder}/{name}", rank) for name in names[:_MOST_SPECS]]
+        spare = _MOST_TOGETHER // len(FOLDERS)
+        for number, name in enumerate(names):
+            if number >= _MOST_SPECS or spare <= 0:
+                crowded[folder] = len(names)
+                break
+            found = files.read(f"{folder}/{name}", _MOST_BYTES)
+            spare -= len(found.content or b"")
+            specs.append(_spec(found, f"{folder}/{name}", rank))
     named = {path for spec in specs if spec.document for path in _paths(spec.document)}
     checked = sorted(named)[:_MOST_PATHS]
     return CdiFacts(tuple(specs), frozenset(path for path in checked if not files.there(path)), crowded)
 
 
-def _spec(files: NodeFiles, path: str, rank: int) -> SpecDocument:
-    found = files.read(path, _MOST_BYTES)
+def _spec(found: Content, path: str, rank: int) -> SpecDocument:
     if found.content is None:
         return SpecDocument(path, rank, trouble=found.trouble or "it is gone")
     try:
@@ -52,10 +58,11 @@ def _spec(files: NodeFiles, path: str, rank: int) -> SpecDocument:
 
 def _once(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     """An object; runtimes refuse one that has a key twice. Raises ValueError."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        key = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
-        raise ValueError(f'key "{key[:60]}" already set in map')
+    found: JsonObject = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f'key "{key[:60]}" already set in map')
+        found[key] = value
     return found
 
 

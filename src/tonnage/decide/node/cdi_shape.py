@@ -8,7 +8,7 @@ Source: Container Device Interface 1.1.0, sigs.k8s.io/yaml; held against contain
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -52,7 +52,6 @@ _SPEC_FIELDS: Final[Mapping[str, Shape]] = {
     "containerEdits": _EDITS,
 }
 _SPEC: Final[Shape] = _SPEC_FIELDS
-_UNKNOWN: Final = "unknown field "
 MOST_UNKNOWN: Final = 20
 """Fields of one file that are named as unknown: more are another program's file, or a hostile one."""
 
@@ -69,9 +68,10 @@ def shape_problems(document: JsonValue) -> Iterator[Problem]:
         return
     unknown = 0
     for problem in _shape_problems(document, _SPEC, ""):
-        unknown += problem.what.startswith(_UNKNOWN)
-        if unknown <= MOST_UNKNOWN or not problem.what.startswith(_UNKNOWN):
+        if isinstance(problem, Problem):
             yield problem
+        elif (unknown := unknown + 1) <= MOST_UNKNOWN:
+            yield _unknown(*problem)
 
 
 def normal_spec(document: JsonObject) -> JsonObject:
@@ -102,8 +102,19 @@ def _known(key: str, shape: Mapping[str, Shape]) -> str:
     return next((name for name in shape if name.casefold() == key.casefold()), "")
 
 
-def _shape_problems(value: JsonValue, shape: Shape, where: str) -> Iterator[Problem]:
-    """Fields that nobody knows, and values of another kind; null is what is not there."""
+def _unknown(key: str, where: str, known: Sequence[str]) -> Problem:
+    near = get_close_matches(key, known, n=1)
+    remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+    return Problem(f'unknown field "{key}"', where, remedy=remedy)
+
+
+def _shape_problems(
+    value: JsonValue, shape: Shape, where: str
+) -> Iterator[Problem | tuple[str, str, Sequence[str]]]:
+    """Values of another kind, and fields that nobody knows: (name, where, those that are known).
+
+    Null is what is not there. To find what is nearest to a name takes longer than all else.
+    """
     if value is None and where:
         return
     if isinstance(shape, str):
@@ -125,9 +136,7 @@ def _shape_problems(value: JsonValue, shape: Shape, where: str) -> Iterator[Prob
             if known:
                 yield from _shape_problems(inner, shape[known], path)
                 continue
-            near = get_close_matches(key[:100], shape, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(shape)}"
-            yield Problem(f'{_UNKNOWN}"{key[:100]}"', path, remedy=remedy)
+            yield key[:100], path, tuple(shape)
 
 
 def _fits(value: JsonValue, kind: str) -> bool:
