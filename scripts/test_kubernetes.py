@@ -20,7 +20,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LEFT_OUT: Final = (
-    "the tests on a genuine node (kubelet, containerd, the chart): they need root for namespaces and mounts"
+    "the tests on a genuine node (kubelet, the chart, CDI injection by containerd and podman): they need root"
+    " for namespaces and mounts"
 )
 LIMIT_S: Final = 3600.0
 """More than three times what a busy machine takes: something hangs."""

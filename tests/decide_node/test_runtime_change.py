@@ -199,6 +199,19 @@ CASES = {
     "k3s with containerd 1.7 writes its file anew": Case(
         seen("1.7.23-k3s2", (f"{K3S}/config.toml", K3S_17)), Standing.REFUSED, why="writes"
     ),
+    "k3s with containerd 1.7 writes it anew, whatever stands there first": Case(
+        seen("1.7.23-k3s2", (f"{K3S}/config.toml", CDI_ON_V2.replace("true", "false"))),
+        Standing.REFUSED,
+        why="writes",
+    ),
+    "k3s with a template of somebody's own": Case(
+        replace(
+            seen("1.7.23-k3s2", (f"{K3S}/config.toml", K3S_17)),
+            templates=(ConfigFile(f"{K3S}/config.toml.tmpl", K3S_17),),
+        ),
+        Standing.REFUSED,
+        why=f"from {K3S}/config.toml.tmpl",
+    ),
     "k3s with containerd 1.7 that imports gets no drop-in in the place of its table": Case(
         seen("1.7.23-k3s2", (f"{K3S}/config.toml", K3S_17_IMPORTING)),
         Standing.REFUSED,

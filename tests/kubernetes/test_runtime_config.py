@@ -75,6 +75,36 @@ def test_containerd_has_cdi_after_apply_and_what_it_had_after_undo(
     assert main.read_text() == text
 
 
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [("version = 3\n" + OFF, "config-v3.toml.tmpl"), ("version = 2\n" + OFF_V2, "config.toml.tmpl")],
+    ids=["version 3", "version 2"],
+)
+def test_what_k3s_makes_of_our_template_has_the_handler_and_all_that_was_there(
+    start: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """k3s puts in the place of the template's first line what it would write by itself."""
+    main = tmp_path / "k3s/agent/etc/containerd/config.toml"
+    main.parent.mkdir(parents=True)
+    main.write_text(start)
+    words = ("--config", str(main), "--runtime", VERSION, "-o", "json")
+    before = dumped(main)
+    assert run(["runtime", "apply", *words, "--nvidia-runtime", "/bin/true"], "tonnage") == 0
+    assert main.read_text() == start
+    template = main.with_name(name)
+    base, added = template.read_text().split("\n", 1)
+    assert base == '{{ template "base" . }}'
+    main.write_text(f"{start}\n{added}")
+    after = dumped(main)
+    handler = after["containerd"]["runtimes"].pop("nvidia")
+    assert handler["options"]["BinaryName"] == "/bin/true"
+    assert after == before
+    assert run(["runtime", "undo", *words], "tonnage") == 0
+    assert [file.name for file in main.parent.iterdir()] == ["config.toml"]
+    assert dumped(main) == before
+    capsys.readouterr()
+
+
 CRIO: Final = shutil.which("crio")
 
 

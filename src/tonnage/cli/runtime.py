@@ -193,6 +193,7 @@ def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
     from dataclasses import replace
 
     from tonnage.adapters.runtime_files import RuntimeConfigFiles
+    from tonnage.decide.node.containerd_files import templates_of
     from tonnage.decide.node.runtime_seen import runtime_seen
     from tonnage.model.runtime_config import RuntimeKind
 
@@ -206,7 +207,10 @@ def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:
     seen = runtime_seen(facts, files.units(), runtime=runtime, config=config)
     if seen.files:
         imports = seen.kind is RuntimeKind.CONTAINERD
-        seen = replace(seen, files=files.read([file.path for file in seen.files], imports=imports))
+        templates = files.read(templates_of(seen.files[0].path), imports=False)
+        there = tuple(file for file in templates if file.text is not None or file.trouble)
+        read = files.read([file.path for file in seen.files], imports=imports)
+        seen = replace(seen, files=read, templates=there)
     return files, seen, facts
 
 

@@ -28,6 +28,7 @@ class RuntimeSeen:
     """The runtime of a node. `files`: the main one first, whether or not it is there, then what it imports.
 
     `version` is as the runtime says it, `told_by` who said so. `unit` is what systemd calls the runtime.
+    `templates` are those that are there of what k3s and RKE2 make the main file from.
     """
 
     kind: RuntimeKind | None = None
@@ -36,6 +37,7 @@ class RuntimeSeen:
     files: tuple[ConfigFile, ...] = ()
     unit: str = ""
     problems: tuple[Problem, ...] = ()
+    templates: tuple[ConfigFile, ...] = ()
 
 
 class Standing(StrEnum):

@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.decide.node.containerd_files import ContainerdFiles, containerd_files
 from tonnage.decide.node.node_software import node_software
-from tonnage.decide.node.runtime_place import Change, linked, placed, stranger
+from tonnage.decide.node.runtime_place import Change, linked, placed, stranger, without_template
 from tonnage.decide.node.runtime_versions import (
     CDI_NEEDS,
     Version,
@@ -48,10 +48,10 @@ def undo_plan(seen: RuntimeSeen) -> RuntimePlan:
         return refused(unknown(seen))
     edits: list[FileEdit] = []
     problems = [*seen.problems]
-    for file in seen.files:
+    for file in (*seen.templates, *seen.files):
         if file.text is None or not has_block(file.text):
             continue
-        after = without_blocks(file.path, file.text)
+        after = without_template(file) if file in seen.templates else without_blocks(file.path, file.text)
         if isinstance(after, Problem):
             problems.append(after)
         elif file.link:
@@ -90,7 +90,7 @@ def _planned(seen: RuntimeSeen, kind: RuntimeKind, version: Version) -> RuntimeP
         return refused(Problem(what, seen.told_by, why, remedy))
     if kind is RuntimeKind.CRIO:
         return _nothing(f"{name} has CDI without a switch")
-    files, problems = containerd_files(seen.files, version)
+    files, problems = containerd_files(seen.files, version, seen.templates)
     if problems:
         return refused(*problems)
     disabled = without_cri(files)

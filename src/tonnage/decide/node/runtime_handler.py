@@ -63,7 +63,7 @@ def nvidia_program(programs: Iterable[str], wanted: str, there: Callable[[str], 
 
 def _containerd(seen: RuntimeSeen, version: Version, program: str) -> RuntimePlan:
     name = f"containerd {seen.version}"
-    files, problems = containerd_files(seen.files, version)
+    files, problems = containerd_files(seen.files, version, seen.templates)
     disabled = without_cri(files)
     if problems or disabled is not None:
         return refused(*problems, *([disabled] if disabled is not None else []))

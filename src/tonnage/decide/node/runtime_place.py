@@ -11,11 +11,13 @@ from typing import Final
 
 from tonnage.decide.node.containerd_files import ContainerdFiles, containerd_files
 from tonnage.decide.node.runtime_versions import Version
-from tonnage.decide.node.toml_block import whole_file
+from tonnage.decide.node.toml_block import has_block, whole_file, without_blocks
 from tonnage.model.errors import Problem
 from tonnage.model.runtime_change import ConfigFile, FileEdit
 
 _DROP_IN: Final = "99-tonnage.toml"
+_BASE: Final = '{{ template "base" . }}\n'
+"""What k3s and RKE2 would write without a template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ def placed(files: ContainerdFiles, version: Version, change: Change) -> FileEdit
     if folder and (files.merging or files.last is None):
         edit = _drop_in(files, f"{folder}/{_DROP_IN}", change)
     elif generator:
-        return (_no_place(files, generator, folder, change),)
+        made = _by_template(files, generator, version, change)
+        return (made,) if isinstance(made, Problem) else made
     else:
         edit = _in_place(files, change)
     if isinstance(edit, Problem):
@@ -61,6 +64,31 @@ def _in_place(files: ContainerdFiles, change: Change) -> FileEdit | Problem:
     """Where the plugin's table stands last, which counts; else in the main file."""
     place = (files.last or files.main).file
     return FileEdit(place.path, None, _fresh(files, change)) if place.text is None else _edited(place, change)
+
+
+def _by_template(
+    files: ContainerdFiles, generator: str, version: Version, change: Change
+) -> FileEdit | Problem:
+    """A template that adds to what would be written without one, where that is enough and nobody has one."""
+    if files.template is not None:
+        return _own_template(files, files.template, generator, change)
+    if files.main.file.text is None:
+        there = files.main.file.path
+        return Problem(
+            f"{there} is not there", there, f"{generator} makes it as it starts", f"start {generator}"
+        )
+    path, block = files.new_template(), whole_file(change.body)
+    main = replace(files.main.file, text=files.main.text.rstrip("\n") + "\n" + block)
+    then, problems = containerd_files([main, *(each.file for each in files.said[1:])], version)
+    if not path or problems or not change.holds(then):
+        return _no_place(files, generator, files.drop_in_folder(), change)
+    return FileEdit(path, None, _BASE + block)
+
+
+def without_template(file: ConfigFile) -> str | Problem | None:
+    """A template without what was put in; None for one that adds nothing else."""
+    after = without_blocks(file.path, file.text or "")
+    return None if after == _BASE else after
 
 
 def _fresh(files: ContainerdFiles, change: Change) -> str:
@@ -113,8 +141,23 @@ def _no_place(files: ContainerdFiles, generator: str, folder: str, change: Chang
         why = f"a drop-in in {folder} would take the place of everything that {main} says of the CRI plugin"
     else:
         why = f"{generator} writes {main} anew at each start, and imports no drop-ins"
-    remedy = f"upgrade {generator} to a release with containerd 2, {change.instead}"
+    own = f", or {files.new_template()}, whole and your own" if files.new_template() else ""
+    remedy = f"upgrade {generator} to a release with containerd 2, {change.instead}{own}"
     return Problem(f"{generator}'s containerd takes no settings here", main, why, remedy)
+
+
+def _own_template(files: ContainerdFiles, template: ConfigFile, generator: str, change: Change) -> Problem:
+    main = files.main.file.path
+    if template.text is not None and has_block(template.text):
+        what, why = (
+            f"{main} is not yet what {template.path} makes of it",
+            f"{generator} makes it as it starts",
+        )
+        return Problem(what, template.path, why, f"restart {generator}")
+    why = f"it is somebody's own, and a template: what comes of it is {generator}'s to say"
+    lines = " ".join(change.body.split())
+    remedy = f"write there: {lines}; then restart {generator}"
+    return Problem(f"{generator} makes {main} from {template.path}", template.path, why, remedy)
 
 
 def _overruled(files: ContainerdFiles) -> Problem:
