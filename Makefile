@@ -5,12 +5,12 @@ GPU_RESULTS ?= benchmarks/results
 DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
 UV_VERSION := 0.13.9
-# Two more than there are processors: tests wait a lot, for programs and for each other.
-WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
+# Four more than there are processors: tests wait a lot, for programs and for each other.
+WORKERS ?= $(shell echo $$(($$(nproc) + 4)))
 FUZZ_SECONDS ?= 30
 BIN := .venv/bin
 
-.PHONY: help setup run test test-kubernetes test-gpu preflight kubernetes-binaries image fuzz lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-long test-kubernetes test-gpu preflight kubernetes-binaries image fuzz lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -33,10 +33,14 @@ run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=
 	@$(BIN)/tonnage up --lab $(LAB)
 
 # Compiled files are kept: each worker would rewrite the assertions of all tests anew, each program compile its own.
-test: export PYTHONDONTWRITEBYTECODE =
-test: .venv/ready ## Run every test that needs no GPU and no real cluster
+test test-long: export PYTHONDONTWRITEBYTECODE =
+test: .venv/ready ## Run every test that needs no GPU and no real cluster, but the longest
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q
+
+test-long: .venv/ready ## Run the tests that `make test` leaves out because they are long
+	@$(BIN)/python -m compileall -q src
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m long
 
 # Without root there is no genuine node, so nothing is built for one.
 test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
@@ -80,7 +84,7 @@ bench: .venv/ready ## Print the figures that the README quotes
 bench-kubernetes: kubernetes-binaries ## Print the figures that need a genuine Kubernetes (root, half an hour)
 	@$(BIN)/python -m benchmarks.kubernetes
 
-check: lint test test-kubernetes ## The gate: what CI runs
+check: lint test test-long test-kubernetes ## The gate: what CI runs
 
 clean: ## Remove the environment and caches
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

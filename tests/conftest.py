@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import os
+from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is not a defect: nothing in the suite fails for being slow.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+_EARLY: Final = frozenset(
+    f"tests/{path}.py"
+    for path in (
+        "labs/test_lab_runs",
+        "docs/test_examples",
+        "twin/kubectl/test_first_hour",
+        "deploy/test_chart_on_the_twin",
+        "twin/cluster/test_snapshot_of_labs",
+        "cli/test_up",
+    )
+)
+"""Files of tests that take seconds each: begun first, so that no worker is left alone with one."""
 
 
 def pytest_collectstart() -> None:
@@ -19,3 +36,20 @@ def pytest_collectstart() -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(trylast=True)  # after the order was shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put long tests where workers begin: each gets a part of the list, and takes of others' ends later."""
+    files = [list(own) for _, own in itertools.groupby(items, lambda item: item.nodeid.partition("::")[0])]
+    early = [own for own in files if own[0].nodeid.partition("::")[0] in _EARLY]
+    others = [item for own in files if own not in early for item in own]
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = [
+        item
+        for worker in range(workers)
+        for item in (
+            *itertools.chain.from_iterable(early[worker::workers]),
+            *others[worker * len(others) // workers : (worker + 1) * len(others) // workers],
+        )
+    ]

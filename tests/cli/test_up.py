@@ -153,7 +153,14 @@ def test_a_background_process_that_cannot_start_says_why(bench: Bench) -> None:
     assert not bench.state.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        *(pytest.param(other, marks=pytest.mark.long) for other in (signal.SIGINT, signal.SIGHUP)),
+    ],
+    ids=lambda number: number.name,
+)
 def test_a_foreground_cluster_ends_in_order(bench: Bench, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "tonnage", "up", "--scenario", str(bench.scenario)],

@@ -41,7 +41,7 @@ class Scene:
 
 def scenes() -> Iterator[Scene]:
     """All scenes, in their order: later ones stand on what earlier ones made."""
-    for row in yaml.safe_load(REQUESTS.read_text()):
+    for row in yaml.load(REQUESTS.read_text(), yaml.CSafeLoader):
         yield Scene(row["scene"], tuple(row["requests"]))
 
 
@@ -53,7 +53,7 @@ def recorded() -> dict[str, list[list[Any]]]:
 
 def kubectl_scene() -> first_hour.Scene:
     """kubectl's commands about access."""
-    row = yaml.safe_load(KUBECTL.read_text())
+    row = yaml.load(KUBECTL.read_text(), yaml.CSafeLoader)
     return first_hour.Scene("access", tuple(row["commands"].splitlines()), files=row["files"])
 
 

@@ -48,7 +48,7 @@ class Scene:
 
 def scenes() -> list[Scene]:
     """All scenes of the file: those for every kind, then the others."""
-    document = yaml.safe_load(SCENES.read_text())
+    document = yaml.load(SCENES.read_text(), yaml.CSafeLoader)
     every = [Scene(f"kind {name}", list(_of_kind(kind))) for name, kind in document["kinds"].items()]
     return [*every, *(Scene(name, steps) for name, steps in document["scenes"].items())]
 

@@ -86,7 +86,7 @@ class Scene:
 
 def scenes(book: Book = FIRST_HOUR) -> Iterator[Scene]:
     """All scenes of a book."""
-    for row in yaml.safe_load(book.scenes.read_text()):
+    for row in yaml.load(book.scenes.read_text(), yaml.CSafeLoader):
         commands = tuple(line for line in row["commands"].splitlines() if line)
         yield Scene(row["scene"], commands, row.get("settle_s", 0.8), row.get("files") or {})
 
@@ -184,7 +184,7 @@ class Player:
         return Answer(code, comparable(text, raw=True), comparable("\n".join(warnings)))
 
     def _send(self, method: str, path: str, body: bytes) -> tuple[int, str, list[str]]:
-        config = yaml.safe_load(self._kubeconfig.read_text())
+        config = yaml.load(self._kubeconfig.read_text(), yaml.CSafeLoader)
         context = ssl._create_unverified_context()
         kind = _PATCH if method == "PATCH" else "application/json"
         headers = {"Authorization": f"Bearer {config['users'][0]['user']['token']}", "Content-Type": kind}

@@ -1,7 +1,8 @@
 """A pretended nvidia-cuda-mps-control: the same commands, files and process, and no GPU behind it.
 
 `install` puts it where the driver's program would be. It runs as a program of its own, so this file imports
-nothing of Tonnage: `python -I -S mps_control.py FAULT-FILE [-d | -f]`. The fault file has one of the words of
+nothing of Tonnage: `python -I -S mps_control.py FAULT-FILE [-d | -f]`. Each command is a process: it imports
+little (`pathlib` alone doubles what one costs). The fault file has one of the words of
 `FAULTS`, or nothing. How daemon and command talk through the socket is its own invention.
 
 Source: NVIDIA's documentation of MPS; the manual of nvidia-cuda-mps-control, driver 550.
@@ -9,15 +10,16 @@ Source: NVIDIA's documentation of MPS; the manual of nvidia-cuda-mps-control, dr
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shlex
 import signal
 import socket
-import subprocess
 import sys
 import time
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
 
 FAULTS = {
     "refuse": "the daemon ends as soon as it is started",
@@ -42,6 +44,9 @@ class MpsProgram:
 
     def install(self) -> None:
         """Put it there."""
+        import shlex
+        from pathlib import Path
+
         self.path.parent.mkdir(parents=True, exist_ok=True)
         words = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), str(self._fault)]
         self.path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
@@ -56,7 +61,7 @@ class MpsProgram:
 class _Daemon:
     """The control daemon: limits, and servers that do nothing."""
 
-    def __init__(self, pipe: Path, fault: Path) -> None:
+    def __init__(self, pipe: str, fault: str) -> None:
         self._pipe = pipe
         self._fault = fault
         self._threads = 100.0
@@ -65,34 +70,44 @@ class _Daemon:
         self._listening = socket.socket(socket.AF_UNIX)
 
     def run(self) -> int:
-        self._pipe.mkdir(parents=True, exist_ok=True)
-        address = self._pipe / "control"
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as other:
-            other.connect(str(address))
-            _log("An instance of this daemon is already running")
-            return 1
+        os.makedirs(self._pipe, exist_ok=True)  # noqa: PTH103 - no pathlib here
+        address = f"{self._pipe}/control"
+        with socket.socket(socket.AF_UNIX) as other:
+            if other.connect_ex(address) == 0:
+                _log("An instance of this daemon is already running")
+                return 1
         if _said(self._fault) == "slow":
             time.sleep(_SLOW_S)
-        address.unlink(missing_ok=True)
-        self._listening.bind(str(address))
-        address.chmod(0o666)
+        _remove(address)
+        self._listening.bind(address)
+        os.chmod(address, 0o666)  # noqa: PTH101, S103 - no pathlib here; every container's user may ask
         self._listening.listen(64)
-        (self._pipe / f"{NAME}.pid").write_text(f"{os.getpid()}\n")
+        _write(f"{self._pipe}/{NAME}.pid", f"{os.getpid()}\n")
         _log(f"Starting control daemon using socket {address}")
         _log(f"Devices: {os.environ.get('CUDA_VISIBLE_DEVICES', 'all')}")
         while True:
             connection, _ = self._listening.accept()
-            with connection, contextlib.suppress(OSError):
-                command = connection.recv(_LONGEST).decode("utf-8", "replace").strip()
-                if _said(self._fault) == "deaf":
-                    time.sleep(_LONG_S)
-                words = command.split()
-                if words[:1] == ["quit"] and _said(self._fault) != "stubborn":
-                    self._end_servers()
-                    address.unlink(missing_ok=True)
-                    return 0
-                status, answer = self._answer(words)
-                connection.sendall(f"{status}\n{answer}".encode())
+            with connection:
+                try:
+                    if self._serves(connection):
+                        continue
+                except OSError:
+                    continue
+            self._end_servers()
+            _remove(address)
+            return 0
+
+    def _serves(self, connection: socket.socket) -> bool:
+        """Answer a command; False when it is to quit."""
+        command = connection.recv(_LONGEST).decode("utf-8", "replace").strip()
+        if _said(self._fault) == "deaf":
+            time.sleep(_LONG_S)
+        words = command.split()
+        if words[:1] == ["quit"] and _said(self._fault) != "stubborn":
+            return False
+        status, answer = self._answer(words)
+        connection.sendall(f"{status}\n{answer}".encode())
+        return True
 
     def _answer(self, words: list[str]) -> tuple[int, str]:
         """(the exit status of who asks, what it prints)."""
@@ -111,7 +126,9 @@ class _Daemon:
             case ["get_server_list"]:
                 return 0, "\n".join(str(server.pid) for server in self._servers)
             case ["start_server", "-uid", _]:
-                words = [sys.executable, "-I", "-S", __file__, str(self._fault), "--server"]
+                import subprocess
+
+                words = [sys.executable, "-I", "-S", __file__, self._fault, "--server"]
                 self._servers.append(subprocess.Popen(words, stdin=subprocess.DEVNULL))  # noqa: S603 - itself
                 return 0, ""
         return 1, "Unknown command"
@@ -124,8 +141,8 @@ class _Daemon:
 
 def main(arguments: list[str]) -> int:
     """The exit status."""
-    fault, options = Path(arguments[0]), arguments[1:]
-    pipe = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))  # noqa: S108 - its default
+    fault, options = arguments[0], arguments[1:]
+    pipe = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - its default
     if options == ["--server"]:
         _call_itself("nvidia-cuda-mps-server")
         time.sleep(_LONG_S)
@@ -138,7 +155,7 @@ def main(arguments: list[str]) -> int:
     return _command(pipe, fault)
 
 
-def _serve(pipe: Path, fault: Path, *, background: bool) -> int:
+def _serve(pipe: str, fault: str, *, background: bool) -> int:
     said = _said(fault)
     if said == "refuse":
         _log("Failed to start: the pretended driver refuses")
@@ -151,14 +168,14 @@ def _serve(pipe: Path, fault: Path, *, background: bool) -> int:
     return _Daemon(pipe, fault).run()
 
 
-def _command(pipe: Path, fault: Path) -> int:
+def _command(pipe: str, fault: str) -> int:
     status = 0
     for line in sys.stdin:
         if _said(fault) == "hang":
             time.sleep(_LONG_S)
         with socket.socket(socket.AF_UNIX) as daemon:
             try:
-                daemon.connect(str(pipe / "control"))
+                daemon.connect(f"{pipe}/control")
             except OSError:
                 _log("Cannot find MPS control daemon process")
                 return 1
@@ -173,16 +190,29 @@ def _command(pipe: Path, fault: Path) -> int:
     return status
 
 
-def _said(fault: Path) -> str:
+def _said(fault: str) -> str:
     try:
-        return fault.read_text().strip()
+        with open(fault, encoding="utf-8") as file:  # noqa: PTH123 - no pathlib here
+            return file.read().strip()
     except OSError:
         return ""
 
 
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - no pathlib here
+        file.write(text)
+
+
+def _remove(path: str) -> None:
+    try:  # noqa: SIM105 - no contextlib here
+        os.unlink(path)  # noqa: PTH108 - no pathlib here
+    except FileNotFoundError:
+        pass
+
+
 def _call_itself(name: str) -> None:
     """The name under which the kernel shows this process; it keeps 15 bytes."""
-    Path("/proc/self/comm").write_text(name[:15])
+    _write("/proc/self/comm", name[:15])
 
 
 def _log(text: str) -> None:

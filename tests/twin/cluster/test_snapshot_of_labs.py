@@ -125,7 +125,13 @@ def _settled(snapshot: Snapshot) -> object:
 LABS = [load_lab(name) for name in lab_names()]
 
 
-@pytest.mark.parametrize("scenario", sorted({lab.lab.scenario for lab in LABS}))
+SCENARIOS = sorted({lab.lab.scenario for lab in LABS})
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(name, marks=[] if name == "pending" else [pytest.mark.long]) for name in SCENARIOS],
+)
 async def test_every_pod_and_manifest_of_the_labs_is_explained_alike(scenario: str) -> None:
     documents = [d for lab in LABS if lab.lab.scenario == scenario for d in documents_of(lab)]
     async with running(scenario) as fleet:

