@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
@@ -24,6 +26,8 @@ from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
 
 _WATCH_S: Final = 0.5
+_COLLECT_AFTER: Final = (10_000, 10, 50)
+"""Of new objects, young ones are looked at after so many; all of them after the product."""
 
 
 class Asked(TypedDict):
@@ -125,7 +129,19 @@ def command(common: Common, detach: bool, **asked: Unpack[Asked]) -> int:
         running = start_detached(options, verbose=common.verbose)
         say_where(running)
         return 0
-    return asyncio.run(_run(options, wanted, common))
+    with _few_collections():
+        return asyncio.run(_run(options, wanted, common))
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Look for garbage in cycles seldom: a fleet's objects are in none, and a look at all is a pause."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_COLLECT_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 async def _run(options: UpOptions, scenario: Scenario, common: Common) -> int:

@@ -11,7 +11,7 @@ def timestamp(moment: datetime) -> str:
     >>> timestamp(datetime(2026, 5, 1, 12, 30, 0, 999_999, tzinfo=UTC))
     '2026-05-01T12:30:00Z'
     """
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="seconds")[:-6] + "Z"
 
 
 def micro_timestamp(moment: datetime) -> str:
@@ -20,7 +20,7 @@ def micro_timestamp(moment: datetime) -> str:
     >>> micro_timestamp(datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC))
     '2026-05-01T12:30:00.000005Z'
     """
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def moment_of(text: str) -> datetime:

@@ -15,7 +15,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, integer_value, parse_quantity, round_up_milli
 from tonnage.twin.apiserver.objects.body import DEEPEST, BodyError, Repeated, parse_json
 from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.defaults import apply_defaults
+from tonnage.twin.apiserver.objects.filling import apply_defaults
 from tonnage.twin.apiserver.objects.protobuf import decode_envelope
 from tonnage.wire.schema import KindRow, load_schema
 

@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.defaults import apply_defaults
+from tonnage.twin.apiserver.objects.filling import apply_defaults
 from tonnage.twin.apiserver.objects.problems import invalid_status
 from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.wire.schema import KindRow, load_schema

@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.objects.body import parse_json
 from tonnage.twin.apiserver.objects.custom_values import prune, validate_custom, with_defaults
 from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.defaults import apply_defaults
+from tonnage.twin.apiserver.objects.filling import apply_defaults
 from tonnage.twin.apiserver.objects.patch import PatchError, json_patch
 from tonnage.twin.apiserver.objects.problems import invalid_status
 from tonnage.twin.apiserver.objects.protobuf import decode_envelope

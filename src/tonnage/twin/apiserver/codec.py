@@ -15,8 +15,9 @@ from tonnage.twin.apiserver.objects.custom_values import (
     validate_custom,
 )
 from tonnage.twin.apiserver.objects.decode import decode
-from tonnage.twin.apiserver.objects.defaults import apply_defaults
+from tonnage.twin.apiserver.objects.filling import Defaults
 from tonnage.twin.apiserver.objects.problems import Errors
+from tonnage.twin.apiserver.objects.quick_decode import QuickDecoder
 from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.twin.apiserver.objects.validation.custom import format_cautions
 from tonnage.twin.apiserver.requests import FieldValidation
@@ -33,6 +34,14 @@ class Codec:
         self._empty: dict[str, JsonObject] = {}
 
     @cached_property
+    def _quick(self) -> QuickDecoder:
+        return QuickDecoder(self._schema)
+
+    @cached_property
+    def _defaults(self) -> Defaults:
+        return Defaults(self._schema)
+
+    @cached_property
     def _schema(self) -> Schema:
         return self.registry.schema
 
@@ -44,15 +53,17 @@ class Codec:
         strict = validation is FieldValidation.STRICT
         if served.custom is not None:
             decoded = decode_custom(self._schema, served.custom.schema, body, strict=strict)
+        elif (usual := self._quick.read(served.row.type, body)) is not None:
+            return usual, ()
         else:
             decoded = decode(self._schema, served.row.type, body, strict=strict, stored=True)
         return decoded.value, decoded.unknown if validation is FieldValidation.WARN else ()
 
     def default(self, served: Served, obj: JsonObject) -> JsonObject:
-        """The object with what the writer left out filled in."""
-        if served.custom is not None:
-            return obj
-        return apply_defaults(self._schema, served.row, obj)
+        """The object, just decoded, with what the writer left out filled in."""
+        if served.custom is None:
+            self._defaults.fill(served.row.type, obj)
+        return obj
 
     def problems(
         self,

@@ -13,7 +13,6 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, flag, mapping, mappings, number, put, text, texts
 from tonnage.twin.apiserver.definition_status import is_established, named, with_condition
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
-from tonnage.twin.apiserver.pipeline import timestamp
 from tonnage.twin.apiserver.requests import Options, Request
 from tonnage.twin.apiserver.resources import (
     CustomVersion,
@@ -24,6 +23,7 @@ from tonnage.twin.apiserver.resources import (
 )
 from tonnage.twin.apiserver.store import Resource, Store, Stored
 from tonnage.wire.schema import KindRow, Subresource
+from tonnage.wire.timestamps import timestamp
 
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"

@@ -15,11 +15,12 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, put, text, texts
 from tonnage.twin.apiserver.definitions import CLEANUP, DEFINITION
-from tonnage.twin.apiserver.pipeline import Pipeline, fresh, may_go, timestamp
+from tonnage.twin.apiserver.pipeline import Pipeline, fresh, may_go
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.statuses import conflict, success
 from tonnage.twin.apiserver.store import StaleError, Stored
 from tonnage.twin.apiserver.strategies import JOB, NAMESPACE, POD, counts_generations
+from tonnage.wire.timestamps import timestamp
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

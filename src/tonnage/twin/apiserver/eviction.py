@@ -15,11 +15,12 @@ from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, nu
 from tonnage.twin.apiserver.deletion import delete, expect
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
-from tonnage.twin.apiserver.pipeline import Pipeline, fresh, timestamp
+from tonnage.twin.apiserver.pipeline import Pipeline, fresh
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.statuses import Cause, StatusError, bad_request, forbidden, too_many_requests
 from tonnage.twin.apiserver.store import Resource, Stored
 from tonnage.wire.schema import KindRow
+from tonnage.wire.timestamps import timestamp
 
 BUDGET: Final[Resource] = ("policy", "poddisruptionbudgets")
 _ROW: Final = KindRow("policy", "v1", "Eviction", "evictions", "eviction", True, (), "policy/v1.Eviction")

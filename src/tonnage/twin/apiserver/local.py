@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tonnage.adapters.ports import Change, ChangeType, Listing, PatchType
+from tonnage.adapters.ports import Change, Listing, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.listing import ListQuery
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options
@@ -64,7 +64,7 @@ class LocalKubernetes:
                 obj.metadata.resource_version = str(seen.revision)
             else:
                 obj = seen.stored.as_type(kind.type)
-            yield Change(ChangeType(seen.type), obj)
+            yield Change(seen.type, obj)
 
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""

@@ -1,9 +1,9 @@
-"""uvicorn's HTTP protocol, which tells who a client has shown to be and does not wait for one for ever."""
+"""uvicorn's HTTP protocol: it tells who a client has shown to be, waits for none long, and writes seldom."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -12,6 +12,7 @@ from tonnage.twin.apiserver.exchange import CERTIFICATE
 
 _HEAD_S: Final = 32.0
 """So long a request's head may take. Source: k8s.io/apiserver, pkg/server/secure_serving.go."""
+_MOST_HELD: Final = 32 << 10
 
 
 class Peer(H11Protocol):
@@ -21,7 +22,7 @@ class Peer(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection whose handshake is done: what it shows has been checked against the CA."""
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, Gathering(transport)))
         certificate = transport.get_extra_info("peercert")
         if certificate:
             self.app_state = {**self.app_state, CERTIFICATE: certificate}
@@ -56,3 +57,39 @@ class Peer(H11Protocol):
             self.send_400_response("")
         else:
             self.transport.close()
+
+
+class Gathering:
+    """A transport that sends at the end of the loop's turn what was written in it, and is otherwise as given.
+
+    So an answer's head and body, or the events of one moment, are one TLS record and one system call.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Have it sent soon; at once when it is much, so that a slow reader is noticed in time."""
+        if not data:
+            return
+        if not self._held:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._held.append(data)
+        self._size += len(data)
+        if self._size >= _MOST_HELD:
+            self._send()
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self._send()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def _send(self) -> None:
+        if self._held:
+            held, self._held, self._size = self._held, [], 0
+            self._transport.write(held[0] if len(held) == 1 else b"".join(held))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from random import Random
 from typing import Final
@@ -36,6 +35,7 @@ from tonnage.twin.apiserver.strategies import (
     prepare_create,
     prepare_update,
 )
+from tonnage.wire.timestamps import timestamp
 
 Change = Callable[[JsonObject], JsonValue]
 """From the object as it is (in the request's version; not to be changed) to the body that is wanted."""
@@ -288,11 +288,6 @@ def may_go(request: Request, obj: JsonObject) -> bool:
     if request.resource == POD and number(obj, "metadata", "deletionGracePeriodSeconds") > 0:
         return False
     return not items(obj, "spec", "finalizers") if request.resource == ("", "namespaces") else True
-
-
-def timestamp(moment: datetime) -> str:
-    """A moment as objects write it, to the second."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def fresh(stored: Stored) -> JsonObject:

@@ -46,9 +46,9 @@ class Stored:
         self._typed: tuple[object, ...] = ()
 
     def as_type(self, wanted: type[T]) -> T:
-        """The object as a Struct that all readers share: it is not to be changed either."""
+        """The object as a Struct (or one that adds to it) that all readers share: nobody changes it."""
         for known in self._typed:
-            if type(known) is wanted:
+            if isinstance(known, wanted):
                 return known
         typed = msgspec.convert(self.object, wanted)
         self._typed = (*self._typed, typed)

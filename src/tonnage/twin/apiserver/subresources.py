@@ -12,11 +12,12 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, put, text
 from tonnage.twin.apiserver.objects.selectors import label_requirements
 from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.pipeline import Change, Pipeline, fresh, timestamp
+from tonnage.twin.apiserver.pipeline import Change, Pipeline, fresh
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, conflict, no_such_path
 from tonnage.twin.apiserver.store import StaleError
+from tonnage.wire.timestamps import timestamp
 
 _ATTEMPTS: Final = 5
 _DONE: Final[JsonObject] = {

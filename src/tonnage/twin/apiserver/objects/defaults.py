@@ -1,8 +1,6 @@
-"""The values that the server fills in for what nobody said.
+"""The values that the server fills in where they depend on others: `RULES`, a function for a type.
 
-Three sources, applied from the outside in: `RULES` (a function for a type where the value depends on others),
-`DEFAULTS` (a field's constant), and the `default` of the schema table. A pod template gets what a pod gets,
-except the rules of `core/v1.Pod` itself.
+A pod template gets what a pod gets, except the rules of `core/v1.Pod` itself.
 
 Source: k8s.io/kubernetes and k8s.io/apiextensions-apiserver (pkg/apis/*/v1/defaults.go, conversion.go).
 """
@@ -11,66 +9,12 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.quantity import round_up_milli
 from tonnage.twin.apiserver.objects.body import copy_json
-from tonnage.twin.apiserver.objects.default_values import DEFAULTS
 from tonnage.twin.apiserver.objects.pod_amounts import together
-from tonnage.wire.schema import Field, KindRow, ObjectType, Schema
-
-
-def apply_defaults(schema: Schema, kind_row: KindRow, obj: JsonObject) -> JsonObject:
-    """The decoded object of that kind with its defaults; the given one is not changed."""
-    result = copy_json(obj)
-    assert isinstance(result, dict)
-    _fill(schema, schema.types[kind_row.type], result)
-    return result
-
-
-def _fill(schema: Schema, described: ObjectType, obj: JsonObject) -> None:
-    rule = RULES.get(described.name)
-    if rule is not None:
-        rule(obj)
-    constants = DEFAULTS.get(described.name, {})
-    for name, row in described.fields.items():
-        default = constants.get(name, row.default)
-        if default is not None and _unset(row, obj.get(name)) and (row.pointer or row.keep or default):
-            obj[name] = copy_json(default)
-        value = obj.get(name)
-        if value or value == {}:
-            _fill_value(schema, row, value)
-    if len(obj) > 1:
-        _in_order(described, obj)
-
-
-def _unset(row: Field, value: JsonValue) -> bool:
-    return value is None or (not row.pointer and value in ("", 0, [], {}) and row.type != "object")
-
-
-def _fill_value(schema: Schema, row: Field, value: JsonValue) -> None:
-    if row.go == "v1.ResourceList" and isinstance(value, dict):
-        for key, amount in value.items():
-            value[key] = round_up_milli(str(amount))
-    if row.ref not in schema.types:
-        return
-    held: Iterable[JsonValue] = ()
-    if row.type == "object":
-        held = (value,)
-    elif isinstance(value, (dict, list)):
-        held = value.values() if isinstance(value, dict) else value
-    for inner in held:
-        if isinstance(inner, dict):
-            _fill(schema, schema.types[row.ref], inner)
-
-
-def _in_order(described: ObjectType, obj: JsonObject) -> None:
-    """Put the fields into Go's order again."""
-    ordered = {name: obj[name] for name in described.fields if name in obj}
-    obj.clear()
-    obj.update(ordered)
 
 
 def _objects(value: JsonValue) -> list[JsonObject]:

@@ -20,6 +20,8 @@ from tonnage.twin.apiserver.ownership.fieldsets import FieldSet, ordered, read_f
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 MOST_UPDATERS: Final = 10
+_USUAL: Final = 16 << 10
+"""Bytes of a set that is kept for others like it."""
 ANCIENT: Final = "ancient-changes"
 
 
@@ -144,8 +146,17 @@ def _entry(manager: Manager, owned: Owned) -> JsonObject:
 
 def _shared(fields: FieldSet) -> JsonObject:
     """The set in its order; equal sets are one in memory, since thousands of objects are owned alike."""
-    written: JsonObject = _interned(msgspec.json.encode(ordered(fields)))
-    return written
+    encoded = msgspec.json.encode(fields)
+    return _in_order(encoded) if len(encoded) <= _USUAL else msgspec.json.decode(_ordered(encoded))
+
+
+@lru_cache(maxsize=4096)
+def _in_order(encoded: bytes) -> JsonObject:
+    return _interned(_ordered(encoded))
+
+
+def _ordered(encoded: bytes) -> bytes:
+    return msgspec.json.encode(ordered(msgspec.json.decode(encoded)))
 
 
 @lru_cache(maxsize=4096)

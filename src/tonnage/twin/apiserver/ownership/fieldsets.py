@@ -21,6 +21,7 @@ SELF: Final = "."
 EMPTY: Final[FieldSet] = {}
 _RANKS: Final = {".": 0, "f": 1, "k": 2, "v": 3, "i": 4}
 _PLAIN: Final = ("f:", ".")
+_SHORT: Final = 256
 _ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
@@ -206,8 +207,20 @@ def key_element(names: tuple[str, ...], values: tuple[JsonValue, ...]) -> str:
     >>> key_element(("protocol", "containerPort"), ("TCP", 80))
     'k:{"containerPort":80,"protocol":"TCP"}'
     """
+    if all(type(value) is str and len(value) <= _SHORT for value in values):
+        return _usual_element(names, values)
+    return _key_element(names, values)
+
+
+def _key_element(names: tuple[str, ...], values: tuple[JsonValue, ...]) -> str:
     pairs = dict(sorted(zip(names, values, strict=True)))
     return f"k:{_written(pairs)}"
+
+
+@lru_cache(maxsize=8192)
+def _usual_element(names: tuple[str, ...], values: tuple[JsonValue, ...]) -> str:
+    # Strings alone: 1, 1.0 and true would be one key of the cache.
+    return _key_element(names, values)
 
 
 def value_element(value: JsonValue) -> str:

@@ -6,7 +6,6 @@ fields of the strategies in k8s.io/kubernetes (pkg/registry), v1.35.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 from tonnage.adapters.ports import Clock
@@ -38,6 +37,7 @@ from tonnage.twin.apiserver.ownership.updating import (
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Resource
+from tonnage.wire.timestamps import timestamp
 
 _STATUS: Final[FieldSet] = {"f:status": {}}
 _SPEC: Final[FieldSet] = {"f:spec": {}}
@@ -151,7 +151,7 @@ class Ownership:
 
     def now(self) -> str:
         """The moment, as entries have it."""
-        return written_time(self._clock.now())
+        return timestamp(self._clock.now())
 
     def _replica_paths(self, served: Served) -> dict[str, tuple[str, ...]]:
         if served.custom is None:
@@ -221,11 +221,6 @@ def ignored_by(served: Served, subresource: str) -> FieldSet:
     if subresource == "status":
         return _SPEC
     return _STATUS if served.has_status else {}
-
-
-def written_time(moment: datetime) -> str:
-    """A moment as entries have it, to the second."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _readable(sent: JsonValue) -> Managers | None:
