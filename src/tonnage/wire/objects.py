@@ -240,6 +240,11 @@ class ConfigMap(Object):
     binary_data: dict[str, str] = {}
 
 
+class Secret(Object):
+    data: dict[str, str] = {}
+    """In Base64."""
+
+
 class KueueWorkload(Object):
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from tonnage.twin.controllers.deployment_plan import Action, CreateSet, DeleteSe
 from tonnage.twin.controllers.deployment_sets import (
     DESIRED,
     HASH_LABEL,
+    HISTORY,
     MAXIMUM,
     REVISION,
     Limits,
@@ -19,6 +20,7 @@ from tonnage.twin.controllers.deployment_sets import (
     new_set_patch,
     scale_annotations,
     sets_of,
+    with_revision,
 )
 from tonnage.wire.objects import (
     Deployment,
@@ -235,7 +237,21 @@ def test_going_back_to_an_old_template_makes_its_set_the_newest_revision() -> No
     )
     assert sets.new is not None
     assert sets.new.metadata.name == "first"
-    assert new_set_patch(deployment, sets) == {"metadata": {"annotations": {REVISION: "3"}}}
+    notes: JsonObject = {REVISION: "3", HISTORY: "1"}
+    assert new_set_patch(deployment, sets) == {"metadata": {"annotations": notes}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "7"),
+        ("1,4", "1,4,7"),
+        (",".join(["99"] * 667), ",".join(["99"] * 666 + ["7"])),
+    ],
+    ids=["the first", "one more", "the oldest are forgotten beyond 2000 characters"],
+)
+def test_a_set_remembers_the_revisions_that_it_was(before: str, after: str) -> None:
+    assert with_revision(before, "7") == after
 
 
 @given(

@@ -218,11 +218,7 @@ class CronJobController:
     async def _write(self, cron_job: CronJob) -> None:
         metadata = cron_job.metadata
         body: JsonObject = {
-            "metadata": {
-                "name": metadata.name,
-                "namespace": metadata.namespace,
-                "resourceVersion": metadata.resource_version,
-            },
+            "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
             "status": msgspec.to_builtins(cron_job.status),
         }
         try:

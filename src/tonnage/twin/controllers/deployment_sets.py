@@ -15,18 +15,23 @@ from tonnage.wire.objects import Deployment, ReplicaSet
 
 HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
+HISTORY: Final = "deployment.kubernetes.io/revision-history"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"
 _NOT_COPIED: Final = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",
         REVISION,
-        "deployment.kubernetes.io/revision-history",
+        HISTORY,
         DESIRED,
         MAXIMUM,
         "deprecated.deployment.rollback.to",
     }
 )
+
+
+_MOST_HISTORY: Final = 2000
+"""Characters of the annotation; the oldest revisions are forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,18 @@ def next_revision(sets: Sets) -> int:
     return max((revision_of(old) for old in sets.old), default=0) + 1
 
 
+def with_revision(history: str, revision: str) -> str:
+    """The revisions that a set had before, one more at their end.
+
+    >>> with_revision("1,3", "5")
+    '1,3,5'
+    """
+    known = [*filter(None, history.split(",")), revision]
+    while len(",".join(known)) > _MOST_HISTORY and len(known) > 1:
+        del known[0]
+    return ",".join(known)
+
+
 def scale_annotations(deployment: Deployment) -> dict[str, str]:
     """What a set remembers of its Deployment's size, so that a change of it can be told from a rollout."""
     surge = limits_of(deployment).surge
@@ -162,6 +179,9 @@ def new_set_patch(deployment: Deployment, sets: Sets) -> JsonObject | None:
     wanted = copied_annotations(deployment)
     if revision_of(new) < next_revision(sets):
         wanted[REVISION] = str(next_revision(sets))
+        if REVISION in new.metadata.annotations:
+            before = new.metadata.annotations.get(HISTORY, "")
+            wanted[HISTORY] = with_revision(before, new.metadata.annotations[REVISION])
     annotations: JsonObject = {
         key: value for key, value in wanted.items() if new.metadata.annotations.get(key) != value
     }

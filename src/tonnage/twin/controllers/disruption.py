@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
+import msgspec
+
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informer, Key, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
@@ -115,12 +117,8 @@ class DisruptionController:
             return
         metadata = budget.metadata
         body: JsonObject = {
-            "metadata": {
-                "name": metadata.name,
-                "namespace": metadata.namespace,
-                # The server may just have taken an eviction from it.
-                "resourceVersion": metadata.resource_version,
-            },
+            # With its version: the server may just have taken an eviction from it.
+            "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
             "spec": budget.spec,
             "status": status,
         }

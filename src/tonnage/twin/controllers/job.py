@@ -259,11 +259,7 @@ class JobController:
     async def _write(self, job: Job, status: JobStatus) -> Job:
         metadata = job.metadata
         body: JsonObject = {
-            "metadata": {
-                "name": metadata.name,
-                "namespace": metadata.namespace,
-                "resourceVersion": metadata.resource_version,
-            },
+            "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
             "status": msgspec.to_builtins(status),
         }
         return await self._api.replace(JOB, body, namespace=metadata.namespace, subresource="status")

@@ -240,11 +240,7 @@ class StatefulSetController:
             return
         metadata = found.metadata
         body: JsonObject = {
-            "metadata": {
-                "name": metadata.name,
-                "namespace": metadata.namespace,
-                "resourceVersion": metadata.resource_version,
-            },
+            "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
             "status": msgspec.to_builtins(status),
         }
         try:

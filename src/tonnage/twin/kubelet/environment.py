@@ -5,19 +5,23 @@ Source: Kubernetes 1.36, pkg/kubelet/kubelet_pods.go and third_party/forked/gola
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError
 from tonnage.twin.kubelet.admission import amount_of
 from tonnage.wire import kinds
-from tonnage.wire.objects import Container, EnvVar, Pod
+from tonnage.wire.objects import Container, EnvVar, Object, Pod
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+_Found = TypeVar("_Found", bound=Object)
 
 
 class ConfigurationError(Exception):
@@ -52,7 +56,9 @@ async def environment_of(
     for source in container.env_from:
         variables |= await reader.all_of(source)
     for entry in container.env:
-        variables[entry.name] = await reader.value_of(entry, variables)
+        value = await reader.value_of(entry, variables)
+        if value is not None:
+            variables[entry.name] = value
     return variables
 
 
@@ -74,7 +80,8 @@ class _Reader:
             "status.hostIPs": host_ip,
         }
 
-    async def value_of(self, entry: EnvVar, variables: Mapping[str, str]) -> str:
+    async def value_of(self, entry: EnvVar, variables: Mapping[str, str]) -> str | None:
+        """None for what may be absent and is."""
         match entry.value_from:
             case None:
                 return expand(entry.value, variables)
@@ -83,24 +90,33 @@ class _Reader:
             case {"resourceFieldRef": {"resource": str(resource)}}:
                 return self._resource(resource)
             case {"configMapKeyRef": {"name": str(name), "key": str(key), **rest}}:
-                data = await self._config_map(name, optional=bool(rest.get("optional")))
-                if key not in data and not rest.get("optional"):
-                    where = f"{self._pod.metadata.namespace}/{name}"
-                    raise ConfigurationError(f"couldn't find key {key} in ConfigMap {where}")
-                return data.get(key, "")
-            case {"secretKeyRef": {"name": str(name), **rest}} if not rest.get("optional"):
-                raise ConfigurationError(f'secret "{name}" not found')
+                optional = bool(rest.get("optional"))
+                data = await self._config_map(name, optional=optional)
+                return self._chosen(data, key, f"ConfigMap {self._where(name)}", optional=optional)
+            case {"secretKeyRef": {"name": str(name), "key": str(key), **rest}}:
+                optional = bool(rest.get("optional"))
+                data = await self._secret(name, optional=optional)
+                return self._chosen(data, key, f"Secret {self._where(name)}", optional=optional)
         return ""
 
+    def _chosen(self, data: Mapping[str, str], key: str, source: str, *, optional: bool) -> str | None:
+        if key not in data and not optional:
+            raise ConfigurationError(f"couldn't find key {key} in {source}")
+        return data.get(key)
+
+    def _where(self, name: str) -> str:
+        return f"{self._pod.metadata.namespace}/{name}"
+
     async def all_of(self, source: dict[str, Any]) -> dict[str, str]:
-        prefix = source.get("prefix", "")
         match source:
             case {"configMapRef": {"name": str(name), **rest}}:
                 data = await self._config_map(name, optional=bool(rest.get("optional")))
-                return {f"{prefix}{key}": value for key, value in data.items()}
-            case {"secretRef": {"name": str(name), **rest}} if not rest.get("optional"):
-                raise ConfigurationError(f'secret "{name}" not found')
-        return {}
+            case {"secretRef": {"name": str(name), **rest}}:
+                data = await self._secret(name, optional=bool(rest.get("optional")))
+            case _:
+                return {}
+        prefix = source.get("prefix", "")
+        return {f"{prefix}{key}": value for key, value in data.items()}
 
     def _field(self, path: str) -> str:
         subscript = _SUBSCRIPT.fullmatch(path)
@@ -119,12 +135,20 @@ class _Reader:
         return str(-(-amount // 1000) if resource == "cpu" else amount)
 
     async def _config_map(self, name: str, *, optional: bool) -> dict[str, str]:
+        found = await self._found(kinds.CONFIG_MAP, name, optional=optional)
+        return found.data if found is not None else {}
+
+    async def _secret(self, name: str, *, optional: bool) -> dict[str, str]:
+        found = await self._found(kinds.SECRET, name, optional=optional)
+        data = found.data if found is not None else {}
+        return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
+
+    async def _found(self, kind: kinds.Kind[_Found], name: str, *, optional: bool) -> _Found | None:
         try:
-            found = await self._api.get(kinds.CONFIG_MAP, name, self._pod.metadata.namespace)
+            return await self._api.get(kind, name, self._pod.metadata.namespace)
         except ApiError as error:
             if error.code != 404:
                 raise
             if optional:
-                return {}
-            raise ConfigurationError(f'configmap "{name}" not found') from None
-        return found.data
+                return None
+            raise ConfigurationError(f'{kind.kind.lower()} "{name}" not found') from None
