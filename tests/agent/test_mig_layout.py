@@ -58,6 +58,12 @@ def says(cluster: Any) -> tuple[str, str]:
     return meta.get("labels", {}).get("nvidia.com/mig.config.state", ""), reason
 
 
+def applied(cluster: Any) -> str:
+    """The reason of the condition; empty for none."""
+    reason: str = cluster.conditions("node-1").get("MIGConfigApplied", {}).get("reason", "")
+    return reason
+
+
 async def test_mig_3_a_label_divides_and_says_so(
     tmp_path: Path, divisible: Path, cluster: Any, clock: Any
 ) -> None:
@@ -88,16 +94,17 @@ async def test_a_node_that_asks_no_more_is_said_nothing_of(
     asks(cluster, "thirds")
     async with agent_of(tmp_path, divisible, cluster, clock):
         await cluster.until(lambda: says(cluster)[0] == "failed")
+        await cluster.until(lambda: applied(cluster) == "MIGConfigFailed")
         cluster.put(NODE, "node-1", metadata=_unasked(cluster))
         await cluster.until(lambda: says(cluster) == ("", ""))
-        await cluster.until(
-            lambda: cluster.conditions("node-1").get("MIGConfigApplied", {}).get("reason") == "NothingAsked"
-        )
+        await cluster.until(lambda: applied(cluster) == "NothingAsked")
         asks(cluster, "all-balanced")
         await cluster.until(lambda: says(cluster)[0] == "success")
+        await cluster.until(lambda: applied(cluster) == "MIGConfigApplied")
     cluster.put(NODE, "node-1", metadata=_unasked(cluster))
     async with agent_of(tmp_path, divisible, cluster, clock):  # not while the last one was away, either
         await cluster.until(lambda: says(cluster) == ("", ""))
+        await cluster.until(lambda: applied(cluster) == "NothingAsked")
     assert made(divisible) == ["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"], "the layout stays"
 
 

@@ -218,6 +218,34 @@ def test_every_full_layout_of_a_product(capsys: pytest.CaptureFixture[str]) -> N
     assert all(sum(one["profiles"].values()) == len(one["placed"]) for one in answer["layouts"])
 
 
+@pytest.mark.parametrize(
+    ("product", "names"),
+    [
+        ("A100-40", "1g.5gb 1g.5gb+me 1g.10gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb"),
+        ("A100-80", "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb"),
+        ("H100-80", "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb"),
+        ("H100-94", "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.47gb 4g.47gb 7g.94gb"),
+        ("h100-96", "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.48gb 4g.48gb 7g.96gb"),
+        ("GH200-96", "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.48gb 4g.48gb 7g.96gb"),
+        ("H20", "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.48gb 4g.48gb 7g.96gb"),
+        ("GH200-144", "1g.18gb 1g.18gb+me 1g.36gb 2g.36gb 3g.72gb 4g.72gb 7g.144gb"),
+        ("H200-141", "1g.18gb 1g.18gb+me 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb"),
+        ("B200-180", "1g.23gb 1g.23gb+me 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb"),
+        ("GB200-186", "1g.23gb 1g.23gb+me 1g.47gb 2g.47gb 3g.93gb 4g.93gb 7g.186gb"),
+        ("GB200-189", "1g.24gb 1g.24gb+me 1g.47gb 2g.47gb 3g.95gb 4g.95gb 7g.189gb"),
+        ("B300", "1g.34gb 1g.34gb+me 1g.67gb 2g.67gb 3g.135gb 4g.135gb 7g.269gb"),
+        ("GB300", "1g.35gb 1g.35gb+me 1g.70gb 2g.70gb 3g.139gb 4g.139gb 7g.278gb"),
+        ("A30-24", "1g.6gb 1g.6gb+me 2g.12gb 2g.12gb+me 4g.24gb"),
+    ],
+)
+def test_mig_1_a_board_by_its_model_and_its_gb(
+    product: str, names: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["mig", "profiles", "--product", product, "-o", "json"], "tonnage") == 0
+    profiles = json.loads(capsys.readouterr().out)["profiles"]
+    assert [profile["name"] for profile in reversed(profiles)] == names.split()
+
+
 @pytest.mark.parametrize("product", ["T4", "V100"])
 def test_mig_5_what_has_no_mig_has_no_profiles(product: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mig", "profiles", "--product", product], "tonnage") == 2
@@ -244,9 +272,9 @@ def test_mig_5_what_has_no_mig_has_no_profiles(product: str, capsys: pytest.Capt
         (("--product", "A100-80", "--demand", "1x0Mi"), "--demand 1x0Mi: write number x memory"),
         (
             ("--product", "GH200", "--layout", "all-balanced"),
-            "did you mean GH200 480GB or GH200 120GB or GH200 144G?",
+            "did you mean GH200 480GB or GH200 120GB or GH200 144G or GH200-96?",
         ),
-        (("--product", "H100-94", "--layout", "all-balanced"), "did you mean H100-80"),
+        (("--product", "H200-80", "--layout", "all-balanced"), "did you mean H"),
         (("--product", "T4", "--demand", "1x1Gi"), "cannot be divided"),
         (("--product", "A100-80", "/nowhere.yaml"), "/nowhere.yaml"),
     ],
@@ -440,11 +468,11 @@ def test_a_gpu_named_twice_and_slices_without_memory(
     file = tmp_path / "odd.yaml"
     file.write_text(
         "version: v1\nmig-configs:\n  odd:\n  - devices: [0, 0]\n    mig-enabled: true\n"
-        "    mig-devices: {3g: 1, 9g.1gb: 1}\n"
+        "    mig-devices: {3g: 1, 9g.1gb: 1, 1c.2g: 1, 1g+me: 1}\n"
     )
     assert run(["mig", "lint", str(file)], "tonnage") == 1
     told = capsys.readouterr().out
     assert "odd.yaml:4:5: warning: GPU 0 is named twice" in told
-    assert "3g alone is no MIG profile" in told
+    assert all(f"{name} alone is no MIG profile" in told for name in ("3g", "1c.2g", "1g+me"))
     assert "write it with its memory: 3g.20gb on A100 40GB; 3g.40gb on A100 80GB, H100 80GB" in told
     assert "did you mean 7g.40gb?" in told

@@ -56,7 +56,7 @@ class NodeMigLayout:
             self._mig.settled = self._pauses.settled
         self._mig.on_work = self._pauses.look
         self._config = config
-        self._forgot = False
+        self._unasked = False
         self._label = MigLabel(world, config, lambda: self._mig.standing, self._busy)
         self.on_change: Callable[[], None] | None = None
         """Called when `finding` says something else."""
@@ -90,8 +90,9 @@ class NodeMigLayout:
     def finding(self) -> Finding:
         """The condition; nothing is said on a node that never had a layout to make."""
         standing = self._mig.standing
-        if standing is None and self._forgot:
-            return Finding("True", "NothingAsked", f"the node has no label {MIG_CONFIG_LABEL} any more")
+        if standing is None and self._unasked:
+            gone = f"the node has no label {MIG_CONFIG_LABEL} any more"
+            return Finding("True", "NothingAsked", gone, quiet=True)
         if standing is None:
             return Finding("Unknown", "MIGNeverAsked", "")
         status, reason = _SAYS[standing.state]
@@ -99,10 +100,10 @@ class NodeMigLayout:
 
     def _node_changed(self) -> None:
         node = self._config.node
-        unasked = node is not None and MIG_CONFIG_LABEL not in node.metadata.labels
-        if unasked and not self._busy() and self._mig.standing is not None:
+        before = self._unasked
+        self._unasked = node is not None and MIG_CONFIG_LABEL not in node.metadata.labels and not self._busy()
+        if self._unasked and (not before or self._mig.standing is not None):
             self._mig.standing = None  # of what is asked for next it says nothing
-            self._forgot = True
             self._changed()
         self._asked.look()
         self._label.look()

@@ -32,11 +32,15 @@ _LONGEST: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the condition says; `status` is True, False or Unknown."""
+    """What the condition says; `status` is True, False or Unknown.
+
+    `quiet`: only where this agent, or one before it, has said something else there.
+    """
 
     status: str
     reason: str
     message: str
+    quiet: bool = False
 
 
 def health_of(inventory: Inventory | None, error: str) -> Finding:
@@ -119,12 +123,15 @@ class NodeConditions:
                 await self._dirty.wait()
                 self._dirty.clear()
                 found = {kind: say() for kind, say in self._say.items()}
-                known = {kind: finding for kind, finding in found.items() if finding.status != "Unknown"}
+                known = {kind: finding for kind, finding in found.items() if self._told(kind, finding)}
                 again = self._clock.monotonic() >= self._due
                 changed = {kind for kind, finding in known.items() if self._written.get(kind) != finding}
                 if known and (again or (changed and not self._complaint)):
                     await self._write(self._api, known)
                 await self._clock.sleep(_NOT_OFTENER_S)
+
+    def _told(self, kind: str, finding: Finding) -> bool:
+        return finding.status != "Unknown" and (not finding.quiet or kind in self._since)
 
     async def _tick(self) -> None:
         while True:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tonnage.decide.node.mig_goal import GpuGoal, MigGpu
+    from tonnage.diagnose.mig_resets import Resets
     from tonnage.model.json import JsonObject, JsonValue
     from tonnage.model.mig import MigConfigs
 
@@ -97,10 +98,11 @@ def plan(common: Common, file: str | None, **asked: Unpack[Asked]) -> int:
         )
     if demand:
         return _show_demand(common, asked["product"], demand)
-    there = _gpus(common, asked["node"], asked["product"] or "", asked["gpus"])
+    there, resets = _gpus(common, asked["node"], asked["product"] or "", asked["gpus"])
     planned = _goals(there, file, config, layout or "")
     node = asked["node"]
-    return _show(common, planned, _tried(common, node, planned) if asked["try_evictions"] and node else {})
+    tried = _tried(common, node, planned) if asked["try_evictions"] and node else {}
+    return _show(common, planned, resets, tried)
 
 
 def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]) -> Mapping[str, str]:
@@ -135,11 +137,14 @@ def check(common: Common, files: tuple[str, ...]) -> int:
     return check_mig_parted(common, files)
 
 
-def _gpus(common: Common, node: str | None, product: str, count: int) -> tuple[MigGpu, ...]:
+def _gpus(common: Common, node: str | None, product: str, count: int) -> tuple[tuple[MigGpu, ...], Resets]:
+    """They, and which are reset together."""
     from tonnage.diagnose.mig_plans import gpus_of, pretended_gpus
+    from tonnage.diagnose.mig_resets import resets_among
 
     if node is None:
-        return pretended_gpus(product, count)
+        pretended = pretended_gpus(product, count)
+        return pretended, resets_among(pretended)
     from tonnage.cli.cluster import snapshot_of
 
     statuses = asyncio.run(snapshot_of(common)).gpu
@@ -149,7 +154,8 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> tuple[M
             f"did you mean {near[0]}?" if near else f"nodes whose agent does: {', '.join([*statuses][:10])}"
         )
         raise ConfigError(Problem(f"no agent tells of the GPUs of node {node[:253]}", remedy=remedy))
-    return gpus_of(statuses[node])
+    gpus = gpus_of(statuses[node])
+    return gpus, resets_among(gpus, statuses[node])
 
 
 def _goals(
@@ -178,13 +184,16 @@ def _read(name: str) -> MigConfigs:
     return parse_mig_parted(files.texts[0].content, source=name)
 
 
-def _show(common: Common, planned: Mapping[str, tuple[GpuGoal, ...]], tried: Mapping[str, str]) -> int:
+def _show(
+    common: Common, planned: Mapping[str, tuple[GpuGoal, ...]], resets: Resets, tried: Mapping[str, str]
+) -> int:
     from tonnage.diagnose.mig_plans import goal_json, goal_lines
 
     goals = [goal for group in planned.values() for goal in group]
     if common.output != "text":
         items: list[JsonValue] = [
-            {"config": name, "gpus": [goal_json(goal) for goal in group]} for name, group in planned.items()
+            {"config": name, "gpus": [goal_json(goal, resets) for goal in group]}
+            for name, group in planned.items()
         ]
         evictions: list[JsonValue] = [{"pod": pod, "answer": answer} for pod, answer in tried.items()]
         answers: JsonObject = {"evictions": evictions} if tried else {}
@@ -192,7 +201,8 @@ def _show(common: Common, planned: Mapping[str, tuple[GpuGoal, ...]], tried: Map
     else:
         for name, group in planned.items():
             click.echo(printable(f"{name}{_unmeant(group)}"))
-            for line in (line for goal in group for line in goal_lines(goal)):
+            turned = frozenset(goal.gpu.index for goal in group if goal.mode)
+            for line in (line for goal in group for line in goal_lines(goal, resets, turned)):
                 click.echo(printable(f"  {line}"))
         if tried:
             click.echo("evictions, in a dry run")

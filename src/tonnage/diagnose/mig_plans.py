@@ -11,6 +11,7 @@ from tonnage.decide.node.mig_layouts import NoLayout, written
 from tonnage.decide.node.mig_packing import Packing, pack
 from tonnage.decide.node.mig_plan import Instance
 from tonnage.diagnose.mig_products import Product, board_of, product_named
+from tonnage.diagnose.mig_resets import Resets, reset_json, reset_lines
 from tonnage.model.catalog.mig import usable_mib
 from tonnage.model.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.json import JsonObject
@@ -55,7 +56,7 @@ def demand_on(product: str, services: Mapping[int, int]) -> Demand:
     return Demand(found, services, memory, pack(board, memory, services), seen)
 
 
-def goal_json(goal: GpuGoal) -> JsonObject:
+def goal_json(goal: GpuGoal, resets: Resets) -> JsonObject:
     """A GPU's part of an answer for scripts."""
     answer: JsonObject = {"index": goal.gpu.index, "uuid": goal.gpu.uuid, "product": goal.gpu.product}
     if goal.refusal is not None:
@@ -66,6 +67,7 @@ def goal_json(goal: GpuGoal) -> JsonObject:
     return {
         **answer,
         "modeChange": goal.mode,
+        **reset_json(goal, resets),
         "keep": [_instance_json(each) for each in goal.plan.keep],
         "destroy": [_instance_json(each) for each in goal.plan.destroy],
         "create": [
@@ -76,8 +78,8 @@ def goal_json(goal: GpuGoal) -> JsonObject:
     }
 
 
-def goal_lines(goal: GpuGoal) -> Iterator[str]:
-    """The same for a person."""
+def goal_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterator[str]:
+    """The same for a person; `turned`: the GPUs of the plan that take another mode."""
     name = f"GPU {goal.gpu.index}"
     if goal.refusal is not None:
         yield f"{name}: cannot be done: {goal.refusal.why}"
@@ -94,11 +96,7 @@ def goal_lines(goal: GpuGoal) -> Iterator[str]:
         return
     yield f"{name}: {goal.gpu.product}"
     if goal.mode:
-        yield (
-            "  mode     MIG is turned "
-            + ("off" if goal.gpu.enabled or goal.gpu.now else "on")
-            + ": resets the GPU"
-        )
+        yield from reset_lines(goal, resets, turned)
     for word, spots in (("keep", _spots(goal.plan.keep)), ("destroy", _spots(goal.plan.destroy))):
         if spots:
             yield f"  {word:<8} {spots}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,6 +17,8 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.mig_names import parse_profile
 
+_SHORT: Final = re.compile(r"[A-Z]+[0-9]+-[0-9]{2,3}")
+"""A model and the GB of its board; other GB are another board, or none."""
 HEAD: Final = ("PROFILE", "MOST", "COMPUTE", "MEMORY", "MIB", "MAY BEGIN AT")
 
 
@@ -36,7 +39,9 @@ def product_named(text: str) -> Product:
     for key, model in models.items():
         if text.casefold() in (key.casefold(), model.product.casefold()):
             return Product(model.product, key, model.memory_mib, model.pci_device)
-    board = mig_board(text)
+    if named := _short_names().get(text.upper()):
+        return product_named(named)
+    board = None if _SHORT.fullmatch(text.upper()) else mig_board(text)
     if board is not None:
         return Product(text, "", 1024 * max(parse_profile(name).gb for name in board.profiles))
     if is_undivided(text):
@@ -44,10 +49,22 @@ def product_named(text: str) -> Product:
     raise ConfigError(Problem(f"no GPU model {text[:60]}", remedy=_known(text, tuple(models))))
 
 
+def _short_names() -> dict[str, str]:
+    """Names such as `H100-94`, model and GB of the board, and the name of a product that has it."""
+    found: dict[str, str] = {}
+    for board in mig_boards():
+        gb = max(parse_profile(name).gb for name in board.profiles)
+        for words in board.words:
+            spelt = _spelt(words)
+            if _SHORT.fullmatch(f"{spelt[0]}-{gb}"):
+                found[f"{spelt[0]}-{gb}"] = max(found.get(f"{spelt[0]}-{gb}", ""), " ".join(spelt), key=len)
+    return found
+
+
 def _known(text: str, models: tuple[str, ...]) -> str:
     """What may be asked for, and first what is most like a text; every name can be given as it is written."""
     boards = [" ".join(_spelt(words)) for board in mig_boards() for words in board.words]
-    known = {name.casefold(): name for name in (*boards, *models)}
+    known = {name.casefold(): name for name in (*boards, *models, *_short_names())}
     like = [one for one in known if text.casefold() in one] if text else []
     near = like or get_close_matches(text.casefold()[:60], known, n=3)
     meant = f"did you mean {' or '.join(known[one] for one in near[:4])}? " if near else ""

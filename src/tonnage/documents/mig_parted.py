@@ -26,6 +26,7 @@ from tonnage.model.mig import MigConfigs, MigEntry
 from tonnage.model.mig_names import nearest_profile, parse_profile
 
 _VERSION: Final = "v1"
+_WITHOUT_MEMORY: Final = re.compile(r"(?:[1-7]c\.)?([1-8]g)(?:[+.-][a-z.]+)?")
 _FILTER: Final = re.compile(r"0x([0-9A-Fa-f]{4})10[Dd][Ee](?::0x[0-9A-Fa-f]+)?")
 MOST_DEVICES: Final = 64
 _MOST_CONFIGS: Final = 1000
@@ -48,8 +49,8 @@ def _profile(text: str) -> str:
     try:
         parse_profile(text)
     except ValueError as error:
-        if re.fullmatch("[1-8]g", text):
-            raise FieldError(f"{text} alone is no MIG profile", remedy=_with_memory(text)) from None
+        if slices := _WITHOUT_MEMORY.fullmatch(text):
+            raise FieldError(f"{text} alone is no MIG profile", remedy=_with_memory(slices[1])) from None
         near = nearest_profile(text.partition("c.")[2] or text, mig_profiles())
         remedy = f"did you mean {near}?" if near else "write one such as 1g.10gb"
         raise FieldError(str(error), remedy=remedy) from None

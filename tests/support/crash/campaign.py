@@ -1,7 +1,7 @@
 """Many changes of layouts, each made again and again with an agent that is killed at another moment of it.
 
-`python -m support.crash.campaign SEED NUMBER POINTS LANE LANES` makes a lane's share of that many changes,
-each at so many moments (0: all), and prints a `Row` a line.
+`python -m support.crash.campaign SEED NUMBER POINTS LANE LANES [KIND …]` makes a lane's share of that many
+changes, each at so many moments (0: all), and prints a `Row` a line. With kinds it takes only those.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -43,24 +43,28 @@ class Row:
             self.lost.append(str(trial))
 
 
-async def try_out(node: CrashNode, change: Transition, points: int, chance: random.Random) -> Row:
+async def try_out(
+    node: CrashNode, change: Transition, points: int, chance: random.Random, *, first: int = 0
+) -> Row:
     """The change without a kill, then with one at each of so many; in some the next agent dies, too."""
     row = Row(change.kind)
-    first = await attempt(node, change)
-    row.count(first)
-    moments = fuses(first.trace)
-    for place, fuse in enumerate(chosen(moments, points, chance)):
-        again = [replace(chance.choice(moments), number=1)] if place % 3 == 2 else []
+    whole = await attempt(node, change)
+    row.count(whole)
+    moments = fuses(whole.trace)
+    for place, fuse in enumerate(chosen(moments, points, chance, first=first)):
+        again = [replace(chance.choice(moments), number=1)] if (first + place) % 3 == 2 else []
         row.count(await attempt(node, change, fuse, *again))
     return row
 
 
-async def run_campaign(seed: int, number: int, points: int, lanes: int) -> AsyncIterator[Row]:
+async def run_campaign(
+    seed: int, number: int, points: int, lanes: int, kinds: Sequence[str] = ()
+) -> AsyncIterator[Row]:
     """The rows of that many changes, as they come, from processes of their own."""
     rows: asyncio.Queue[Row | None] = asyncio.Queue()
 
     async def lane(place: int) -> None:
-        words = map(str, (seed, number, points, place, lanes))
+        words = map(str, (seed, number, points, place, lanes, *kinds))
         path = os.pathsep.join([TESTS, *filter(None, [os.environ.get("PYTHONPATH")])])
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "support.crash.campaign", *words),
@@ -93,14 +97,19 @@ def kills_of(rows: Iterable[Row]) -> Counter[str]:
     return sum((Counter(row.kills) for row in rows), Counter[str]())
 
 
-async def _lane(seed: int, number: int, points: int, place: int, lanes: int) -> None:
+async def _lane(words: Sequence[str]) -> None:
+    seed, number, points, place, lanes = map(int, words[:5])
+    kinds = words[5:]
+    changes = transitions(seed, number, root=os.geteuid() == 0)
+    different = len({change.kind for change in changes})
     async with crash_node() as node:
-        for at, change in enumerate(transitions(seed, number, root=os.geteuid() == 0)):
-            if at % lanes == place:
-                row = await try_out(node, change, points, random.Random(f"{seed}/{at}"))
+        for at, change in enumerate(changes):
+            if at % lanes == place and (not kinds or change.kind in kinds):
+                first = at + points * (at // different)
+                row = await try_out(node, change, points, random.Random(f"{seed}/{at}"), first=first)
                 sys.stdout.buffer.write(msgspec.json.encode(row) + b"\n")
                 sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    asyncio.run(_lane(*map(int, sys.argv[1:])))
+    asyncio.run(_lane(sys.argv[1:]))

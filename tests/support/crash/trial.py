@@ -172,12 +172,16 @@ def sort_of(deed: str) -> str:
     return "hardware" if deed in CHANGES else "question"
 
 
-def chosen(among: Sequence[Fuse], number: int, chance: random.Random) -> list[Fuse]:
-    """So many, of every sort as near to equally many as can be, before and after in turn; 0: all."""
+def chosen(among: Sequence[Fuse], number: int, chance: random.Random, *, first: int = 0) -> list[Fuse]:
+    """So many, of every sort as near to equally many as can be, before and after in turn; 0: all.
+
+    `first`: the place of the sort to begin with, for changes that have fewer kills than there are sorts.
+    """
     sorts: dict[tuple[bool, str], list[Fuse]] = {}
     for fuse in chance.sample(among, len(among)):
         sorts.setdefault((fuse.after, sort_of(fuse.deed)), []).append(fuse)
-    queues = chance.sample([*sorts.values()], len(sorts))
+    names = sorted(sorts, key=lambda name: (name[1], name[0]))
+    queues = [sorts[names[(first + place) % len(names)]] for place in range(len(names))]
     found: list[Fuse] = []
     while any(queues) and (not number or len(found) < number):
         found += (queue.pop() for queue in queues if queue)

@@ -93,8 +93,11 @@ def mig_board(product: str, profiles: Iterable[str] = ()) -> MigBoard | None:
     ('GB200', 'GB200 of 189 GB')
     """
     told, wanted = _words(product), {*profiles}
-    able = [board for board in mig_boards() if any(some <= told for some in board.words)]
-    return max(able, key=lambda board: len(wanted & board.profiles.keys()), default=None)
+    fitting = {board.name: [len(some) for some in board.words if some <= told] for board in mig_boards()}
+    able = [board for board in mig_boards() if fitting[board.name]]
+    return max(
+        able, key=lambda board: (len(wanted & board.profiles.keys()), max(fitting[board.name])), default=None
+    )
 
 
 def usable_mib(board: MigBoard, key: str, total_mib: int) -> tuple[dict[str, int], bool]:
