@@ -256,6 +256,14 @@ async def test_what_is_no_spec_is_refused(tmp_path: Path) -> None:
         await FolderCdi(tmp_path).write("a.json", b"{}")
 
 
+def test_of_a_folder_of_large_specs_it_is_said_how_many_were_not_looked_at(tmp_path: Path) -> None:
+    for number in range(10):
+        with (tmp_path / f"{number}.json").open("wb") as file:
+            file.truncate(MAX_BYTES)
+    found = [(file.path, file.left_out) for file in spec_files([tmp_path])]
+    assert found == [*((f"{tmp_path}/{number}.json", 0) for number in range(8)), (str(tmp_path), 2)]
+
+
 def test_links_out_of_the_folder_are_told(tmp_path: Path) -> None:
     folder = tmp_path / "cdi"
     folder.mkdir()

@@ -41,6 +41,14 @@ def test_imports_come_after_the_main_file_in_the_order_of_their_names(tmp_path: 
     assert [file.path for file in found[1:]] == [f"/etc/containerd/conf.d/{name}.toml" for name in (10, 9)]
 
 
+def test_a_file_that_is_imported_twice_or_by_itself_is_read_once(tmp_path: Path, main: Path) -> None:
+    """As containerd does, which knows what it has read."""
+    main.write_text('imports = ["/etc/containerd/*.toml", "a.toml", "../containerd/a.toml", "config.toml"]\n')
+    (main.parent / "a.toml").write_text("")
+    found = RuntimeConfigFiles(tmp_path).read([MAIN], imports=True)
+    assert [file.path for file in found] == [MAIN, "/etc/containerd/a.toml"]
+
+
 def test_what_is_no_text_and_what_leads_elsewhere_is_told(tmp_path: Path, main: Path) -> None:
     main.write_bytes(b"a = 1\xff")
     (main.parent / "b.toml").symlink_to("config.toml")

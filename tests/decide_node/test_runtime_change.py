@@ -310,10 +310,16 @@ def test_every_broken_file_is_told_with_its_place() -> None:
     assert [problem.where for problem in plan.problems] == [f"{MAIN}:1:11", f"{PARTS}/a.toml:1:3"]
 
 
-def test_a_file_that_cannot_be_read_is_no_file_without_settings() -> None:
+@pytest.mark.parametrize(
+    ("trouble", "remedy"),
+    [("permission denied: needs root", "run it as root"), ("it is no regular file", "let it be a file")],
+    ids=["for its rights", "for what it is"],
+)
+def test_a_file_that_cannot_be_read_is_no_file_without_settings(trouble: str, remedy: str) -> None:
     unread = seen("2.2.9", (MAIN, None))
-    unread = replace(unread, files=(replace(unread.files[0], trouble="permission denied: needs root"),))
-    assert cdi_plan(unread).standing is Standing.REFUSED
+    plan = cdi_plan(replace(unread, files=(replace(unread.files[0], trouble=trouble),)))
+    assert plan.standing is Standing.REFUSED
+    assert plan.problems[0].remedy.startswith(remedy)
 
 
 def test_run_3_the_plan_tells_of_nri_by_version() -> None:

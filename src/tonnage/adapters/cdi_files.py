@@ -29,6 +29,8 @@ _KERNEL_FOLDERS: Final = ("/proc", "/sys")
 _MANAGEMENT: Final = f"{CDI_MANAGEMENT_KIND.replace('/', '-')}.json"
 _MOST_SPECS: Final = 100
 _MOST_NAMES: Final = 20_000
+_MOST_TOGETHER: Final = 64 << 20
+"""Bytes of a folder's specs that are looked at."""
 _OTHER_HOOK: Final = "/usr/bin/nvidia-cdi-hook"
 
 
@@ -113,7 +115,14 @@ def _in_folder(folder: Path) -> Iterator[SpecFile]:
     except HardwareError as error:
         yield SpecFile(str(folder), str(folder), problems=error.problems, named=True)
         return
-    yield from (_spec_file(folder / name) for name in names)
+    spare = _MOST_TOGETHER
+    for number, name in enumerate(names):
+        if spare <= 0:
+            left_out += len(names) - number
+            break
+        file = _spec_file(folder / name)
+        spare -= len(file.content or b"")
+        yield file
     if left_out:
         yield SpecFile(str(folder), str(folder), left_out=left_out)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from posixpath import dirname, join
+from posixpath import dirname, join, normpath
 from typing import Final
 
 from tonnage.adapters.node_facts.files import NodeFiles
@@ -108,9 +108,10 @@ def runtime_configs(files: NodeFiles, pids: Sequence[int] = ()) -> Iterator[Runt
 
 
 def imported_files(files: NodeFiles, main: str, text: str) -> list[str]:
-    """What containerd reads after its main file with this text, in that order."""
-    patterns = (join(dirname(main), each) for each in imports_of(text))
-    return [path for pattern in patterns for path in _expanded(files, pattern)][: _MOST_FILES - 1]
+    """What containerd reads after its main file with this text, in that order, and each file once."""
+    patterns = (normpath(join(dirname(main), each)) for each in imports_of(text))
+    found = dict.fromkeys(path for pattern in patterns for path in _expanded(files, pattern))
+    return [path for path in found if path != main][: _MOST_FILES - 1]
 
 
 def _expanded(files: NodeFiles, pattern: str) -> list[str]:

@@ -93,4 +93,4 @@ def _crowded(folder: SpecFile) -> Problem:
     name = folder.path.rstrip("/").rpartition("/")[2]
     why = f"{folder.left_out} of them were not looked at, and each makes every container start later"
     remedy = "see who writes them, and remove what nobody needs"
-    return Problem(f"{name} has more entries than can be a node's", folder.path, why, remedy)
+    return Problem(f"{name} has more, or larger, entries than can be a node's", folder.path, why, remedy)

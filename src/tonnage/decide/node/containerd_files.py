@@ -33,7 +33,7 @@ _RANCHER: Final = re.compile(r"(?:.*/(?P<product>k3s|rke2))?/agent/etc/container
 _TEMPLATES: Final = ("config-v3.toml.tmpl", "config.toml.tmpl")
 _MERGING: Final = (2, 0, 0)
 _FOURTH: Final = (2, 3, 0)
-_READABLE: Final = "run it as root"
+_DENIED: Final = "permission denied"
 _PATTERN: Final = re.compile(r"(?P<folder>(?:/[^/*?\[\]]+)+)/\*(?:\.toml)?")
 
 
@@ -146,7 +146,9 @@ def _starred(pattern: str, main: str) -> Problem:
 
 def _said(file: ConfigFile, runtime: Version, problems: list[Problem]) -> Said:
     if file.trouble:
-        problems.append(Problem(f"{file.path} cannot be read", file.path, file.trouble, _READABLE))
+        denied = file.trouble.startswith(_DENIED)
+        remedy = "run it as root" if denied else "let it be a file as containerd reads it, or none"
+        problems.append(Problem(f"{file.path} cannot be read", file.path, file.trouble, remedy))
     newest = 4 if runtime >= _FOURTH else 3 if runtime >= _MERGING else 2
     usual = min(newest, 3)
     if file.text is None:
