@@ -84,8 +84,8 @@ def setup() -> Scene:
 def random_scene(seed: int) -> Scene:
     """A sequence of some twenty writes to one object."""
     random = Random(seed)
-    kind = random.choice(list(_KINDS))
-    head, plural, make = _KINDS[kind]
+    kind = random.choice(list(KINDS))
+    head, plural, make = KINDS[kind]
     group = head["apiVersion"]
     root = f"/apis/{group}" if "/" in group else f"/api/{group}"
     path = f"{root}/namespaces/{{ns}}/{plural}/x"
@@ -107,31 +107,31 @@ def _step(random: Random, path: str, head: Json, make: Callable[[Random], Json])
         case 7:
             return {"edit": path, "as": manager, "body": _without_lists(make(random))}
         case 8:
-            return {"merge": path, "as": manager, "body": _holed(random, make(random))}
+            return {"merge": path, "as": manager, "body": holed(random, make(random))}
         case _:
-            return {"merge": path, "as": manager, "body": {"metadata": _holed(random, _metadata(random))}}
+            return {"merge": path, "as": manager, "body": {"metadata": holed(random, _metadata(random))}}
 
 
 def _metadata(random: Random) -> Json:
     said: Json = {}
     if random.random() < 0.6:
-        said["labels"] = _some(random, {name: random.choice("xyz") for name in ("a", "b/c", "d")})
+        said["labels"] = some(random, {name: random.choice("xyz") for name in ("a", "b/c", "d")})
     if random.random() < 0.4:
-        said["annotations"] = _some(random, {name: random.choice("xyz") for name in ("n", "m")})
+        said["annotations"] = some(random, {name: random.choice("xyz") for name in ("n", "m")})
     if random.random() < 0.2:
         said["finalizers"] = random.sample(["a.b/c", "a.b/d", "a.b/e"], random.randint(0, 3))
     return said
 
 
-def _some(random: Random, items: dict[str, Json]) -> dict[str, Json]:
+def some(random: Random, items: dict[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in items.items() if random.random() < 0.6}
 
 
-def _holed(random: Random, body: Json) -> Json:
+def holed(random: Random, body: Json) -> Json:
     """A merge patch that takes something out, but no labels that a selector needs."""
     if not isinstance(body, dict) or body == _SELECTED:
         return body
-    return {key: None if random.random() < 0.15 else _holed(random, value) for key, value in body.items()}
+    return {key: None if random.random() < 0.15 else holed(random, value) for key, value in body.items()}
 
 
 def _without_lists(body: Json) -> Json:
@@ -143,7 +143,7 @@ def _without_lists(body: Json) -> Json:
 
 
 def _config_map(random: Random) -> Json:
-    data = _some(random, {name: random.choice(["1", "2"]) for name in ("k", "l.m", "n")})
+    data = some(random, {name: random.choice(["1", "2"]) for name in ("k", "l.m", "n")})
     return {"data": data} if random.random() < 0.8 else {}
 
 
@@ -158,8 +158,8 @@ def _service(random: Random) -> Json:
         for port in random.sample([80, 81, 8080], random.randint(1, 3))
         for protocol in random.sample(["TCP", "UDP"], random.randint(1, 2))
     ]
-    spec = {"ports": ports, **_some(random, {"selector": {"a": random.choice("xy")}})}
-    return {"spec": {**spec, **_some(random, {"sessionAffinity": random.choice(["None", "ClientIP"])})}}
+    spec = {"ports": ports, **some(random, {"selector": {"a": random.choice("xy")}})}
+    return {"spec": {**spec, **some(random, {"sessionAffinity": random.choice(["None", "ClientIP"])})}}
 
 
 def _container(random: Random, name: str) -> Json:
@@ -167,12 +167,12 @@ def _container(random: Random, name: str) -> Json:
     said: Json = {
         "env": [{"name": name, "value": random.choice("12")} for name in names],
         "args": [random.choice("ab")],
-        "resources": {"limits": _some(random, {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 1})},
+        "resources": {"limits": some(random, {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 1})},
         "ports": [{"containerPort": port} for port in random.sample([80, 9, 700], random.randint(0, 2))],
         "securityContext": {"runAsUser": random.randint(0, 2)},
         "imagePullPolicy": random.choice(["Always", "Never"]),
     }
-    return {"name": name, "image": random.choice(["i:1", "i:2"]), **_some(random, said)}
+    return {"name": name, "image": random.choice(["i:1", "i:2"]), **some(random, said)}
 
 
 def _deployment(random: Random) -> Json:
@@ -180,7 +180,7 @@ def _deployment(random: Random) -> Json:
     pod: Json = {
         "volumes": [{"name": name, "emptyDir": {}} for name in random.sample("vwx", random.randint(0, 2))],
         "tolerations": [{"key": random.choice("ab"), "operator": "Exists"}],
-        "nodeSelector": _some(random, {"a": random.choice("xy"), "b": "z"}),
+        "nodeSelector": some(random, {"a": random.choice("xy"), "b": "z"}),
     }
     spec: Json = {
         "replicas": random.randint(0, 3),
@@ -188,9 +188,9 @@ def _deployment(random: Random) -> Json:
         "minReadySeconds": random.randint(0, 1),
     }
     containers = [_container(random, name) for name in names]
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers, **_some(random, pod)}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers, **some(random, pod)}}
     selector = {"matchLabels": {"a": "b"}}
-    return {"spec": {"selector": selector, "template": template, **_some(random, spec)}}
+    return {"spec": {"selector": selector, "template": template, **some(random, spec)}}
 
 
 def _tree(random: Random, depth: int = 0) -> Json:
@@ -206,7 +206,7 @@ def _tree(random: Random, depth: int = 0) -> Json:
         case 4:
             return [_tree(random, depth + 1) for _ in range(random.randint(0, 2))]
         case _:
-            return _some(random, {name: _tree(random, depth + 1) for name in "pqr"})
+            return some(random, {name: _tree(random, depth + 1) for name in "pqr"})
 
 
 def _thing(random: Random) -> Json:
@@ -215,22 +215,22 @@ def _thing(random: Random) -> Json:
         {
             "port": port,
             **({"protocol": protocol} if protocol else {}),
-            **_some(random, {"labels": {random.choice("ab"): random.choice("xy")}}),
+            **some(random, {"labels": {random.choice("ab"): random.choice("xy")}}),
         }
         for port, protocol in pairs
     ]
     spec: Json = {
-        "free": _some(random, {name: _tree(random) for name in "stu"}),
-        "whole": _some(random, {"a": random.choice("xy"), "b": "z"}),
+        "free": some(random, {name: _tree(random) for name in "stu"}),
+        "whole": some(random, {"a": random.choice("xy"), "b": "z"}),
         "tags": random.sample(["c", "a", "b<&"], random.randint(0, 3)),
         "plain": [random.randint(0, 3) for _ in range(random.randint(0, 2))],
         "size": random.randint(1, 2),
         "ports": ports,
     }
-    return {"spec": _some(random, spec)}
+    return {"spec": some(random, spec)}
 
 
-_KINDS: Final[dict[str, tuple[Json, str, Callable[[Random], Json]]]] = {
+KINDS: Final[dict[str, tuple[Json, str, Callable[[Random], Json]]]] = {
     "ConfigMap": ({"apiVersion": "v1", "kind": "ConfigMap"}, "configmaps", _config_map),
     "Service": ({"apiVersion": "v1", "kind": "Service"}, "services", _service),
     "Deployment": ({"apiVersion": "apps/v1", "kind": "Deployment"}, "deployments", _deployment),

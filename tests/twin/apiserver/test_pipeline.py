@@ -358,7 +358,7 @@ async def test_custom_kinds_need_a_version_to_be_replaced(twin: Twin) -> None:
     await verbs.create(verbs.request("create", Address(address.path)), body)
     refused = await twin.refused(verbs.update(verbs.request("update", address), body))
     assert refused.message == (
-        'Tier.tonnage.dev "gold" is invalid: metadata.resourceVersion: Invalid value: 0: '
+        'tiers.tonnage.dev "gold" is invalid: metadata.resourceVersion: Invalid value: 0: '
         "must be specified for an update"
     )
 

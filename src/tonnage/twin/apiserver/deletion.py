@@ -126,6 +126,8 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
             metadata["generation"] = number(metadata, "generation") + 1
         if request.resource == NAMESPACE:
             put(obj, "Terminating", "status", "phase")
+    elif request.resource != POD:
+        _set_finalizers(metadata, options, orphans=request.resource in ORPHANING)
     elif isinstance(known, int) and grace < known and options.grace_period_s is not None:
         # A second deletion can only make it shorter.
         metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
@@ -162,6 +164,8 @@ def _set_finalizers(metadata: JsonObject, options: DeleteOptions, *, orphans: bo
                 finalizers.append(FOREGROUND)
             case _:
                 pass
+    if set(finalizers) == set(texts(metadata, "finalizers")):
+        return
     metadata.pop("finalizers", None)
     if finalizers:
         metadata["finalizers"] = list(finalizers)

@@ -121,7 +121,8 @@ class Application:
             case "PUT" if single:
                 request = self._write_request("update", exchange, address, user)
                 obj = await self._object(exchange, request)
-                await self._written(exchange, request, await self._verbs.update(request, obj))
+                outcome = await self._verbs.update(request, obj)
+                await self._written(exchange, request, outcome, 201 if outcome.made else 200)
             case "PATCH" if single:
                 await self._patch(exchange, self._write_request("patch", exchange, address, user))
             case "DELETE" if not address.subresource:

@@ -87,7 +87,7 @@ class Pipeline:
         """The object as stored; `applied` is the configuration that it is made of. Raises ApiError."""
         served = request.served
         obj, warnings = self.codec.decode(served, body, request.options.field_validation)
-        self._address(request, obj)
+        self.address(request, obj)
         drop_identity(obj)
         obj = self.codec.default(served, obj)
         sent = at(obj, "metadata", "managedFields")
@@ -104,7 +104,7 @@ class Pipeline:
         if request.options.dry_run:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:
-                raise already_exists(request.resource, name)
+                raise already_exists(request.resource, name, ending=self._ends(request, name))
             return Outcome(obj, warnings)
         return Outcome(self._create(request, obj, prefix).object, warnings)
 
@@ -154,7 +154,7 @@ class Pipeline:
                 # Most writers send back who owns what, which is much to read for nothing.
                 body, sent = without_entries(body), None
             obj, warnings = self._read(request, body, unreadable)
-            self._address(request, obj)
+            self.address(request, obj)
             self._expect(request, obj, old)
             obj = self.codec.default(request.served, obj)
             owners = applied.entries if applied else self.ownership.updated(request, obj, old, sent)
@@ -209,7 +209,7 @@ class Pipeline:
             return self.store.delete(request.resource, request.key, read=stored, last=obj).object
         return self.store.update(request.resource, request.key, obj, read=stored).object
 
-    def _address(self, request: Request, obj: JsonObject) -> None:
+    def address(self, request: Request, obj: JsonObject) -> None:
         """Fill in the namespace and name of the path. Raises ApiError 400 where the body says otherwise."""
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict):

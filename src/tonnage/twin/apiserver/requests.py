@@ -102,7 +102,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The object after a write, in its resource's storage version, and what the client is warned of."""
+    """The object after a write, in its resource's storage version, and what the client is warned of.
+
+    `made`: an update has made it.
+    """
 
     object: JsonObject
     warnings: tuple[str, ...] = ()
+    made: bool = False

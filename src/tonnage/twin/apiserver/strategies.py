@@ -49,6 +49,40 @@ _COUNTED: Final[frozenset[Resource]] = frozenset(
 )
 """Kinds whose metadata.generation counts changes of what is desired."""
 
+CREATED_BY_UPDATE: Final[frozenset[Resource]] = frozenset(
+    {
+        ("", "endpoints"),
+        ("", "events"),
+        ("", "limitranges"),
+        ("", "services"),
+        ("coordination.k8s.io", "leases"),
+        ("node.k8s.io", "runtimeclasses"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
+        ("rbac.authorization.k8s.io", "roles"),
+    }
+)
+"""Kinds of which an update makes the object that is not there yet."""
+
+UPDATED_BY_VERSION: Final[frozenset[Resource]] = frozenset(
+    {
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("coordination.k8s.io", "leases"),
+        ("node.k8s.io", "runtimeclasses"),
+        ("policy", "poddisruptionbudgets"),
+        ("storage.k8s.io", "csidrivers"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "csistoragecapacities"),
+        ("storage.k8s.io", "volumeattachments"),
+    }
+)
+"""Kinds whose update must say which version it is of, as all custom ones."""
+
 _NEVER_RAISED: Final = frozenset({("scheduling.k8s.io", "priorityclasses")})
 """Kinds whose generation stays what it was at birth."""
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -86,6 +120,8 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
             obj["status"] = copied(first)
     if served.key == POD:
         put(obj, qos_class(mapping(obj, "spec")), "status", "qosClass")
+        if at(obj, "spec", "schedulingGates"):
+            put(obj, [_gated(text(metadata, "creationTimestamp"))], "status", "conditions")
     if served.key == NAMESPACE:
         put(obj, ["kubernetes"], "spec", "finalizers")
     if served.key == JOB:
@@ -93,6 +129,18 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
     _drop_gated(served, obj, {})
     if served.key == DEFINITION:
         put(obj, _stored_versions(obj), "status", "storedVersions")
+
+
+def _gated(now: str) -> JsonObject:
+    """The condition of a pod that is not to be scheduled yet."""
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
 
 
 def _stored_versions(definition: JsonObject) -> list[JsonValue]:

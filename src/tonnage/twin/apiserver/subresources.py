@@ -10,6 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.selectors import label_requirements
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.pipeline import Change, Pipeline, fresh
@@ -17,9 +18,11 @@ from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, conflict, no_such_path
 from tonnage.twin.apiserver.store import StaleError
+from tonnage.wire.schema import KindRow
 from tonnage.wire.timestamps import timestamp
 
 _ATTEMPTS: Final = 5
+_SCALE: Final = KindRow("autoscaling", "v1", "Scale", "scales", "scale", True, (), "autoscaling/v1.Scale")
 _DONE: Final[JsonObject] = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -34,12 +37,12 @@ def scale_of(served: Served, obj: JsonObject) -> JsonObject:
     wanted, current, selector = _scale_paths(served)
     metadata = mapping(obj, "metadata")
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    found = at(obj, *selector) if selector else None
+    found, replicas = at(obj, *selector) if selector else None, number(obj, *wanted)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in kept if key in metadata},
-        "spec": {"replicas": number(obj, *wanted)},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": {
             "replicas": number(obj, *current),
             **({"selector": selector_text(found)} if found else {}),
@@ -71,6 +74,9 @@ async def rescale(pipeline: Pipeline, request: Request, change: Change | Applica
                 raise bad_request("the body of the request is not a Scale")
             replicas, version = number(body, "spec", "replicas"), at(body, "metadata", "resourceVersion")
             written.entries = owners.updated(manager, ownership.now(), replicas)
+        if replicas < 0:
+            fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise InvalidError(invalid_status(_SCALE, request.name, (fault,)))
         result = copied(old)
         put(result, replicas, *wanted)
         if version:

@@ -15,11 +15,10 @@ from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.eviction import evict
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, page
-from tonnage.twin.apiserver.objects import problems
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.patches import patched, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.putting import put
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import (
@@ -133,13 +132,7 @@ class Verbs:
         """The object after a PUT."""
         if request.subresource == "scale":
             return await self._told(subresources.rescale(self._pipeline, request, lambda _old: body))
-        if (request.served.custom is not None or request.resource == DEFINITION) and not text(
-            body, "metadata", "resourceVersion"
-        ):
-            # Built-in kinds take an update of whatever is there; these do not.
-            fault = problems.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise InvalidError(invalid_status(request.served.row, request.name, (fault,)))
-        return await self._told(self._settled(request, self._pipeline.update(request, lambda _old: body)))
+        return await self._told(self._settled(request, put(self._pipeline, request, body)))
 
     async def patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Outcome:
         """The object after a patch."""
@@ -211,7 +204,7 @@ class Verbs:
         """The outcome in the version asked for, once what a definition means is in force."""
         outcome = await writing
         await self._defined(request, text(outcome.object, "metadata", "name"))
-        return Outcome(self._shown(request, outcome.object), outcome.warnings)
+        return Outcome(self._shown(request, outcome.object), outcome.warnings, outcome.made)
 
     async def _defined(self, request: Request, name: str) -> None:
         """Put in force what a write means for custom kinds: one defined, or one whose last objects may go."""

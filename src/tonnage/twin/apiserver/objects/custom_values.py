@@ -58,7 +58,11 @@ def decode_custom(
         BodyError: metadata has a wrong type, or with `strict` a field is unknown or stands twice.
     """
     meta: JsonObject = {key: body[key] for key in ("apiVersion", "kind", "metadata") if key in body}
-    decoded = decode(schema, "meta/v1.PartialObjectMetadata", meta)
+    try:
+        decoded = decode(schema, "meta/v1.PartialObjectMetadata", meta)
+    except BodyError as error:
+        detail = error.detail.replace("field ObjectMeta.metadata.", "field ObjectMeta.")
+        raise BodyError(detail, subject=_subject(body)) from None
     pruner = _Pruner()
     rest: JsonObject = {key: value for key, value in body.items() if key != "metadata"}
     value = _pruned(copy_json(rest), kind_schema, pruner, root=True)
@@ -67,12 +71,17 @@ def decode_custom(
     if strict and unknown:
         raise BodyError(
             f"strict decoding error: {', '.join(unknown)}",
-            subject=f'{body.get("kind")} in version "{str(body.get("apiVersion")).rpartition("/")[2]}" '
-            f"cannot be handled as a {body.get('kind')}",
+            subject=_subject(body),
         )
     stored: JsonObject = {key: decoded.value[key] for key in _META if key in decoded.value}
     filled = with_defaults(kind_schema, {**stored, **{k: v for k, v in value.items() if k not in stored}})
     return Decoded(filled, unknown)
+
+
+def _subject(body: JsonObject) -> str:
+    """`Thing in version "v1" cannot be handled as a Thing`."""
+    kind, version = body.get("kind"), str(body.get("apiVersion")).rpartition("/")[2]
+    return f'{kind} in version "{version}" cannot be handled as a {kind}'
 
 
 def _repeated(value: JsonValue, path: str) -> Iterator[str]:

@@ -53,7 +53,8 @@ class Rescaling:
         parent = self._parent()
         inner = into_scale(parent, self.paths)
         if inner:
-            new: JsonObject = {**self.scale, "spec": {"replicas": replicas}}
+            # No replicas are left out of a Scale, and nobody owns what is not there.
+            new: JsonObject = {**self.scale, "spec": {"replicas": replicas} if replicas else {}}
             inner = updated(self.scale, new, inner, self._writer(name, now), self._versions)
         return self._entries(parent, inner)
 

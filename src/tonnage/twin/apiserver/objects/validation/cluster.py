@@ -256,6 +256,18 @@ def service(obj: JsonObject) -> Found:
     yield from one_of(text(spec, "sessionAffinity"), ("ClientIP", "None"), "spec.sessionAffinity")
     if kind not in kinds:
         yield unsupported("spec.type", kind, kinds)
+    yield from _ports_once(mappings(spec, "ports"))
+
+
+def _ports_once(ports: list[JsonObject]) -> Found:
+    """No two ports have one protocol and one number."""
+    seen: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        protocol, written = text(port, "protocol"), number(port, "port")
+        if (protocol, written) in seen:
+            shown: JsonObject = {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": written}
+            yield duplicate(f"spec.ports[{index}]", {**shown, "TargetPort": 0, "NodePort": 0})
+        seen.add((protocol, written))
 
 
 def _service_ports(ports: list[JsonObject]) -> Found:

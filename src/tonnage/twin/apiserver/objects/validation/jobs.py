@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tonnage.documents.name_words import pattern_complaint
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import flag, mapping, number, text
+from tonnage.twin.apiserver.access import at, flag, mapping, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, too_long, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
@@ -53,10 +53,9 @@ def job(obj: JsonObject) -> Found:
         yield required("spec.selector")
     else:
         yield from label_selector(selector, "spec.selector")
-        if is_readable(selector) and not selects(selector, template):
-            yield invalid(
-                "spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH
-            )
+    # No selector selects nothing.
+    if spec.get("selector") is None or (is_readable(selector) and not selects(selector, template)):
+        yield invalid("spec.template.metadata.labels", at(template, "metadata", "labels"), _MISMATCH)
     completions = number(spec, "completions")
     if text(spec, "completionMode") == "Indexed" and completions > 0:
         name = text(obj, "metadata", "name")

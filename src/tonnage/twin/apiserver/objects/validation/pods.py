@@ -219,13 +219,25 @@ def pod_update(new: JsonObject, old: JsonObject) -> Found:
         yield from image_changes_only(mappings(spec, key), mappings(before, key), f"spec.{key}")
         if len(items(spec, key)) != len(items(before, key)):
             return
-    yield from _deadline(spec, before)
+    yield from (late := list(_deadline(spec, before)))
+    if any(one.value is not None for one in late):
+        return
     yield from _added_tolerations(mappings(spec, "tolerations"), mappings(before, "tolerations"))
     yield from _removed_gates(spec, before)
+    if items(before, "schedulingGates"):
+        yield from _narrowed(mapping(spec, "nodeSelector"), mapping(before, "nodeSelector"))
     changed = changed_paths(_without_changeable(spec, before), before, "spec")
     if changed:
         listed = "\n".join(f"  {path}: {_shown(was)} -> {_shown(now)}" for path, now, was in changed)
         yield forbidden("spec", f"{_CHANGEABLE}\n{listed}")
+
+
+def _narrowed(selector: JsonObject, before: JsonObject) -> Found:
+    """A pod that waits behind a gate may be asked for more, not for something else."""
+    for key, value in before.items():
+        if selector.get(key) != value:
+            words = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            yield invalid("spec.nodeSelector", selector or None, words)
 
 
 def _deadline(spec: JsonObject, before: JsonObject) -> Found:

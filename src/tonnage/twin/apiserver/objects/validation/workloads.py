@@ -258,13 +258,13 @@ def selector_kept(new: JsonObject, old: JsonObject) -> Found:
 def disruption_budget(obj: JsonObject) -> Found:
     """A PodDisruptionBudget's spec."""
     spec = mapping(obj, "spec")
-    for key in ("minAvailable", "maxUnavailable"):
-        yield from int_or_percent(spec.get(key), f"spec.{key}")
-        yield from at_most_100_percent(spec.get(key), f"spec.{key}")
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         keys = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
         shown: JsonObject = {key[0].upper() + key[1:]: spec.get(key) for key in keys}
         yield invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
+    for key in ("minAvailable", "maxUnavailable"):
+        yield from int_or_percent(spec.get(key), f"spec.{key}")
+        yield from at_most_100_percent(spec.get(key), f"spec.{key}")
     yield from label_selector(mapping(spec, "selector"), "spec.selector")
     policy = text(spec, "unhealthyPodEvictionPolicy")
     if policy and policy not in _EVICTIONS:
