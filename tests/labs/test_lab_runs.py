@@ -18,13 +18,33 @@ from tonnage.cli.kubectl import kubectl_binary
 from tonnage.cli.library import lab_names
 
 VERSIONS = ("1.35", "1.37")
-RUNS = [(name, VERSIONS[number % len(VERSIONS)]) for number, name in enumerate(lab_names())]
+LONGEST = frozenset(
+    {
+        "admission",
+        "cdi-injection",
+        "contention",
+        "failing-gpu",
+        "mig-reconfigure",
+        "pending-pod",
+        "priority",
+        "sharing-by-tier",
+    }
+)
+"""More than half of what all labs need."""
+RUNS = [
+    pytest.param(name, VERSIONS[number % len(VERSIONS)], marks=[pytest.mark.long] if name in LONGEST else [])
+    for number, name in enumerate(lab_names())
+]
 
 
 @pytest.fixture(scope="module")
 def tonnage() -> Iterator[Path]:
     with warm_tonnage() as program:
         yield program
+
+
+def test_the_longest_labs_exist() -> None:
+    assert set(lab_names()) >= LONGEST
 
 
 @pytest.mark.parametrize(("name", "version"), RUNS)
