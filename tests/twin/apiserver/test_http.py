@@ -183,7 +183,7 @@ async def test_a_streaming_list_marks_where_the_present_ends(running: Any) -> No
     await running.http("POST", MAPS, {"metadata": {"name": "a"}})
     query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
     answer = await running.http("GET", f"{MAPS}?{query}&timeoutSeconds=1")
-    lines = [msgspec.json.decode(line) for line in answer.out.split("\r\n") if line.startswith("{")]
+    lines = [msgspec.json.decode(line) for line in answer.out.splitlines() if line.startswith("{")]
     assert [line["type"] for line in lines][:2] == ["ADDED", "BOOKMARK"]
     assert lines[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.listing import ListQuery, page
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.store import StaleError, Store, TooOldError
-from tonnage.twin.apiserver.watching import Seen, WatchQuery, events
+from tonnage.twin.apiserver.watching import Seen, WatchQuery, events, everything
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.schema import load_schema
 
@@ -71,6 +71,12 @@ def _all(_obj: JsonObject) -> bool:
     return True
 
 
+async def _one_by_one(stream: AsyncIterator[list[Seen]]) -> AsyncIterator[Seen]:
+    async for fresh in stream:
+        for seen in fresh:
+            yield seen
+
+
 async def _replayed(
     history: History, since: int, state: State, matches: Callable[[JsonObject], bool]
 ) -> tuple[State, list[Seen]]:
@@ -79,7 +85,7 @@ async def _replayed(
     query = WatchQuery(PODS, "", matches, since, bookmarks=True, timeout_s=0)
     seen_all = []
     last = since
-    async for seen in events(history.store, VirtualClock(), query):
+    async for seen in _one_by_one(events(history.store, VirtualClock(), query)):
         seen_all.append(seen)
         assert seen.revision >= last
         last = seen.revision
@@ -119,7 +125,7 @@ def _run(writes: list[tuple[str, int | None] | None], log_length: int) -> Histor
     return history
 
 
-@given(WRITES, st.sampled_from([2, 5, 100]), st.sampled_from([_all, _even]))
+@given(WRITES, st.sampled_from([2, 5, 100]), st.sampled_from([everything, _all, _even]))
 @settings(deadline=None)
 def test_a_watch_from_any_version_ends_at_the_present_or_says_gone(
     writes: Any, log_length: int, matches: Callable[[JsonObject], bool]
@@ -205,13 +211,22 @@ def test_a_part_of_a_list_is_what_sorting_everything_would_show(
 
 async def test_a_reader_that_falls_behind_the_log_is_cut_off() -> None:
     history = History(Store(log_length=3))
-    stream = events(history.store, VirtualClock(), WatchQuery(PODS, "", _all, 1))
+    stream = _one_by_one(events(history.store, VirtualClock(), WatchQuery(PODS, "", everything, 1)))
     history.write("a", 0)
     assert (await anext(stream)).type is ChangeType.ADDED
     for value in range(20):
         history.write("a", value)
     with pytest.raises(GoneError, match=r"too old resource version: 2 \(\d+\)"):
         await anext(stream)
+
+
+def test_what_was_long_ago_reads_as_it_was() -> None:
+    history = History(Store())
+    for value in range(400):
+        history.write("a", value)
+    seen = history.store.watch(PODS, 1).ready()
+    assert [commit.after.object["value"] for commit in seen] == list(range(400))
+    assert [commit.after.revision for commit in seen] == list(range(2, 402))
 
 
 async def test_a_version_that_is_yet_to_come_is_gone_too() -> None:
@@ -222,7 +237,7 @@ async def test_a_version_that_is_yet_to_come_is_gone_too() -> None:
 
 async def test_waiting_watchers_wake_at_a_change_and_at_a_cut() -> None:
     history = History(Store())
-    stream = events(history.store, VirtualClock(), WatchQuery(PODS, "", _all, 1))
+    stream = _one_by_one(events(history.store, VirtualClock(), WatchQuery(PODS, "", everything, 1)))
     first = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
     history.write("a", 1)
@@ -239,7 +254,7 @@ async def _collect(stream: Any) -> list[Seen]:
 
 async def test_bookmarks_come_with_time_and_carry_the_latest_version() -> None:
     history, clock = History(Store()), VirtualClock()
-    stream = events(history.store, clock, WatchQuery(PODS, "", _all, 1, bookmarks=True))
+    stream = _one_by_one(events(history.store, clock, WatchQuery(PODS, "", everything, 1, bookmarks=True)))
     coming = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
     history.other()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tonnage.model.json import JsonObject, JsonValue
+
+_HOLDERS: Final = (dict, list)
 
 
 def at(value: JsonValue, *path: str) -> JsonValue:
@@ -88,8 +92,9 @@ def copied(value: JsonObject) -> JsonObject:
 
 
 def _copied(value: JsonValue) -> JsonValue:
+    # Most values are scalars, which need no call of their own.
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: _copied(item) if isinstance(item, _HOLDERS) else item for key, item in value.items()}
     if isinstance(value, list):
-        return [_copied(item) for item in value]
+        return [_copied(item) if isinstance(item, _HOLDERS) else item for item in value]
     return value

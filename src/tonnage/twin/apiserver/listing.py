@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_field
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, expired
 from tonnage.twin.apiserver.store import Name, Store, Stored, TooOldError
-from tonnage.twin.apiserver.watching import Matches
+from tonnage.twin.apiserver.watching import Matches, everything
 
 _TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. "
@@ -73,7 +73,7 @@ def matcher(served: Served, label_selector: str, field_selector: str) -> Matches
     if served.row.api_version == RENAMED:
         fields = tuple(replace(one, path=stored_path(one.path)) for one in fields)
     if not labels and not fields:
-        return _everything
+        return everything
 
     def matches(obj: JsonObject) -> bool:
         return all(field.matches(obj) for field in fields) and matches_labels(labels, _labels(obj))
@@ -95,13 +95,13 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
         raise expired(
             _TOO_OLD if after else "The resourceVersion for the provided list is too old."
         ) from None
-    if matches is not _everything:
+    if matches is not everything:
         found = [one for one in found if matches(one.object)]
     if not query.limit or len(found) <= query.limit:
         return Page(found, revision)
     shown = found[: query.limit]
     token_text = _token_text(_Token(revision, _name(shown[-1].object)))
-    counted = matches is _everything
+    counted = matches is everything
     return Page(shown, revision, token_text, len(found) - query.limit if counted else None)
 
 
@@ -142,7 +142,3 @@ def _labels(obj: JsonObject) -> Mapping[str, str]:
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     # Not copied: what is stored has been decoded, so values are strings.
     return cast("dict[str, str]", labels) if isinstance(labels, dict) else {}
-
-
-def _everything(_obj: JsonObject) -> bool:
-    return True

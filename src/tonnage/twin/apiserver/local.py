@@ -58,13 +58,14 @@ class LocalKubernetes:
         """Every change after `resource_version`; ends when the watches are cut. Raises GoneError."""
         request = self._verbs.request("watch", _address(kind, namespace))
         query = ListQuery(namespace or "", label_selector, field_selector, resource_version=resource_version)
-        async for seen in self._verbs.watch(request, query, WatchOptions(bookmarks=True)):
-            if seen.stored is None:
-                obj = kind.type(api_version=kind.api_version, kind=kind.kind)
-                obj.metadata.resource_version = str(seen.revision)
-            else:
-                obj = seen.stored.as_type(kind.type)
-            yield Change(seen.type, obj)
+        async for fresh in self._verbs.watch(request, query, WatchOptions(bookmarks=True)):
+            for seen in fresh:
+                if seen.stored is None:
+                    obj = kind.type(api_version=kind.api_version, kind=kind.kind)
+                    obj.metadata.resource_version = str(seen.revision)
+                else:
+                    obj = seen.stored.as_type(kind.type)
+                yield Change(seen.type, obj)
 
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""

@@ -32,18 +32,31 @@ Name = tuple[str, str]
 
 LOG_LENGTH: Final = 4096
 """Commits kept per resource, at least."""
+_WARM: Final = 256
+"""Commits of a resource, the last, whose objects are at hand; of older ones there is the text."""
 
 
 class Stored:
     """An object as it is stored, with its JSON text, made once for all its readers."""
 
-    __slots__ = ("_typed", "json", "object", "revision")
+    __slots__ = ("_object", "_typed", "json", "revision")
 
     def __init__(self, obj: JsonObject, revision: int, json: bytes = b"") -> None:
-        self.object = obj
+        self._object: JsonObject | None = obj
         self.revision = revision
         self.json = json or msgspec.json.encode(obj)
         self._typed: tuple[object, ...] = ()
+
+    @property
+    def object(self) -> JsonObject:
+        """The object, which nobody changes."""
+        if self._object is None:
+            self._object = msgspec.json.decode(self.json)
+        return self._object
+
+    def shed(self) -> None:
+        """Keep the text alone, a fraction of the memory: hardly anybody asks any more."""
+        self._object, self._typed = None, ()
 
     def as_type(self, wanted: type[T]) -> T:
         """The object as a Struct (or one that adds to it) that all readers share: nobody changes it."""
@@ -91,6 +104,8 @@ class _Log:
 
     def append(self, commit: Commit, kept: int) -> None:
         self.commits.append(commit)
+        if len(self.commits) > _WARM:
+            _cool(self.commits[-_WARM - 1])
         if len(self.commits) > 2 * self.length:
             old = len(self.commits) - self.length
             last = self.commits[old - 1].after.revision
@@ -108,13 +123,18 @@ class _Log:
             if not future.done():
                 future.set_result(None)
 
-    def forget(self, future: asyncio.Future[None]) -> None:
-        self.waiting.discard(future)
-
     def position_after(self, revision: int) -> int:
         if revision < self.covers_from:
             raise TooOldError(revision, self.covers_from)
         return self.dropped + bisect_right(self.commits, revision, key=lambda commit: commit.after.revision)
+
+
+def _cool(commit: Commit) -> None:
+    """Shed what a commit alone may hold: what it replaced or removed."""
+    if commit.before is not None:
+        commit.before.shed()
+    if commit.type is ChangeType.DELETED:
+        commit.after.shed()
 
 
 class Journal(Protocol):
@@ -326,11 +346,14 @@ class Watch:
         return log.position_after(kept) if kept < self._store.revision else log.dropped + len(log.commits)
 
     def changed(self) -> asyncio.Future[None]:
-        """Done when there is something to read, or the watch was cut. Cancel it when it is not awaited."""
+        """Done when there is something to read, or the watch was cut; `forget` it when it is not awaited."""
         future = asyncio.get_running_loop().create_future()
         if self.cut or self._position < self._end():
             future.set_result(None)
         else:
             self._log.waiting.add(future)
-            future.add_done_callback(self._log.forget)
         return future
+
+    def forget(self, changed: asyncio.Future[None]) -> None:
+        """Nobody waits for it any more."""
+        self._log.waiting.discard(changed)

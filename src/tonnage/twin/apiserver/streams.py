@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from random import Random
 from typing import Final
 
@@ -22,6 +22,7 @@ from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.apiserver.watching import Seen
 
 _SHORTEST_S: Final = 1800.0
+_PIECE: Final = 64 << 10
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -53,14 +54,29 @@ class WatchStream:
             leaving.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
 
-    async def _send(self, exchange: Exchange, events: AsyncIterator[Seen], form: _Form) -> None:
+    async def _send(self, exchange: Exchange, events: AsyncIterator[list[Seen]], form: _Form) -> None:
         try:
-            async for seen in events:
-                await exchange.chunk(form.line(seen))
+            async for fresh in events:
+                for piece in _pieces(map(form.line, fresh)):
+                    await exchange.chunk(piece)
         except ApiError as error:
             status = msgspec.json.encode(status_of(error))
             await exchange.chunk(b"".join((b'{"type":"ERROR","object":', status, b"}\n")))
         await exchange.chunk(b"", last=True)
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines together, a fair number of bytes at a time."""
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        part.append(line)
+        size += len(line)
+        if size >= _PIECE:
+            yield b"".join(part)
+            part, size = [], 0
+    if part:
+        yield b"".join(part)
 
 
 class _Form:

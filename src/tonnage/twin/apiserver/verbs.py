@@ -102,7 +102,7 @@ class Verbs:
         """A page of the list. Raises ApiError 400, 410."""
         return page(self.store, request.served, query)
 
-    def watch(self, request: Request, query: ListQuery, options: WatchOptions) -> AsyncIterator[Seen]:
+    def watch(self, request: Request, query: ListQuery, options: WatchOptions) -> AsyncIterator[list[Seen]]:
         """Every change after the query's resource version; without one, the present state first."""
         version = query.resource_version
         if version and (not version.isdecimal() or len(version) > 18):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,12 @@ from tonnage.twin.apiserver.statuses import expired
 from tonnage.twin.apiserver.store import Commit, Resource, Store, Stored, TooOldError, Watch
 
 Matches = Callable[[JsonObject], bool]
+
+
+def everything(_obj: JsonObject) -> bool:
+    """What a watch or a list without selectors shows."""
+    return True
+
 
 BOOKMARK_S: Final = 60.0
 
@@ -40,12 +46,16 @@ class WatchQuery:
     timeout_s: float | None = None
 
 
-async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator[Seen]:
-    """Every event until the timeout or a cut. Raises GoneError when its start is, or becomes, too old."""
+async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator[list[Seen]]:
+    """Every event, with all that are there by then, until the timeout or a cut.
+
+    Raises:
+        GoneError: its start is, or becomes, too old.
+    """
     if query.since is None:
         watch = store.watch(query.resource, store.kept)
-        for seen in _present(store, query):
-            yield seen
+        if present := _present(store, query):
+            yield present
     else:
         try:
             watch = store.watch(query.resource, query.since)
@@ -56,18 +66,18 @@ async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator
     alarm: asyncio.Task[None] | None = None
     try:
         while True:
-            for seen in _ready(watch, query):
-                yield seen
+            if fresh := _ready(watch, query):
+                yield fresh
             now = clock.monotonic()
             over = end is not None and now >= end
             if query.bookmarks and (over or now >= bookmark_at):
-                yield Seen(ChangeType.BOOKMARK, None, watch.revision)
+                yield [Seen(ChangeType.BOOKMARK, None, watch.revision)]
                 bookmark_at = now + BOOKMARK_S
             if over or watch.cut:
                 return
             if alarm is None or alarm.done():
                 alarm = _alarm(clock, now, end, bookmark_at if query.bookmarks else None)
-            await _first_of(watch.changed(), alarm)
+            await _first_of(watch, alarm)
     finally:
         if alarm is not None:
             alarm.cancel()
@@ -85,23 +95,33 @@ async def _sleep(clock: Clock, seconds: float) -> None:
     await clock.sleep(seconds)
 
 
-async def _first_of(changed: asyncio.Future[None], alarm: asyncio.Task[None] | None) -> None:
+async def _first_of(watch: Watch, alarm: asyncio.Task[None] | None) -> None:
+    changed = watch.changed()
+
+    def ring(_alarm: asyncio.Task[None]) -> None:
+        if not changed.done():
+            changed.set_result(None)
+
+    if alarm is not None:
+        alarm.add_done_callback(ring)
     try:
-        await asyncio.wait([changed] if alarm is None else [changed, alarm], return_when="FIRST_COMPLETED")
+        await changed
     finally:
-        changed.cancel()
+        watch.forget(changed)
+        if alarm is not None:
+            alarm.remove_done_callback(ring)
 
 
-def _ready(watch: Watch, query: WatchQuery) -> Iterator[Seen]:
+def _ready(watch: Watch, query: WatchQuery) -> list[Seen]:
     try:
         commits = watch.ready()
     except TooOldError as error:
         raise expired(str(error)) from None
-    for commit in commits:
-        if not query.namespace or commit.name[0] == query.namespace:
-            seen = _through(commit, query.matches)
-            if seen is not None:
-                yield seen
+    if query.namespace:
+        commits = [commit for commit in commits if commit.name[0] == query.namespace]
+    if query.matches is everything:
+        return [Seen(commit.type, commit.after, commit.after.revision) for commit in commits]
+    return [seen for commit in commits if (seen := _through(commit, query.matches)) is not None]
 
 
 def _through(commit: Commit, matches: Matches) -> Seen | None:

@@ -52,7 +52,7 @@ class QuickDecoder:
             place, row = plan.fields[key]
             if given is None:
                 continue
-            value = self._value(row, given)
+            value = given if type(given) is str and row.type == "string" else self._value(row, given)
             if not value and not (row.pointer or row.keep):
                 continue
             if row.type in ("array", "map") and not value:
