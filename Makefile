@@ -45,6 +45,7 @@ test-long: .venv/ready ## Run the tests that `make test` leaves out because they
 # Without root there is no genuine node, so nothing is built for one.
 test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
 test-kubernetes: preflight kubernetes-binaries ## Run labs, contracts and bad days on a genuine Kubernetes
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --group clients
 	@$(BIN)/python scripts/test_kubernetes.py -q
 
 fuzz: .venv/ready ## Fuzz parsers and handlers under atheris (FUZZ_SECONDS=30 for each, TARGET=name)

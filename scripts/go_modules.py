@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tonnage.cli.binaries import PATCHES, RUNTIME, RuntimeModule, cached_folder, module_folder
+from tonnage.cli.places import cache_folder
 
 MODULES: Final = Path(__file__).resolve().parent.parent / "tests" / "kubernetes" / "modules"
 ETCD: Final = "go.etcd.io/etcd/server/v3"
@@ -19,6 +21,7 @@ KUBERNETES: Final[Mapping[str, str]] = {
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
 }
 """Programs and their packages."""
+INFORMER: Final = "informer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,19 @@ def modules(environment: Mapping[str, str], minor: str) -> tuple[GoModule, ...]:
     """All that a genuine cluster with a genuine node takes; what is soon built comes first."""
     runtime = (runtime_module(environment, module) for module in reversed(RUNTIME))
     return (*runtime, kubernetes_module(environment, minor))
+
+
+def client_module(environment: Mapping[str, str]) -> GoModule:
+    """A controller's half: an informer and an election of client-go, which the tests hold servers against."""
+    source = MODULES / "client-go"
+    digest = hashlib.sha256(b"".join((source / name).read_bytes() for name in ("main.go", "go.sum")))
+    return GoModule(
+        title="a client of client-go",
+        source=source,
+        target=cache_folder(environment) / "kubernetes" / f"client-{digest.hexdigest()[:12]}",
+        packages={INFORMER: "tonnage.test/client-go"},
+        linker_flags="-s -w",
+    )
 
 
 def kubernetes_linker_flags(version: str) -> str:

@@ -1,0 +1,234 @@
+"""Some time of churn on a server: writers, watchers in several clients, and a server that fails them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from http.client import HTTPException
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+
+from support.churn.account import Line, faults_of, terms_of
+from support.churn.sides import Side, program_environment
+from support.churn.writers import MAPS, Writer, asked, connection
+from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
+from tonnage.twin.apiserver.server import Endpoint
+
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+_WRITERS: Final = 6
+_PATIENCE_S: Final = 150.0
+"""An informer waits up to a minute before it tries again where it has failed often."""
+_KILL_EVERY_S: Final = 90.0
+"""Or informers, which wait the longer the more often they failed, would wait most of the time."""
+_AWAY_S: Final = 6.0
+"""Longer than a lease lasts, and than the server remembers."""
+
+
+@dataclass
+class Watcher:
+    """A client's program and what it has said."""
+
+    name: str
+    command: Sequence[str]
+    lines: list[Line] = field(default_factory=list)
+
+    def start(self, complaints: Path) -> None:
+        with complaints.open("wb") as file:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env=program_environment(),
+            )
+        self._complaints = complaints
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(msgspec.json.decode(line, type=Line))
+
+    def ask(self) -> None:
+        """Have it say what it believes."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # how it ended is told at the end
+            self._process.stdin.write(b"\n")
+            self._process.stdin.flush()
+
+    def believes(self) -> dict[str, str] | None:
+        """What it has said last that it believes."""
+        return next((line.objects for line in reversed(self.lines) if line.what == "believes"), None)
+
+    def freeze(self) -> None:
+        """Let it hear and do nothing, as in a long pause of its machine."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def end(self) -> str:
+        """Have it end; what it complained of when it ended badly."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(_PATIENCE_S)
+        except (OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+        code = self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return f"{self.name} ended with {code}: {self._complaints.read_text()[-2000:]}" if code else ""
+
+
+@dataclass
+class Leases:
+    """What each Lease has been, version by version."""
+
+    endpoint: Endpoint
+    over: threading.Event
+    held: dict[str, list[tuple[str, float, float, float]]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Look often; between two looks a lease is renewed twice at most."""
+        while not self.over.is_set():
+            on = connection(self.endpoint)
+            try:
+                while not self.over.wait(0.1):
+                    self._look(asked(on, self.endpoint.token, "GET", LEASES)[1].get("items", []))
+            except (OSError, HTTPException, ValueError):
+                self.over.wait(0.1)
+            finally:
+                on.close()
+
+    def _look(self, leases: list[dict[str, dict[str, str]]]) -> None:
+        for lease in leases:
+            spec = lease["spec"]
+            times = [datetime.fromisoformat(spec[key]).timestamp() for key in ("acquireTime", "renewTime")]
+            now = (spec.get("holderIdentity", ""), times[0], times[1], float(spec["leaseDurationSeconds"]))
+            told = self.held.setdefault(lease["metadata"]["name"], [])
+            if not told or told[-1] != now:
+                told.append(now)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of it."""
+
+    faults: list[str]
+    writes: int
+    done: Counter[str]
+    counts: dict[str, Counter[str]]
+    leaders: dict[str, list[str]]
+    """By Lease: who held it, one after the other."""
+
+    def __str__(self) -> str:
+        shown = {name: dict(sorted(counts.items())) for name, counts in self.counts.items()}
+        head = f"{self.writes} writes, {dict(self.done)}, {len(self.faults)} faults"
+        return "\n".join((head, json.dumps(shown, indent=1), json.dumps(self.leaders)))
+
+
+def watchers_of(kubeconfig: Path, informer: Path) -> list[Watcher]:
+    """Two informers of client-go, which stand for a Lease, lightkube, and the official client with two
+    candidates for another Lease.
+    """
+    python = [sys.executable, "-m"]
+    return [
+        *(
+            Watcher(f"client-go {one}", [str(informer), "-kubeconfig", str(kubeconfig), "-identity", one])
+            for one in ("a", "b")
+        ),
+        Watcher("lightkube", [*python, "support.churn.lightkube_program", str(kubeconfig)]),
+        Watcher("official", [*python, "support.churn.official_program", str(kubeconfig), "a", "b"]),
+    ]
+
+
+def churn(side: Side, seconds: float, informer: Path, random: Random) -> Report:
+    """Write, watch, cut and kill for so long; then compare."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+        kubeconfig = Path(folder, "kubeconfig")
+        kubeconfig.touch(0o600)
+        kubeconfig.write_text(kubeconfig_text(side.endpoint))
+        watchers = watchers_of(kubeconfig, informer)
+        for watcher in watchers:
+            watcher.start(Path(folder, watcher.name))
+        over = threading.Event()
+        leases = Leases(side.endpoint, over)
+        writers = [Writer(n, side.endpoint, Random(random.random()), over) for n in range(_WRITERS)]
+        threads = [threading.Thread(target=run) for run in (*(one.run for one in writers), leases.run)]
+        for thread in threads:
+            thread.start()
+        try:
+            done = _disturb(side, watchers, seconds, random)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        return _judged(side, watchers, writers, leases, done)
+
+
+def _disturb(side: Side, watchers: Sequence[Watcher], seconds: float, random: Random) -> Counter[str]:
+    """What was done to them, how often: watches cut, the server killed, a client away for a while."""
+    done = Counter[str]()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for deed in random.sample(("cut", "cut", "kill", "away"), 4):
+            time.sleep(0.5 + 2 * random.random())
+            if deed == "kill" and done["kill"] > (seconds - (end - time.monotonic())) / _KILL_EVERY_S:
+                continue
+            done[deed] += 1
+            if deed == "kill":
+                side.kill()
+            side.cut()
+            if deed == "away":
+                watcher = random.choice(watchers)
+                watcher.freeze()
+                side.cut()
+                time.sleep(_AWAY_S)
+                watcher.thaw()
+    return done
+
+
+def _judged(
+    side: Side, watchers: list[Watcher], writers: list[Writer], leases: Leases, done: Counter[str]
+) -> Report:
+    on = connection(side.endpoint)
+    for writer in writers:
+        writer.settle()
+    items = asked(on, side.endpoint.token, "GET", MAPS)[1]["items"]
+    on.close()
+    final = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in items}
+    end = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end and any(one.believes() != final for one in watchers):
+        for watcher in watchers:
+            watcher.ask()
+        time.sleep(0.5)
+    faults = [said for watcher in watchers if (said := watcher.end())]
+    faults += [refusal for writer in writers for refusal in writer.refused]
+    versions = sorted(version for writer in writers for version in writer.versions)
+    counts: dict[str, Counter[str]] = {}
+    for watcher in watchers:
+        found, counts[watcher.name] = faults_of(watcher.lines, versions, final)
+        faults += [f"{watcher.name}: {fault}" for fault in found]
+    faults += [fault for held in leases.held.values() for fault in terms_of(held)]
+    leaders = {
+        name: [one[0] for n, one in enumerate(held) if n == 0 or held[n - 1][0] != one[0]]
+        for name, held in leases.held.items()
+    }
+    return Report(faults, sum(writer.written for writer in writers), done, counts, leaders)
