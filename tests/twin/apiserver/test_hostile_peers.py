@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
 import socket
 from typing import Any
 
@@ -120,3 +121,34 @@ async def test_half_a_body_is_refused_and_its_rest_not_waited_for(
         writer.write(b'"')
         assert await reader.read() == b""
     writer.close()
+
+
+@pytest.mark.long
+async def test_a_thousand_connections_hold_up_nobody_and_leave_nothing(
+    running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "_HEAD_S", 3600.0)  # however long it takes to open them all
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    state = running.server._listener._server.server_state
+    head = _head(running, f"GET {MAPS}?watch=1")
+    kinds = (b"", b"GET /api HTTP/1.1\r\nhost: x\r\nautho", head, head)
+    writers: list[asyncio.StreamWriter] = []
+    watching: list[asyncio.StreamReader] = []
+    for number in range(1000):
+        reader, writer = await running.http.open()
+        writers.append(writer)
+        writer.write(kinds[number % len(kinds)])
+        if kinds[number % len(kinds)] is head:
+            await reader.readuntil(b"\r\n\r\n")
+            watching.append(reader)
+    assert len(state.connections) == 1000
+    assert (await running.http("POST", MAPS, {"metadata": {"name": "m1"}})).code == 201
+    async with asyncio.timeout(60):
+        assert {await _name(reader) for reader in watching} == {"m1"}
+    for writer in writers:
+        writer.transport.abort()
+    assert (await running.http("GET", "/healthz")).out == "ok"
+    async with asyncio.timeout(60):
+        await asyncio.gather(*state.tasks)
+    assert not state.tasks
