@@ -243,13 +243,15 @@ class CrashNode:
             why = (json.loads(self.journal()) or {}).get("why", "")
             if bool(self.driver.state.rules) == bool(why):  # it does not refuse what was before
                 self.driver.rule(*(() if why else self.change.rules))
-        if self.change.first:
-            node = await self._api.get(NODE, "n")
-            begun = "being made" in node.metadata.annotations.get(MIG_REASON_ANNOTATION, "")
-            if node.metadata.labels[MIG_CONFIG_LABEL] == FIRST and begun:
-                await self._api.patch(
-                    NODE, "n", {"metadata": {"labels": {MIG_CONFIG_LABEL: self.change.config}}}
-                )
+        if self.change.first or self.change.withdrawn:
+            await self._ask_otherwise(None if self.change.withdrawn else self.change.config)
+
+    async def _ask_otherwise(self, config: str | None) -> None:
+        """Once the layout that is asked for is being made."""
+        node = await self._api.get(NODE, "n")
+        begun = "being made" in node.metadata.annotations.get(MIG_REASON_ANNOTATION, "")
+        if begun and node.metadata.labels.get(MIG_CONFIG_LABEL, config) != config:
+            await self._api.patch(NODE, "n", {"metadata": {"labels": {MIG_CONFIG_LABEL: config}}})
 
     async def _end_pods(self, *, evicted: bool) -> None:
         """Those that are evicted; or else those that the node names."""
@@ -310,7 +312,8 @@ class CrashNode:
         return ""
 
     async def label(self) -> str:
-        return (await self._api.get(NODE, "n")).metadata.labels[MIG_CONFIG_LABEL]
+        """Empty: there is none."""
+        return (await self._api.get(NODE, "n")).metadata.labels.get(MIG_CONFIG_LABEL, "")
 
     def offered(self) -> dict[str, str]:
         """The resource of every device that kubelet may give."""

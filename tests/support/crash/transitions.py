@@ -49,6 +49,7 @@ class Transition:
     reset. `along` are slots that are reset with others. `first` is asked for before, and no more once that
     is begun. `config` names a layout of `wanted`, or one that is made for each board. `host`: hooks run and a
     service stands still meanwhile; `picky`: until the node says that it failed, one of the hooks refuses.
+    `withdrawn`: once it is begun the label is taken away; it is made or not made, and nothing is said of it.
     """
 
     kind: str
@@ -63,6 +64,7 @@ class Transition:
     along: tuple[int, ...] = ()
     host: bool = False
     picky: bool = False
+    withdrawn: bool = False
     first: Wanted = field(default_factory=dict)
     config: str = CONFIG
     back: bool = True
@@ -311,6 +313,10 @@ def _other_wish(chance: random.Random) -> Transition:
     return replace(change, kind="another wish", first=change.wanted, wanted={0: last})
 
 
+def _withdrawn(chance: random.Random) -> Transition:
+    return replace(_beside(chance), kind="label withdrawn", withdrawn=True)
+
+
 KINDS: Final[tuple[Callable[[random.Random], Transition], ...]] = (
     *(_anew, _beside, _out_of_nothing, _down_to_nothing, _turned_on, _turned_off, _split, _joined, _several),
     *(
@@ -330,6 +336,7 @@ KINDS: Final[tuple[Callable[[random.Random], Transition], ...]] = (
     _refused("part's create refused", CREATE_PART),
     _refused("part's destroy refused", DESTROY_PART),
     _refused("refused, and no way back", CREATE, CREATE_PART, back=False),
+    _withdrawn,
 )
 HOST_KINDS: Final = (
     _on_host(_anew, "host's service stopped"),

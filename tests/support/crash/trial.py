@@ -88,12 +88,14 @@ async def _unfinished(node: CrashNode, change: Transition) -> str:
 
 async def _undone(node: CrashNode, change: Transition, before: dict[int, Gpu]) -> str:
     """Why the layout is not the one that is asked for, and said to be."""
-    if await node.label() != change.config:
+    if await node.label() != ("" if change.withdrawn else change.config):
         return "nobody has asked for the last layout yet"
-    if (said := await node.said()) != ("success", ""):
+    if (said := await node.said()) != (("", "") if change.withdrawn else ("success", "")):
         return f"the node says {said}"
     gpus = node.gpus()
     for slot, was in before.items():
+        if change.withdrawn and _parts(gpus[slot]) == _parts(was):
+            continue
         if slot in change.wanted and gpus[slot].wanted() != change.wanted[slot]:
             return f"GPU {slot} has {gpus[slot].wanted()}, wanted is {change.wanted[slot]}"
         if slot not in change.wanted and _parts(gpus[slot]) != _parts(was):
