@@ -15,12 +15,11 @@ import shutil
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import yaml
 
@@ -70,9 +69,14 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}", "TIME"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", "TIME"),
         (r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d", "TIME"),
+        (r"(spec\.template: Invalid value: ).*?(: field is immutable)", r"\1TEMPLATE\2"),
+        (r"modifiedAt=\d+", "modifiedAt=TIME"),
         (r"^.*Warning: on this twin .*\n", ""),
     )
 )
+_TABLE: Final = re.compile(r"^==> .+\n(?:.+\n)+\n", re.MULTILINE)
+_TABLES: Final = re.compile(rf"(?:{_TABLE.pattern})+", re.MULTILINE)
+"""Of a release's resources; Helm 4 shows the kinds in any order."""
 
 
 class Engine(Protocol):
@@ -158,32 +162,37 @@ class HelmPlayer:
         first, *words = command.split()
         if first in _METHODS:
             path, _, body = command.removeprefix(first).strip().partition(" ")
-            code, text = await asyncio.to_thread(self._send, first, path, body)
-            return Answer(code, _said(text, raw=True), "")
+            return await asyncio.to_thread(self._request, first, path, body)
         places = [str(CHARTS / word) if word.startswith("./") else word for word in words]
         done = await asyncio.to_thread(self._helm.attempt, *places)
         return Answer(done.returncode, _said(done.stdout), _said(done.stderr))
 
-    def _send(self, method: str, path: str, body: str = "") -> tuple[int, str]:
+    def _connected(self) -> closing[HTTPSConnection]:
+        context = ssl._create_unverified_context()
+        return closing(HTTPSConnection(self._server.removeprefix("https://"), context=context, timeout=20))
+
+    def _send(self, server: HTTPSConnection, method: str, path: str, body: str = "") -> tuple[int, str]:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind, "User-Agent": "others"}
-        request = Request(f"{self._server}{path}", body.encode() or None, headers, method=method)
-        try:
-            with urlopen(request, context=ssl._create_unverified_context(), timeout=20) as got:
-                return got.status, got.read().decode()
-        except HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        server.request(method, path, body.encode() or None, headers)
+        answer = server.getresponse()
+        return answer.status, answer.read().decode()
+
+    def _request(self, method: str, path: str, body: str) -> Answer:
+        with self._connected() as server:
+            code, text = self._send(server, method, path, body)
+        return Answer(code, _said(text, raw=True), "")
 
     def _objects(self) -> str:
         found: list[str] = []
-        for resource, path in _paths():
-            code, text = self._send("GET", path)
-            known = _NOT_OURS.get(resource)
-            for obj in json.loads(text)["items"] if code == 200 else ():
-                if known is None or not known.match(obj["metadata"]["name"]):
-                    plain = json.dumps(_plain(obj, resource), indent=1, sort_keys=True)
-                    found.append(f"{resource} {_said(plain)}")
+        with self._connected() as server:
+            for resource, path in _paths():
+                known = _NOT_OURS.get(resource)
+                code, text = self._send(server, "GET", path)
+                for obj in json.loads(text)["items"] if code == 200 else ():
+                    if known is None or not known.match(obj["metadata"]["name"]):
+                        plain = json.dumps(_plain(obj, resource), indent=1, sort_keys=True)
+                        found.append(f"{resource} {_said(plain)}")
         return "\n".join(sorted(found))
 
 
@@ -222,7 +231,11 @@ def _plain(obj: Any, resource: str) -> Any:
 def _said(text: str, *, raw: bool = False) -> str:
     for pattern, word in _RULES:
         text = pattern.sub(word, text.replace(str(CHARTS), "CHARTS"))
-    return comparable(text, raw=raw)
+    return _TABLES.sub(_sorted_tables, comparable(text, raw=raw))
+
+
+def _sorted_tables(found: re.Match[str]) -> str:
+    return "".join(sorted(_TABLE.findall(found[0])))
 
 
 @asynccontextmanager
