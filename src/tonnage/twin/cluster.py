@@ -16,6 +16,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
+from tonnage.twin.apiserver.authentication.users import SCHEDULER
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.fleet import Fleet, Loops, TwinNode
@@ -111,7 +112,7 @@ class Cluster:
             "controllers", run_controllers(self.api, self._clock, root_ca=root_ca, vouched=light.vouch)
         )
         scheduler = Scheduler(
-            self.server.local("kube-scheduler"), self._clock, version=self._scenario.server_version
+            self.server.local("kube-scheduler", SCHEDULER), self._clock, version=self._scenario.server_version
         )
         self._loops.run("scheduler", scheduler.run())
         self._loops.run("light nodes", light.run())

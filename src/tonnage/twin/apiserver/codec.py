@@ -110,8 +110,11 @@ class Codec:
 
     def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
         """A stored object as the version of `served` shows it; the object itself where they are the same."""
-        if text(obj, "apiVersion") == served.row.api_version:
-            return obj
+        if text(obj, "apiVersion") == served.row.api_version or text(obj, "kind") not in (
+            "",
+            served.row.kind,
+        ):
+            return obj  # of this version already, or what a subresource speaks
         if served.row.api_version == RENAMED:
             return renamed_event(obj)
         return {**obj, "apiVersion": served.row.api_version}

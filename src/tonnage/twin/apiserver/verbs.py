@@ -185,6 +185,7 @@ class Verbs:
         if not isinstance(body, dict):
             raise bad_request("the body of the request is not a JSON object")
         await self._pipeline.admit(request, body, None)
+        await self._pipeline.validate(request, body, None)
         match request.subresource:
             case "binding":
                 return await self._told(subresources.bind(self._pipeline, request, body))

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.twin.apiserver.authentication.users import account_user
+from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.controllers.cron_job import CronJobController
 from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.deployment import DeploymentController
@@ -37,20 +39,27 @@ async def run_controllers(
     """
     async with asyncio.TaskGroup() as group:
         for controller in (
-            NamespaceController(api, clock, root_ca=root_ca),
-            ReplicaSetController(api, clock),
-            DeploymentController(api, clock),
-            DaemonSetController(api, clock),
-            GarbageCollector(api, clock),
-            NodeLifecycleController(api, clock, vouched=vouched),
-            TaintEvictionController(api, clock),
-            PodGarbageController(api, clock),
-            ResourceQuotaController(api, clock),
-            DisruptionController(api, clock),
-            VolumeProtectionController(api, clock),
-            RoleAggregationController(api, clock),
-            JobController(api, clock),
-            CronJobController(api, clock),
-            StatefulSetController(api, clock),
+            NamespaceController(_own(api, "namespace-controller"), clock, root_ca=root_ca),
+            ReplicaSetController(_own(api, "replicaset-controller"), clock),
+            DeploymentController(_own(api, "deployment-controller"), clock),
+            DaemonSetController(_own(api, "daemon-set-controller"), clock),
+            GarbageCollector(_own(api, "generic-garbage-collector"), clock),
+            NodeLifecycleController(_own(api, "node-controller"), clock, vouched=vouched),
+            TaintEvictionController(_own(api, "node-controller"), clock),
+            PodGarbageController(_own(api, "pod-garbage-collector"), clock),
+            ResourceQuotaController(_own(api, "resourcequota-controller"), clock),
+            DisruptionController(_own(api, "disruption-controller"), clock),
+            VolumeProtectionController(_own(api, "pvc-protection-controller"), clock),
+            RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock),
+            JobController(_own(api, "job-controller"), clock),
+            CronJobController(_own(api, "cronjob-controller"), clock),
+            StatefulSetController(_own(api, "statefulset-controller"), clock),
         ):
             group.create_task(controller.run())
+
+
+def _own(api: KubernetesApi, account: str) -> KubernetesApi:
+    """The client under the name of the account that this controller has in a genuine controller manager."""
+    if not isinstance(api, LocalKubernetes):
+        return api
+    return api.acting_as(account_user("kube-system", account))

@@ -20,6 +20,8 @@ ANONYMOUS: Final = User("system:anonymous", (UNAUTHENTICATED,))
 ADMIN: Final = User("admin", (MASTERS, AUTHENTICATED), "admin")
 """Who holds the kubeconfig of `tonnage up`, on either engine."""
 
+SCHEDULER: Final = User("system:kube-scheduler", (AUTHENTICATED,))
+
 
 def account_user(namespace: str, name: str, uid: str = "", extra: Extra = ()) -> User:
     """A service account as user."""

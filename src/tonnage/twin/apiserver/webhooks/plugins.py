@@ -236,10 +236,13 @@ class MutatingWebhooks:
         before = self._codec.in_version(served, obj)
         try:
             patched = json_patch(copied(before), list(answer.patch))
-            new, _ = self._codec.decode(served, patched, FieldValidation.IGNORE)
+            if _speaks_another_kind(asked.request):
+                new = mapping({"object": patched}, "object")
+            else:
+                decoded, _ = self._codec.decode(served, patched, FieldValidation.IGNORE)
+                new = self._codec.in_version(own, self._codec.default(served, decoded))
         except (PatchError, BodyError) as error:
             raise internal(error.detail) from None
-        new = self._codec.in_version(own, self._codec.default(served, new))
         changed = new != obj
         obj.clear()
         obj.update(new)
@@ -249,6 +252,13 @@ class MutatingWebhooks:
         said = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
         key = f"{_PREFIXES[MUTATING]}round_{round_}_index_{hook.index}"
         asked.request.notes.audit[key] = json.dumps(said, separators=(",", ":"))
+
+
+def _speaks_another_kind(request: Request) -> bool:
+    """Whether a subresource's objects are of a kind of their own, as Bindings and Scales are."""
+    row = request.served.row
+    part = row.subresource(request.subresource) if request.subresource else None
+    return part is not None and part.kind != row.kind
 
 
 class ValidatingWebhooks:

@@ -19,6 +19,7 @@ from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError
 from tonnage.twin.apiserver.webhooks.matching import Asked
+from tonnage.wire.schema import KindRow, Subresource
 
 V1: Final = "admission.k8s.io/v1"
 V1BETA1: Final = "admission.k8s.io/v1beta1"
@@ -67,6 +68,7 @@ def request_facts(asked: Asked, served: Served, shown: tuple[JsonValue, JsonValu
     request = asked.request
     own, subresource = request.served.row, request.subresource
     part: JsonObject = {"subResource": subresource} if subresource else {}
+    spoken = own.subresource(subresource) if subresource else None
     options: JsonObject = {"kind": _OPTIONS[asked.operation], "apiVersion": "meta.k8s.io/v1"}
     if request.options.dry_run:
         options["dryRun"] = ["All"]
@@ -78,10 +80,10 @@ def request_facts(asked: Asked, served: Served, shown: tuple[JsonValue, JsonValu
     if request.user.extra:
         user["extra"] = {key: list[JsonValue](values) for key, values in request.user.extra}
     return {
-        "kind": {"group": served.row.group, "version": served.row.version, "kind": served.row.kind},
+        "kind": _kind(spoken or served.row),
         "resource": {"group": served.row.group, "version": served.row.version, "resource": own.plural},
         **part,
-        "requestKind": {"group": own.group, "version": own.version, "kind": own.kind},
+        "requestKind": _kind(spoken or own),
         "requestResource": {"group": own.group, "version": own.version, "resource": own.plural},
         **({"requestSubResource": subresource} if subresource else {}),
         **({"name": asked.name} if asked.name else {}),
@@ -93,6 +95,10 @@ def request_facts(asked: Asked, served: Served, shown: tuple[JsonValue, JsonValu
         "dryRun": request.options.dry_run,
         "options": options,
     }
+
+
+def _kind(row: KindRow | Subresource) -> JsonObject:
+    return {"group": row.group, "version": row.version, "kind": row.kind}
 
 
 def read_answer(data: bytes, uid: str, version: str, *, mutating: bool) -> Answer:
