@@ -11,7 +11,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is not a defect: nothing in the suite fails for being slow.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# CI looks at as many examples as Hypothesis does by itself; where somebody waits, half of them will do.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    max_examples=100 if "CI" in os.environ else 50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("suite")
 
 _EARLY: Final = frozenset(
