@@ -61,7 +61,12 @@ APPLYING: Final = Book(
     DATA / "kubectl-apply-1.35.8-answers.json.gz",
     DATA / "kubectl-apply-exceptions.yaml",
 )
-BOOKS: Final = (FIRST_HOUR, WORKLOADS, APPLYING)
+KINDS: Final = Book(
+    DATA / "kubectl-kinds.yaml",
+    DATA / "kubectl-kinds-1.35.8-answers.json.gz",
+    DATA / "kubectl-kinds-exceptions.yaml",
+)
+BOOKS: Final = (FIRST_HOUR, WORKLOADS, APPLYING, KINDS)
 
 
 @dataclass(frozen=True)

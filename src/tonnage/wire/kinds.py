@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tonnage.wire import claims as c
+from tonnage.wire import endpoints as e
 from tonnage.wire import objects as o
 from tonnage.wire import policies as p
 from tonnage.wire import workloads as w
@@ -82,6 +83,8 @@ CUSTOM_RESOURCE = Kind(
 NODE_GPU_STATUS = Kind("tonnage.dev", "v1alpha1", "NodeGPUStatus", "nodegpustatuses", False, o.NodeGPUStatus)
 KUEUE_WORKLOAD = Kind("kueue.x-k8s.io", "v1beta1", "Workload", "workloads", True, o.KueueWorkload)
 SERVICE = Kind("", "v1", "Service", "services", True, o.Service)
+ENDPOINTS = Kind("", "v1", "Endpoints", "endpoints", True, e.Endpoints)
+ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", True, e.EndpointSlice)
 REPLICATION_CONTROLLER = Kind(
     "", "v1", "ReplicationController", "replicationcontrollers", True, o.ReplicationController
 )

@@ -1,9 +1,7 @@
 """Kubernetes objects as Tonnage reads them: narrow Structs that name only the fields somebody uses.
 
 A field that Kubernetes has and a Struct lacks is skipped while decoding; that is what makes a LIST of 10,000
-pods cheap. Parts that are only carried, never read (pod templates), stay JSON objects.
-
-Source: the Kubernetes API, v1.35.
+pods cheap. What is only carried, never read (pod templates), stays JSON. Source: the Kubernetes API, v1.35.
 """
 
 from __future__ import annotations
@@ -175,6 +173,8 @@ class PodSpec(Wire):
     service_account_name: str = ""
     service_account: str = ""
     runtime_class_name: str = ""
+    hostname: str = ""
+    subdomain: str = ""
 
 
 class PodStatus(Wire):

@@ -74,8 +74,13 @@ async def test_a_service_leads_to_its_endpoints(server: ApiServer, hooks: dict[s
     await configure(server, client)
     assert 'no endpoints available for service "hook"' in await refusal(server)
     addresses: JsonObject = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": int(hooks["port"])}]}
-    endpoints: JsonObject = {"metadata": {"name": "hook"}, "subsets": [addresses]}
-    await create(server, ("", "v1", "endpoints"), endpoints, "default")
+    endpoints: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": "hook", "namespace": "default"},
+        "subsets": [addresses],
+    }
+    server.store.create(("", "endpoints"), ("default", "hook"), endpoints)  # loopback is refused of clients
     assert await refusal(server) == 'admission webhook "one.example.org" denied the request: not today'
 
 

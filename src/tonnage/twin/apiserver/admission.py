@@ -25,6 +25,7 @@ from tonnage.twin.apiserver.services import ServiceAddresses
 from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found, shown_name
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE, NODE, POD
+from tonnage.twin.apiserver.topology_labels import TopologyLabels
 from tonnage.twin.apiserver.volume_defaults import VolumeDefaults
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
 
@@ -201,6 +202,7 @@ def default_plugins(store: Store, registry: Registry, codec: Codec) -> tuple[Plu
         Priority(store),
         VolumeDefaults(store),
         RuntimeClasses(store),
+        TopologyLabels(store),
     )
     return (*own, MutatingWebhooks(store, registry, codec, own), ServiceAddresses(store))
 

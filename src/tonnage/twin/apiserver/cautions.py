@@ -16,10 +16,7 @@ _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
 _IDLE: Final[dict[Resource, str]] = {
     ("", "persistentvolumeclaims"): "no volume is ever bound to a PersistentVolumeClaim",
     ("", "replicationcontrollers"): "nothing makes a ReplicationController's pods",
-    ("", "services"): "no Service carries traffic",
     ("autoscaling", "horizontalpodautoscalers"): "nothing scales for a HorizontalPodAutoscaler",
-    ("networking.k8s.io", "ingresses"): "no Ingress carries traffic",
-    ("networking.k8s.io", "networkpolicies"): "no NetworkPolicy is enforced",
     ("resource.k8s.io", "resourceclaims"): "nothing allocates a ResourceClaim",
     ("resource.k8s.io", "resourceclaimtemplates"): "nothing makes or allocates a template's claims",
 }

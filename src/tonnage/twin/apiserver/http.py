@@ -111,11 +111,11 @@ class Application:
         single = bool(address.name)
         match exchange.method:
             case "GET" if parameters.flag_of(exchange.query, "watch"):
-                await self._watches.run(exchange, self._request("watch", address, user), address)
+                await self._watches.run(exchange, self._request("watch", exchange, address, user), address)
             case "GET" if single:
-                await self._get(exchange, self._request("get", address, user))
+                await self._get(exchange, self._request("get", exchange, address, user))
             case "GET":
-                await self._list(exchange, self._request("list", address, user), address)
+                await self._list(exchange, self._request("list", exchange, address, user), address)
             case "POST" if not single or address.subresource:
                 await self._create(exchange, self._write_request("create", exchange, address, user))
             case "PUT" if single:
@@ -146,7 +146,6 @@ class Application:
     async def _list(self, exchange: Exchange, request: Request, address: Address) -> None:
         found = self._verbs.page(request, parameters.list_query(exchange.query, address))
         served = request.served
-        exchange.warnings += cautions(request)
         form = parameters.wanted_form(exchange.headers.get("accept", ""))
         if form == "Table":
             rows = [stored.object for stored in found.items]
@@ -204,13 +203,13 @@ class Application:
         write = Options(dry_run=dry_run)
         if address.name:
             request = self._verbs.request("delete", address, options=write, notes=exchange.notes, user=user)
-            exchange.warnings += deletion_cautions(request, options.propagation)
+            exchange.warnings += cautions(request) + deletion_cautions(request, options.propagation)
             await exchange.answer(await self._verbs.delete(request, options))
             return
         request = self._verbs.request(
             "deletecollection", address, options=write, notes=exchange.notes, user=user
         )
-        exchange.warnings += deletion_cautions(request, options.propagation)
+        exchange.warnings += cautions(request) + deletion_cautions(request, options.propagation)
         query = parameters.list_query(exchange.query, address)
         deleted: list[JsonValue] = list(await self._verbs.delete_collection(request, query, options))
         head: JsonObject = {"kind": request.served.list_kind, "apiVersion": request.served.row.api_version}
@@ -223,7 +222,6 @@ class Application:
 
     async def _show(self, exchange: Exchange, request: Request, obj: JsonObject, code: int = 200) -> None:
         served = request.served
-        exchange.warnings += cautions(request)
         if served.custom is not None and served.custom.deprecation:
             exchange.warnings += (served.custom.deprecation,)
         form = parameters.wanted_form(exchange.headers.get("accept", ""))
@@ -247,13 +245,17 @@ class Application:
         data, content_type = await _sent(exchange)
         return _noted(exchange, parse_body(self._verbs.registry.schema, data, content_type))
 
-    def _request(self, verb: str, address: Address, user: User) -> Request:
-        return self._verbs.request(verb, address, user=user)
+    def _request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
+        request = self._verbs.request(verb, address, user=user)
+        exchange.warnings += cautions(request)
+        return request
 
     def _write_request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
         agent = exchange.headers.get("user-agent", "")
         options = parameters.write_options(exchange.query, agent, f"{verb.capitalize()}Options")
-        return self._verbs.request(verb, address, options=options, notes=exchange.notes, user=user)
+        request = self._verbs.request(verb, address, options=options, notes=exchange.notes, user=user)
+        exchange.warnings += cautions(request)
+        return request
 
 
 def partial_of(obj: JsonObject) -> JsonObject:

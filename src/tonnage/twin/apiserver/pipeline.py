@@ -18,6 +18,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, number, put, text
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.notices import notices
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
@@ -267,6 +268,9 @@ class Pipeline:
         )
         if errors:
             raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
+        if request.subresource != "status":
+            for words in notices(request.resource, obj):
+                request.notes.warn(words)
 
 
 def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:

@@ -19,6 +19,7 @@ from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, conflict, no_such_path
 from tonnage.twin.apiserver.store import StaleError
+from tonnage.twin.apiserver.topology_labels import topology_labels
 from tonnage.wire.schema import KindRow
 from tonnage.wire.timestamps import timestamp
 
@@ -144,6 +145,9 @@ async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonOb
         annotations = mapping(body, "metadata", "annotations")
         if annotations:
             put(pod, {**mapping(pod, "metadata", "annotations"), **annotations}, "metadata", "annotations")
+        labels = {**mapping(body, "metadata", "labels"), **topology_labels(pipeline.store, node)}
+        if labels:
+            put(pod, {**mapping(pod, "metadata", "labels"), **labels}, "metadata", "labels")
         drop(pod, "status", "nominatedNodeName")
         _set_scheduled(pod, timestamp(pipeline.clock.now()))
 

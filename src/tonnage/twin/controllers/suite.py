@@ -12,6 +12,7 @@ from tonnage.twin.controllers.cron_job import CronJobController
 from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.deployment import DeploymentController
 from tonnage.twin.controllers.disruption import DisruptionController
+from tonnage.twin.controllers.endpoints import EndpointsController
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.job import JobController
 from tonnage.twin.controllers.namespaces import NamespaceController
@@ -20,6 +21,7 @@ from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.replica_set import ReplicaSetController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
+from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.stateful_set import StatefulSetController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
 from tonnage.twin.controllers.volume_protection import VolumeProtectionController
@@ -51,6 +53,8 @@ async def run_controllers(
             DisruptionController(_own(api, "disruption-controller"), clock),
             VolumeProtectionController(_own(api, "pvc-protection-controller"), clock),
             RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock),
+            EndpointsController(_own(api, "endpoint-controller"), clock),
+            SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock),
             JobController(_own(api, "job-controller"), clock),
             CronJobController(_own(api, "cronjob-controller"), clock),
             StatefulSetController(_own(api, "statefulset-controller"), clock),
