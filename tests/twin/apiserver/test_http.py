@@ -258,3 +258,19 @@ async def test_discovery_is_not_sent_again_while_it_stays_the_same(running: Any)
     assert first.headers["content-type"] == accept["accept"]
     again = await running.http("GET", "/apis", **accept, if_none_match=first.headers["etag"])
     assert (again.code, again.out) == (304, "")
+
+
+async def test_items_of_built_in_lists_leave_their_type_to_the_list(running: Any) -> None:
+    listed = (await running.http("GET", "/api/v1/namespaces")).json
+    assert (listed["kind"], listed["apiVersion"]) == ("NamespaceList", "v1")
+    assert all({"kind", "apiVersion"}.isdisjoint(item) for item in listed["items"])
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    roles = (await running.http("GET", path)).json["items"]
+    assert all({"kind", "apiVersion"}.isdisjoint(item) for item in roles)
+    await running.http("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "c"}})
+    gone = (await running.http("DELETE", "/api/v1/namespaces/default/configmaps")).json["items"]
+    assert all({"kind", "apiVersion"}.isdisjoint(item) for item in gone)
+    event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}}
+    await running.http("POST", "/api/v1/namespaces/default/events", event)
+    renamed = (await running.http("GET", "/apis/events.k8s.io/v1/namespaces/default/events")).json
+    assert [{"kind", "apiVersion"}.isdisjoint(item) for item in renamed["items"]] == [True]

@@ -53,6 +53,8 @@ _LONGEST_FIRST = [
     )
 ]
 _SETTLING_S = 10.0
+_STEADY = frozenset({"node-a"}).__contains__
+"""Nodes that need no heartbeat, however slow the machine is: the recorded ones waited a day for it."""
 _STILL_S = 0.03
 
 
@@ -72,7 +74,7 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Path, Store]]:
     kubeconfig.write_text(kubeconfig_text(endpoint, namespace=NAMESPACE))
     api = server.local()
     loops = [
-        asyncio.create_task(run_controllers(api, clock, root_ca=endpoint.ca_pem.decode())),
+        asyncio.create_task(run_controllers(api, clock, root_ca=endpoint.ca_pem.decode(), vouched=_STEADY)),
         asyncio.create_task(Scheduler(api, clock, version="1.35").run()),
     ]
     await api.create(kinds.NAMESPACE, {"metadata": {"name": NAMESPACE}})

@@ -19,6 +19,7 @@ from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
+from tonnage.twin.apiserver.items import item_json, item_of
 from tonnage.twin.apiserver.proxy import KubeletProxy
 from tonnage.twin.apiserver.requests import Address, Options, Outcome, Request, User
 from tonnage.twin.apiserver.resources import REVIEWS
@@ -158,13 +159,7 @@ class Application:
             await exchange.answer({**head, "metadata": found.metadata, "items": partial})
             return
         head = {"kind": served.list_kind, "apiVersion": served.row.api_version, "metadata": found.metadata}
-        version = served.row.api_version
-        texts = [
-            stored.json
-            if stored.object.get("apiVersion") == version
-            else msgspec.json.encode(self._verbs.in_version(served, stored.object))
-            for stored in found.items
-        ]
+        texts = [item_json(served, stored, self._verbs.in_version) for stored in found.items]
         await exchange.answer_list(msgspec.json.encode(head)[:-1] + b',"items":[', texts, b"]}\n")
 
     async def _create(self, exchange: Exchange, request: Request) -> None:
@@ -211,7 +206,8 @@ class Application:
         )
         exchange.warnings += cautions(request) + deletion_cautions(request, options.propagation)
         query = parameters.list_query(exchange.query, address)
-        deleted: list[JsonValue] = list(await self._verbs.delete_collection(request, query, options))
+        gone = await self._verbs.delete_collection(request, query, options)
+        deleted: list[JsonValue] = [item_of(request.served, obj) for obj in gone]
         head: JsonObject = {"kind": request.served.list_kind, "apiVersion": request.served.row.api_version}
         metadata: JsonObject = {"resourceVersion": str(self._verbs.store.revision)}
         await exchange.answer({**head, "metadata": metadata, "items": deleted})

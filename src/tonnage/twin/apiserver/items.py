@@ -1,0 +1,41 @@
+"""Objects as items of a list: those of a built-in kind leave out kind and version, which the list says.
+
+Source: k8s.io/apimachinery, where only objects of custom kinds keep their type in a list (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.store import Stored
+
+
+def item_of(served: Served, obj: JsonObject) -> JsonObject:
+    """An object as an item of its kind's list."""
+    if served.custom is not None:
+        return obj
+    return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
+
+
+def item_json(
+    served: Served, stored: Stored, in_version: Callable[[Served, JsonObject], JsonObject]
+) -> bytes:
+    """The same, encoded. What is stored begins with its type, so that as a rule nothing is encoded anew."""
+    version, text = served.row.api_version, stored.json
+    if stored.object.get("apiVersion") != version:
+        return msgspec.json.encode(item_of(served, in_version(served, stored.object)))
+    if served.custom is not None:
+        return text
+    for head in _heads(version, served.row.kind):
+        if text.startswith(head):
+            return b"{" + text[len(head) :]
+    return msgspec.json.encode(item_of(served, stored.object))
+
+
+def _heads(version: str, kind: str) -> tuple[bytes, bytes]:
+    api, of = f'"apiVersion":"{version}",', f'"kind":"{kind}",'
+    return f"{{{api}{of}".encode(), f"{{{of}{api}".encode()
