@@ -59,7 +59,7 @@ def main() -> int:
     try:
         if not os.environ.get(FOLDER_VARIABLE):
             build_missing(modules(os.environ, chosen_minor(os.environ)), programs, os.environ)
-            if not named:
+            if set(named) <= {"control-plane"}:
                 build_missing((client_module(os.environ),), (INFORMER,), os.environ)
         found = find_binaries(os.environ, programs=programs)
     except ConfigError as error:
