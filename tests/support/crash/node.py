@@ -40,7 +40,7 @@ from tonnage.twin.pki import Authority
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, NAMESPACE, NODE, NODE_GPU_STATUS, POD
 from tonnage.wire.kubelet import podresources_v1_pb2 as pr
 
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 240.0
 HASTE: Final = 10.0
 API: Final = "api "
 """Before the names of deeds that are writes to the API server."""
