@@ -149,3 +149,10 @@ async def test_a_deletion_of_another_object_of_that_name_is_refused(running: Any
         'Operation cannot be fulfilled on ConfigMap "c": the UID in the precondition (other) '
         f"does not match the UID in record ({uid}). The object might have been deleted and then recreated"
     )
+
+
+def test_a_text_in_place_of_amounts_is_no_map() -> None:
+    """As a genuine server says it of a strategic patch."""
+    field = "ResourceRequirements.requests"
+    detail = f"json: cannot unmarshal string into Go struct field {field} of type v1.ResourceList"
+    assert converter_text(load_schema(), detail) == "cannot restore map from string"

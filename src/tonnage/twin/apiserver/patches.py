@@ -77,7 +77,7 @@ def converter_text(schema: Schema, detail: str) -> str:
     )
     if wanted.startswith("[]"):
         return f"cannot restore slice from {given}"
-    if wanted.startswith("map["):
+    if wanted.startswith("map[") or wanted.rpartition(".")[2] == "ResourceList":
         return f"cannot restore map from {given}"
     if wanted not in _SCALARS and any(name.endswith(f"/{wanted}") for name in schema.types):
         return f"cannot restore struct from: {given}"
