@@ -1,4 +1,4 @@
-"""The chart's policy on annotations for NVIDIA's NRI plugin, on a genuine API server and on the twin's."""
+"""ADM-8: the policy on annotations for NVIDIA's NRI plugin, on a genuine API server and on the twin's."""
 
 from __future__ import annotations
 

@@ -128,11 +128,13 @@ def kept_podman() -> Path:
 
 
 def kept_containerd() -> Mapping[str, Path]:
-    """Debian's containerd 1.7 by its programs' names, kept in the cache; the machine's mirror has it."""
+    """Debian's containerd 1.7 by its programs' names, kept in the cache; Ubuntu's on Ubuntu."""
     kept = cache_folder(os.environ) / "images" / "containerd"
     if not kept.is_dir():
         require_debian()
-        apt = Apt(kept.parent / "apt-trixie", _TRIXIE.format(mirror=_mirror()))
+        mirror = _mirror()
+        sources = _TRIXIE.format(mirror=mirror) if mirror else ""
+        apt = Apt(kept.parent / ("apt-trixie" if mirror else "apt"), sources)
         with apt.locked(), tempfile.TemporaryDirectory(dir=kept.parent) as fresh:
             apt.refresh()
             (file,) = apt.fetch(apt.named(["containerd"]))
@@ -144,17 +146,11 @@ def kept_containerd() -> Mapping[str, Path]:
 
 
 def _mirror() -> str:
-    """Where this machine has Debian's packages from; one that is no Debian, from Debian's own."""
-    words = [
-        "indextargets",
-        "--format",
-        "$(REPO_URI)",
-        "Created-By: Packages",
-        "Origin: Debian",
-        "Component: main",
-    ]
-    said = subprocess.run(["apt-get", *words], capture_output=True, text=True, check=False).stdout.split()
-    return next((uri for uri in said if uri.rstrip("/").endswith("/debian")), "http://deb.debian.org/debian")
+    """Where this machine has Debian's packages from; empty where it has none."""
+    wanted = ("Created-By: Packages", "Origin: Debian", "Component: main")
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    return next((uri for uri in said if uri.rstrip("/").endswith("/debian")), "")
 
 
 def _is_wanted(package: Package) -> bool:
