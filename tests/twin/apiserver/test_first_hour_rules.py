@@ -156,3 +156,39 @@ def test_a_text_in_place_of_amounts_is_no_map() -> None:
     field = "ResourceRequirements.requests"
     detail = f"json: cannot unmarshal string into Go struct field {field} of type v1.ResourceList"
     assert converter_text(load_schema(), detail) == "cannot restore map from string"
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        (
+            "10.96.0.1",
+            's: Invalid value: ["{0}"]: failed to allocate IP {0}: provided IP is already allocated',
+        ),
+        (
+            "1.2.3.4",
+            's: Invalid value: ["{0}"]: failed to allocate IP {0}: {1} does not match the current range',
+        ),
+        ("x", '{2}: Invalid value: "{0}": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'),
+        ("2001:db8::1", '{2}: Invalid value: ["{0}"]: IPv6 is not configured on this cluster'),
+    ],
+    ids=["taken", "outside", "no address", "of the other family"],
+)
+async def test_an_address_that_cannot_be_given_is_refused_as_a_genuine_server_does(
+    running: Any, address: str, why: str
+) -> None:
+    body = {"metadata": {"name": "a"}, "spec": {"clusterIP": address, "ports": [{"port": 80}]}}
+    answer = await running.http("POST", "/api/v1/namespaces/default/services", body)
+    said = why.format(address, "the provided network", "s[0]")
+    assert (answer.code, answer.json["message"]) == (422, f'Service "a" is invalid: spec.clusterIP{said}')
+
+
+async def test_a_service_keeps_its_address(running: Any) -> None:
+    path = "/api/v1/namespaces/default/services"
+    body = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}
+    await running.http("POST", path, body)
+    change = {"spec": {"clusterIP": "10.96.9.9", "clusterIPs": ["10.96.9.9"]}}
+    headers = {"content-type": "application/merge-patch+json"}
+    answer = await running.http("PATCH", f"{path}/a", change, **headers)
+    why = 'spec.clusterIPs[0]: Invalid value: ["10.96.9.9"]: may not change once set'
+    assert (answer.code, answer.json["message"]) == (422, f'Service "a" is invalid: {why}')

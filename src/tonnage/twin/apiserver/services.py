@@ -12,6 +12,7 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, items, mappings, number, text
 from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, invalid, invalid_status
+from tonnage.twin.apiserver.objects.validation.network import legacy_address, parsed
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.store import Resource, Store
@@ -38,6 +39,7 @@ class ServiceAddresses:
         spec = obj.get("spec")
         if not isinstance(spec, dict) or text(spec, "type") == "ExternalName":
             return
+        self._check_address(request, obj, old)
         if not text(spec, "clusterIP"):
             address = text(old, "spec", "clusterIP") or next(self._free_addresses(), "")
             if not address:
@@ -52,8 +54,35 @@ class ServiceAddresses:
             if text(spec, "type") == "NodePort" or at(spec, "allocateLoadBalancerNodePorts") is not False:
                 self._give_ports(spec, old)
 
+    def _check_address(self, request: Request, service: JsonObject, old: JsonObject | None) -> None:
+        """Refuse an address that cannot be given, or a second one. Raises InvalidError."""
+        address, before = text(service, "spec", "clusterIP"), text(old, "spec", "clusterIP")
+        if address in ("", "None", before):
+            return
+        if faults := tuple(self._faults(address, before)):
+            name = text(service, "metadata", "name")
+            raise InvalidError(invalid_status(request.served.row, name, faults))
+
+    def _faults(self, address: str, before: str) -> Iterator[FieldError]:
+        found, first = parsed(address), "spec.clusterIPs[0]"
+        if before:
+            yield invalid(first, [address], "may not change once set")
+        elif found is None:
+            yield from legacy_address(address, first)
+        elif found.version == 6:
+            yield invalid(first, [address], "IPv6 is not configured on this cluster")
+        elif found not in _RANGE or found in (_RANGE[0], _RANGE[-1]):
+            why = "the provided network does not match the current range"
+            yield invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
+        elif str(found) in self._used_addresses():
+            why = "provided IP is already allocated"
+            yield invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
+
+    def _used_addresses(self) -> set[str]:
+        return {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
+
     def _free_addresses(self) -> Iterator[str]:
-        used = {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
+        used = self._used_addresses()
         addresses = (str(_RANGE[index]) for index in range(_RESERVED, _RANGE.num_addresses - 1))
         return (address for address in addresses if address not in used)
 
