@@ -32,15 +32,21 @@ setup: .venv/ready ## Create the environment (.venv)
 run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=name)
 	@$(BIN)/tonnage up --lab $(LAB)
 
-# Compiled files are kept: each worker would rewrite the assertions of all tests anew, each program compile its own.
+# Compiled files are kept, and tests compiled once: each worker would rewrite the assertions of all of them.
 test test-long: export PYTHONDONTWRITEBYTECODE =
-test: .venv/ready ## Run every test that needs no GPU and no real cluster, but the longest
+test: .venv/ready .pytest_cache/compiled ## Run every test that needs no GPU and no real cluster, but the longest
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes
 
-test-long: .venv/ready ## Run the tests that `make test` leaves out because they are long
+test-long: .venv/ready .pytest_cache/compiled ## Run the tests that `make test` leaves out because they are long
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m long
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes -m long
+
+.pytest_cache/compiled: export PYTHONDONTWRITEBYTECODE =
+.pytest_cache/compiled: | .venv/ready
+	@for part in 'tests/[abc]*/' 'tests/d*/' 'tests/[e-z]*/'; do \
+	  $(BIN)/pytest --collect-only -q -p no:cacheprovider --ignore=tests/kubernetes $$part >/dev/null & done; wait
+	@mkdir -p $(@D) && touch $@
 
 # Without root there is no genuine node, so nothing is built for one.
 test-kubernetes: PROGRAMS ?= $(if $(filter 0,$(shell id -u)),,control-plane)
