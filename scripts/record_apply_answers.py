@@ -18,12 +18,18 @@ from support.apply_scenes import ANSWERS, keep, play, recorded, scenes
 from support.clients import client_of, sender
 from support.genuine import genuine_api_server
 
+_UNFAIR = "--enable-priority-and-fairness=false"
+"""With it the server writes to FlowSchemas itself, at any time."""
+
 
 async def record(wanted: list[str]) -> None:
     """Play the scenes and write their answers."""
     kept = recorded() if wanted and ANSWERS.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
-        async with genuine_api_server(Path(folder)) as kubeconfig, client_of(kubeconfig) as client:
+        async with (
+            genuine_api_server(Path(folder), _UNFAIR) as kubeconfig,
+            client_of(kubeconfig) as client,
+        ):
             for scene in scenes():
                 if not wanted or scene.name in wanted:
                     kept[scene.name] = await play(scene, sender(client))

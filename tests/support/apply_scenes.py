@@ -26,6 +26,7 @@ _TYPES: Final = {
     "strategic": "application/strategic-merge-patch+json",
 }
 _METHODS: Final = {"create": "POST", "get": "GET", "delete": "DELETE", "put": "PUT", "edit": "PUT"}
+_HELD: Final = "tonnage.dev/held"
 _IDENTITY: Final = ("operation", "manager", "apiVersion", "subresource")
 _UNSTEADY: Final = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 
@@ -50,6 +51,9 @@ def scenes() -> list[Scene]:
     """All scenes of the file: those for every kind, then the others."""
     document = yaml.load(SCENES.read_text(), yaml.CSafeLoader)
     every = [Scene(f"kind {name}", list(_of_kind(kind))) for name, kind in document["kinds"].items()]
+    known = {name: kind for name, kind in document["kinds"].items() if "status" in kind}
+    statuses = (known | document["statuses"]).items()
+    every += [Scene(f"status {name}", list(_of_status(kind))) for name, kind in statuses]
     return [*every, *(Scene(name, steps) for name, steps in document["scenes"].items())]
 
 
@@ -90,6 +94,53 @@ def _of_kind(kind: dict[str, Json]) -> Iterator[dict[str, Json]]:
     yield {"create": path.rpartition("/")[0], "as": "three", "body": first}
     yield {"apply": path, "as": "one", "body": second}
     yield {"delete": path, "query": "propagationPolicy=Background"}
+
+
+def _of_status(kind: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """What writers of the status of an object of any kind do to the rest of it."""
+    path: str = kind["path"]
+    folder, _, name = path.rpartition("/")
+    if "." not in name:
+        name = "with-status"
+        path = f"{folder}/{name}"
+    head = {"apiVersion": kind["apiVersion"], "kind": kind["kind"], "metadata": {"name": name}}
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}
+    held = {"metadata": {"finalizers": [_HELD]}}
+    marked = {"labels": {"a": "1", "b": "1"}, "annotations": {"a": "1", "b": "1"}, "finalizers": [_HELD]}
+    other = {
+        "labels": {"a": "2", "b": None},
+        "annotations": {"a": "2", "b": None},
+        "ownerReferences": [owner],
+    }
+    yield {
+        "create": folder,
+        "as": "one",
+        "body": merged_json(merged_json(head, kind["first"]), {"metadata": marked}),
+    }
+    if "wait" in kind:
+        yield {"wait": kind["wait"]}
+    change = {"metadata": {**other, "finalizers": [_HELD, "tonnage.dev/too"]}, **kind["status"]}
+    yield {"edit": f"{path}/status", "as": "two", "body": change}
+    yield {"merge": f"{path}/status", "as": "three", "body": {"metadata": {"labels": {"c": "3"}}}}
+    more = {"metadata": {"labels": {"d": "4"}, "annotations": {"d": "4"}, "finalizers": ["tonnage.dev/4"]}}
+    yield {"apply": f"{path}/status", "as": "four", "body": merged_json(head, more)}
+    yield {"get": path}
+    bare = {
+        "labels": None,
+        "annotations": {"a": None, "d": None},
+        "ownerReferences": None,
+        "finalizers": None,
+    }
+    yield {"edit": f"{path}/status", "as": "five", "body": {"metadata": bare}}
+    yield {"merge": path, "as": "one", "body": {"metadata": {"ownerReferences": [owner]}}}
+    yield {"edit": f"{path}/status", "as": "five", "body": {"metadata": {"ownerReferences": None}}}
+    yield {"merge": path, "as": "one", "body": held}
+    if "wait" in kind:
+        return
+    yield {"delete": path, "query": "propagationPolicy=Background"}
+    yield {"merge": f"{path}/status", "as": "six", "body": {"metadata": {"finalizers": None}}}
+    yield {"get": path}
+    yield {"merge": path, "as": "one", "body": {"metadata": {"finalizers": None}}}
 
 
 def merged_json(target: Json, patch: Json) -> Json:

@@ -56,14 +56,14 @@ def control_plane(folder: Path, *flags: str) -> Iterator[GenuinePlane]:
 
 
 @asynccontextmanager
-async def genuine_api_server(folder: Path) -> AsyncIterator[Path]:
+async def genuine_api_server(folder: Path, *flags: str) -> AsyncIterator[Path]:
     """etcd and kube-apiserver alone; the administrator's kubeconfig.
 
     Without the controller manager no namespace has a service account, so pods are let in without one.
     """
     plane = _prepared(folder)
     try:
-        await plane.programs.serve("--disable-admission-plugins=ServiceAccount")
+        await plane.programs.serve("--disable-admission-plugins=ServiceAccount", *flags)
         yield plane.kubeconfig
     finally:
         await plane.programs.stop()

@@ -121,11 +121,12 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
         if request.resource == DEFINITION:
             return _ending(obj, timestamp(now))
         metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+        if request.resource == NAMESPACE:
+            put(obj, "Terminating", "status", "phase")
+            return obj
         metadata["deletionGracePeriodSeconds"] = grace
         if counts_generations(request.served) and number(metadata, "generation") > 0:
             metadata["generation"] = number(metadata, "generation") + 1
-        if request.resource == NAMESPACE:
-            put(obj, "Terminating", "status", "phase")
     elif request.resource != POD:
         _set_finalizers(metadata, options, orphans=request.resource in ORPHANING)
     elif isinstance(known, int) and grace < known and options.grace_period_s is not None:

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, flag, items, mapping, mappings, number, put, text
 from tonnage.twin.apiserver.objects.patch import same_json
-from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.requests import Request, User
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Resource
 
@@ -21,11 +21,13 @@ NAMESPACE: Final[Resource] = ("", "namespaces")
 JOB: Final[Resource] = ("batch", "jobs")
 DEPLOYMENT: Final[Resource] = ("apps", "deployments")
 DAEMON_SET: Final[Resource] = ("apps", "daemonsets")
+_SIGNING_REQUEST: Final[Resource] = ("certificates.k8s.io", "certificatesigningrequests")
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 _COUNTED: Final[frozenset[Resource]] = frozenset(
     {
         POD,
+        ("", "replicationcontrollers"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
@@ -38,6 +40,8 @@ _COUNTED: Final[frozenset[Resource]] = frozenset(
         ("batch", "cronjobs"),
         ("batch", "jobs"),
         ("discovery.k8s.io", "endpointslices"),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
         ("networking.k8s.io", "ingressclasses"),
         ("networking.k8s.io", "ingresses"),
         ("networking.k8s.io", "networkpolicies"),
@@ -97,11 +101,23 @@ _FIRST_STATUS: Final[dict[Resource, JsonObject]] = {
 _STATUS_AT_BIRTH: Final = frozenset({NODE})
 
 
+_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
     POD: ("labels", "annotations", "finalizers"),
-    NODE: ("labels", "annotations", "finalizers", "ownerReferences"),
+    DEPLOYMENT: ("annotations", "finalizers", "ownerReferences"),
+    **dict.fromkeys(
+        (
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+            ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+            ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+            ("networking.k8s.io", "servicecidrs"),
+            ("resource.k8s.io", "resourceclaims"),
+            ("storage.k8s.io", "volumeattachments"),
+        ),
+        (),
+    ),
 }
-"""What a writer of `status` may also change, where that is more than the status."""
+"""What of the metadata a writer of `status` may change: of custom kinds nothing, of others everything."""
 
 
 def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject | None) -> None:
@@ -124,11 +140,24 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
             put(obj, [_gated(text(metadata, "creationTimestamp"))], "status", "conditions")
     if served.key == NAMESPACE:
         put(obj, ["kubernetes"], "spec", "finalizers")
+    if served.key == _SIGNING_REQUEST:
+        _sign_asker(obj, request.user)
     if served.key == JOB:
         _select_own_pods(obj)
     _drop_gated(served, obj, {})
     if served.key == DEFINITION:
         put(obj, _stored_versions(obj), "status", "storedVersions")
+
+
+def _sign_asker(signing_request: JsonObject, user: User) -> None:
+    """Write into a request for a certificate who asks, whatever he says of himself."""
+    spec = mapping(signing_request, "spec")
+    extra: JsonObject = {key: list(values) for key, values in user.extra}
+    known: JsonObject = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    for key, value in known.items():
+        spec.pop(key, None)
+        if value:
+            spec[key] = value
 
 
 def _gated(now: str) -> JsonObject:
@@ -273,12 +302,11 @@ def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject
         result["status"] = copied(mapping(obj, "status"))
     if served.key == POD:
         put(result, at(old, "status", "qosClass"), "status", "qosClass")
-    for key in _METADATA_OF_STATUS.get(served.key, ()):
+    custom: tuple[str, ...] = () if served.custom is not None else _METADATA
+    for key in _METADATA_OF_STATUS.get(served.key, custom):
         drop(result, "metadata", key)
         if key in mapping(obj, "metadata"):
             put(result, copied({key: mapping(obj, "metadata")[key]})[key], "metadata", key)
-    if served.key == DEPLOYMENT and at(obj, "metadata", "annotations"):
-        put(result, copied(mapping(obj, "metadata", "annotations")), "metadata", "annotations")
     return result
 
 
