@@ -293,7 +293,7 @@ async def test_mig_4_a_device_that_is_being_given_out_for_long_is_waited_for_and
         pytest.param(
             "[{uuid: GPU-0, model: T4}]",
             MigWish("all-balanced"),
-            "GPU 0: Tesla T4 has no MIG (instead: time-slicing, MPS, an A100, A30, H100 or newer)",
+            "GPU 0: Tesla T4 has no MIG (instead: time-slicing; MPS; an A100, A30, H100 or newer)",
             id="MIG-5: a T4",
         ),
         pytest.param(

@@ -108,6 +108,43 @@ async def test_a_node_that_asks_no_more_is_said_nothing_of(
     assert made(divisible) == ["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"], "the layout stays"
 
 
+async def test_an_empty_label_asks_for_nothing_either(
+    tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    asks(cluster, "all-balanced")
+    async with agent_of(tmp_path, divisible, cluster, clock):
+        await cluster.until(lambda: says(cluster)[0] == "success")
+        asks(cluster, "")
+        await cluster.until(lambda: says(cluster) == ("", ""))
+        await cluster.until(lambda: applied(cluster) == "NothingAsked")
+
+
+async def test_a_layout_for_another_board_says_so(
+    tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    """As with NVIDIA's manager it is a success, but not a silent one."""
+    other = '[{device-filter: "0x233010DE", devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}]'
+    text = f"version: v1\nmig-configs: {{other: {other}}}"
+    cluster.put(CONFIG_MAP, "mig-parted-config", "tonnage-system", data={"config.yaml": text})
+    asks(cluster, "other")
+    async with agent_of(tmp_path, divisible, cluster, clock):
+        await cluster.until(lambda: says(cluster)[0] == "success")
+        assert says(cluster)[1] == "none of its entries is for a GPU of this node"
+        assert made(divisible) == []
+
+
+async def test_a_file_that_cannot_be_read_is_told_in_one_line(
+    tmp_path: Path, divisible: Path, cluster: Any, clock: Any
+) -> None:
+    text = "version: v1\nmig-configs: {halves: [{devices: all, mig-enbled: true, zz: 1}]}"
+    cluster.put(CONFIG_MAP, "mig-parted-config", "tonnage-system", data={"config.yaml": text})
+    asks(cluster, "halves")
+    async with agent_of(tmp_path, divisible, cluster, clock):
+        await cluster.until(lambda: says(cluster)[0] == "failed")
+        assert "unknown field mig-enbled: did you mean mig-enabled?; " in says(cluster)[1]
+        assert "\n" not in says(cluster)[1]
+
+
 def _unasked(cluster: Any) -> dict[str, Any]:
     meta = cluster.objects[NODE.plural, "", "node-1"]["metadata"]
     return {**meta, "labels": {k: v for k, v in meta["labels"].items() if k != "nvidia.com/mig.config"}}

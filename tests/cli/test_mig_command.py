@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tonnage.cli.main import run
+from tonnage.decide.node.mig_goal import goals_by_entries
 from tonnage.decide.node.mig_plan import Instance
-from tonnage.diagnose.mig_plans import gpus_of
+from tonnage.diagnose.mig_plans import goal_json, gpus_of
 from tonnage.model.gpu_status import DeviceHolder, DevicePart, GpuDevice, GpuStatus
+from tonnage.model.mig import MigEntry
 
 CONFIGS = """\
 version: v1
@@ -169,6 +171,27 @@ def test_a_filter_by_what_nobody_knows_of_a_board_is_refused(
     assert status == 1
     assert "whether the device filter 20b2:0x145f10de means it is not known" in gpu["error"]
     assert len(gpu["askedAt"]) == 1, "the other is for an H100"
+
+
+@pytest.mark.parametrize(
+    ("product", "filters", "outcome"),
+    [
+        ("NVIDIA A100-SXM4-80GB", ["0x233010DE"], "untouched"),  # an H100, whose profiles are the same
+        ("NVIDIA A100-SXM4-80GB", ["0x233010DE", "0x20B210DE"], "create"),
+        ("NVIDIA A100 80GB PCIe", ["0x233010DE"], "error"),  # nobody told its id
+        ("NVIDIA B200", ["0x290110DE"], "create"),
+    ],
+)
+def test_a_filter_means_a_nodes_gpu_by_its_product(product: str, filters: list[str], outcome: str) -> None:
+    """The agent knows the id of its GPU; who plans from afar has its name."""
+    (gpu,) = gpus_of(GpuStatus("n", (GpuDevice("GPU-0", product, 0),)))
+    ids = tuple(one[2:6].lower() for one in filters)
+    wanted = {"1g.23gb": 1} if "B200" in product else {"7g.80gb": 1}
+    (goal,) = goals_by_entries([gpu], [MigEntry(None, True, wanted, ids)])
+    assert outcome in goal_json(goal, {}), goal
+    if outcome == "error":
+        assert goal.refusal is not None
+        assert "of its PCI device id nothing is told" in goal.refusal.why
 
 
 def test_an_instance_with_several_compute_instances_is_told_as_one() -> None:

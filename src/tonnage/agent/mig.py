@@ -21,7 +21,7 @@ from tonnage.agent.mig_standing import MigStanding, what_stands, words
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_board import resets_of
 from tonnage.decide.node.mig_change import MigChange, change_to, in_the_way, next_step
-from tonnage.decide.node.mig_wish import MigWish, goals_of
+from tonnage.decide.node.mig_wish import MigWish, goals_of, remark_on
 from tonnage.model.devices import Inventory
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig import DividedGpu, MigState, MigWork, ResetGpu
@@ -173,7 +173,7 @@ class NodeMig:
         if change is None:
             self._drain({})
             self._failures = 0
-            self._say(MigStanding(wish.config, MigState.SUCCESS))
+            self._say(MigStanding(wish.config, MigState.SUCCESS, remark_on(wish, goals)))
         elif not await self._waits(change, gpus):
             await self._begin(replace(change, host=wish.host))
 

@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.informer import Informer
 from tonnage.agent.config import NodeConfig
+from tonnage.agent.mig_standing import places
 from tonnage.agent.world import World
 from tonnage.decide.node.mig_wish import MigWish, wish_for
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
@@ -144,7 +145,7 @@ class NodeMigConfig:
             clients = data.get(_CLIENTS, "")
             units = parse_gpu_clients(clients, source=f"{self._where}/{_CLIENTS}") if clients else ()
         except ConfigError as error:
-            return "; ".join(str(problem) for problem in error.problems[:5])
+            return places(error)
         work = HostWork(hooks, units)
         if work.nothing or self._host_programs:
             return work
@@ -160,7 +161,7 @@ class NodeMigConfig:
             try:
                 self._read = text, parse_mig_parted(text, source=self._where), ""
             except ConfigError as error:
-                self._read = text, {}, "; ".join(str(problem) for problem in error.problems[:5])
+                self._read = text, {}, places(error)
         return self._read[1], self._read[2]
 
     def _set(self, wish: MigWish | None) -> None:

@@ -69,7 +69,7 @@ class MigLabel:
         standing, node = self._standing(), self._config.node
         if node is None:
             return None
-        asked = MIG_CONFIG_LABEL in node.metadata.labels or self._busy()
+        asked = bool(node.metadata.labels.get(MIG_CONFIG_LABEL)) or self._busy()
         if asked and standing is None:
             return None
         state, reason = (str(standing.state), standing.reason) if asked and standing is not None else ("", "")

@@ -101,7 +101,9 @@ class NodeMigLayout:
     def _node_changed(self) -> None:
         node = self._config.node
         before = self._unasked
-        self._unasked = node is not None and MIG_CONFIG_LABEL not in node.metadata.labels and not self._busy()
+        self._unasked = (
+            node is not None and not node.metadata.labels.get(MIG_CONFIG_LABEL) and not self._busy()
+        )
         if self._unasked and (not before or self._mig.standing is not None):
             self._mig.standing = None  # of what is asked for next it says nothing
             self._changed()

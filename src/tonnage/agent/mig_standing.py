@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tonnage.adapters.ports import DeviceBackend
 from tonnage.decide.node.mig_change import MigChange
 from tonnage.model.errors import ConfigError, HardwareError, TonnageError
 from tonnage.model.mig import DividedGpu, MigState
 
+_MOST_PROBLEMS: Final = 5
+
 
 @dataclass(frozen=True, slots=True)
 class MigStanding:
-    """How the node stands to the layout that it shall have; `reason` is empty after a success."""
+    """How the node stands to the layout that it shall have; `reason` is empty after a plain success."""
 
     config: str
     state: MigState
@@ -32,6 +35,16 @@ def words(error: TonnageError) -> str:
     """The first problem in one line."""
     problem = error.problems[0]
     return ": ".join(part for part in (problem.what, problem.why, problem.remedy) if part)
+
+
+def places(error: TonnageError) -> str:
+    """The first problems in one line, each with its place."""
+    told = [
+        ": ".join(part for part in (one.where, one.what, one.why, one.remedy) if part)
+        for one in error.problems[:_MOST_PROBLEMS]
+    ]
+    more = len(error.problems) - len(told)
+    return "; ".join([*told, f"and {more} more"] if more else told)
 
 
 def _stands(uuid: str, gpu: DividedGpu | None) -> str:

@@ -12,6 +12,7 @@ from tonnage.decide.node.mig_packing import Packing, pack
 from tonnage.decide.node.mig_plan import Instance
 from tonnage.diagnose.mig_products import Product, board_of, product_named
 from tonnage.diagnose.mig_resets import Resets, reset_json, reset_lines
+from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import usable_mib
 from tonnage.model.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.json import JsonObject
@@ -165,7 +166,9 @@ def _gpu(place: int, device: GpuDevice) -> MigGpu:
     index = device.index if device.index is not None else place
     whole = tuple(sorted(set(_holders(device, device.uuid))))
     parts = tuple(found.values())
-    return MigGpu(index, device.product, device.uuid, parts, enabled=bool(parts), holders=whole)
+    known = {model.product: model.pci_device for model in gpu_models().values()}
+    pci = known.get(device.product, "")
+    return MigGpu(index, device.product, device.uuid, parts, enabled=bool(parts), device=pci, holders=whole)
 
 
 def _parts(profile: str) -> tuple[str, Split]:

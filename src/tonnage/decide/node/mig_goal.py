@@ -92,7 +92,7 @@ def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
     first = meant[0]
     where = tuple(entry.where for entry in meant)
     board = mig_board(gpu.product, [each.profile for each in gpu.now] or first.wanted)
-    if (unsure := _narrower(meant)) is not None:
+    if (unsure := _narrower(meant) or _unidentified(meant, gpu, board)) is not None:
         return GpuGoal(gpu, refusal=unsure, where=where)
     if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
         return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"), where=where)
@@ -114,6 +114,19 @@ def _narrower(entries: Sequence[MigEntry]) -> NoLayout | None:
     strange = next((one for entry in entries for one in entry.filters if ":" in one), "")
     why = f"whether the device filter {strange} means it is not known: of its subsystem nothing is told"
     return NoLayout(why, ("a filter by the device alone", "its index")) if strange else None
+
+
+def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, board: MigBoard | None) -> NoLayout | None:
+    """Filters that tell products of a board apart, where nobody told which of them this is."""
+    named = {one for entry in entries for one in entry.filters}
+    if gpu.device or board is None or not named:
+        return None
+    alike = all((one.enabled, one.wanted) == (entries[0].enabled, entries[0].wanted) for one in entries)
+    if alike and (named >= {*board.devices} or not all(entry.filters for entry in entries)):
+        return None
+    said = ", ".join(sorted(named)[:10])
+    why = f"whether the device filter {said} means it is not known: of its PCI device id nothing is told"
+    return NoLayout(why, ("its index",))
 
 
 def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled: bool) -> GpuGoal:

@@ -66,8 +66,17 @@ def goals_of(
         if not able and wish.config == DISABLED:
             return ()
         goals = goals_by_layout(able or gpus, wish.config)
-    wrong = [f"GPU {goal.gpu.index}: {why}" for goal in goals if (why := _wrong(goal, there))]
-    return "; ".join(wrong) if wrong else goals
+    wrong: dict[str, list[str]] = {}
+    for goal in goals:
+        if why := _wrong(goal, there):
+            wrong.setdefault(why, []).append(str(goal.gpu.index))
+    return "; ".join(f"GPU {', '.join(each)}: {why}" for why, each in wrong.items()) or goals
+
+
+def remark_on(wish: MigWish, goals: Sequence[GpuGoal]) -> str:
+    """What is odd about a layout that is made: nothing of it is for these GPUs, most often by its filters."""
+    unmeant = all(goal.plan is None and goal.refusal is None for goal in goals)
+    return "none of its entries is for a GPU of this node" if wish.entries is not None and unmeant else ""
 
 
 def _wrong(goal: GpuGoal, there: Mapping[str, DividedGpu]) -> str:
@@ -82,5 +91,5 @@ def _wrong(goal: GpuGoal, there: Mapping[str, DividedGpu]) -> str:
 
 def _words(refusal: NoLayout) -> str:
     """In a few words, with what could be had instead."""
-    instead = ", ".join(refusal.instead[:4])
+    instead = "; ".join(refusal.instead[:4])
     return f"{refusal.why} (instead: {instead})" if instead else refusal.why
