@@ -87,13 +87,17 @@ class Scene:
     settle_s: float = 0.8
     """How long genuine controllers get after a write; some gather what they see for a second."""
     files: dict[str, str] = field(default_factory=dict)
+    long: bool = False
+    """Whether it is told in `make test-long` only, because cheaper tests stand for it."""
 
 
 def scenes(book: Book = FIRST_HOUR) -> Iterator[Scene]:
     """All scenes of a book."""
     for row in yaml.load(book.scenes.read_text(), yaml.CSafeLoader):
         commands = tuple(line for line in row["commands"].splitlines() if line)
-        yield Scene(row["scene"], commands, row.get("settle_s", 0.8), row.get("files") or {})
+        yield Scene(
+            row["scene"], commands, row.get("settle_s", 0.8), row.get("files") or {}, row.get("long", False)
+        )
 
 
 def recorded(book: Book = FIRST_HOUR) -> dict[str, list[tuple[str, Answer]]]:
@@ -261,6 +265,7 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r" \(x\d+ over \w+\)", ""),
         (r"(patch: Invalid value: )\".*\"(?=: )", r"\1PATCHED"),
         (r"^Warning: on this twin .*\n", ""),
+        (r'^299 - "on this twin .*\n?', ""),
         (r"(LIVE|MERGED)-\d+", r"\1"),
         (r"kubectl-edit-[\w-]+\.yaml", "EDITED"),
         (r"/tmp/[\w.-]+", "/tmp/FOLDER"),

@@ -1,6 +1,6 @@
-"""Jobs, CronJobs and StatefulSets as their controllers read and write them; templates are carried whole.
+"""Jobs, CronJobs, StatefulSets and ReplicationControllers as controllers see them; templates stay whole.
 
-Source: batch/v1 and apps/v1 of the Kubernetes API, v1.35.
+Source: batch/v1, apps/v1 and core/v1 of the Kubernetes API, v1.35.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.wire.objects import Condition, LabelSelector, Object, ObjectReference, Wire
+from tonnage.wire.objects import Condition, LabelSelector, Object, ObjectReference, Wire, WorkloadStatus
 
 
 class JobSpec(Wire):
@@ -114,3 +114,19 @@ class StatefulSetStatus(Wire, omit_defaults=False):
 class StatefulSet(Object):
     spec: StatefulSetSpec = msgspec.field(default_factory=StatefulSetSpec)
     status: StatefulSetStatus = msgspec.field(default_factory=StatefulSetStatus)
+
+
+class ReplicationSpec(Wire):
+    """Spec of a ReplicationController, whose selector is a map of labels."""
+
+    replicas: int = 1
+    selector: dict[str, str] = msgspec.field(default_factory=dict)
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+    min_ready_seconds: int = 0
+
+
+class Replication(Object):
+    """A ReplicationController."""
+
+    spec: ReplicationSpec = msgspec.field(default_factory=ReplicationSpec)
+    status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)

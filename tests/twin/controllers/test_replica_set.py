@@ -11,7 +11,7 @@ from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.ownership import controller_of
-from tonnage.twin.controllers.replica_set import ReplicaSetController
+from tonnage.twin.controllers.replica_set import REPLICATION, ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.replica_set_status import replica_set_status
 from tonnage.wire.kinds import POD, REPLICA_SET
 from tonnage.wire.objects import ReplicaSet
@@ -148,3 +148,25 @@ def test_a_failure_that_stands_is_not_written_again() -> None:
     again, _ = replica_set_status(owner, [], now, 'pods "web-fghij" is forbidden')
     assert again.conditions == first.conditions
     assert [condition.message for condition in first.conditions] == ['pods "web-abcde" is forbidden']
+
+
+async def test_a_replication_controller_keeps_its_pods_by_a_map_of_labels(cluster: Cluster) -> None:
+    orphan = {"metadata": {"labels": {"app": "web"}}, "spec": cluster.template()["spec"]}
+    await cluster.apply(POD, "orphan", orphan)
+    cluster.start(ReplicationManager(cluster.api, cluster.clock).run())
+    await cluster.apply(REPLICATION, "web", {"spec": {"replicas": 3, "template": cluster.template()}})
+    await cluster.go_on()
+    pods = await cluster.pods()
+    owners = [(owner.kind, owner.name) for pod in pods if (owner := controller_of(pod))]
+    assert owners == [("ReplicationController", "web")] * 3
+    assert "orphan" in [pod.metadata.name for pod in pods]
+    [controller] = await cluster.all(REPLICATION)
+    status = controller.status
+    assert (status.replicas, status.ready_replicas, status.fully_labeled_replicas) == (3, 3, 3)
+    assert status.terminating_replicas is None
+    await cluster.api.patch(POD, "orphan", {"metadata": {"labels": {"app": "else"}}}, namespace="default")
+    await cluster.api.patch(REPLICATION, "web", {"spec": {"replicas": 1}}, namespace="default")
+    await cluster.go_on()
+    released = await cluster.api.get(POD, "orphan", "default")
+    assert controller_of(released) is None
+    assert len(await cluster.pods()) == 2

@@ -1,9 +1,9 @@
-"""The ReplicaSet controller: as many pods as asked for."""
+"""As many pods as ReplicaSets and ReplicationControllers ask for."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informer, Key, key_of
@@ -17,36 +17,47 @@ from tonnage.twin.controllers.ownership import Ownership, controller_of, control
 from tonnage.twin.controllers.replica_set_status import replica_set_status, status_patch
 from tonnage.twin.controllers.selection import selects
 from tonnage.twin.controllers.templates import pod_from
-from tonnage.wire.kinds import POD, REPLICA_SET
-from tonnage.wire.objects import Pod, ReplicaSet
+from tonnage.wire.kinds import POD, REPLICA_SET, Kind
+from tonnage.wire.objects import LabelSelector, Pod, ReplicaSet
+from tonnage.wire.workloads import Replication
 
+OwnerT = TypeVar("OwnerT", ReplicaSet, Replication)
+
+REPLICATION: Final = Kind("", "v1", "ReplicationController", "replicationcontrollers", True, Replication)
 _BURST: Final = 500
 _NAMESPACE_ENDS: Final = "because it is being terminated"
 
 
-class ReplicaSetController:
-    """Creates, adopts and deletes pods of ReplicaSets and keeps their status."""
+class PodReplicator(Generic[OwnerT]):
+    """Creates, adopts and deletes pods of owners of one kind and keeps their status."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, kind: Kind[OwnerT], component: str) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, "replicaset-controller")
+        self._kind: Kind[OwnerT] = kind
+        self._events = EventRecorder(api, clock, component)
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._sets = Informer(api, REPLICA_SET, clock, on_change=self._queue.add)
+        self._any = asyncio.Event()
+        self._sets: Informer[OwnerT] = Informer(api, kind, clock, on_change=self._set_changed)
         self._pods = Informer(api, POD, clock)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
-        self._ownership = Ownership(api, REPLICA_SET, POD)
+        self._ownership: Ownership[OwnerT, Pod] = Ownership(api, kind, POD)
 
     async def run(self) -> None:
-        """Reconcile until cancelled."""
+        """Reconcile until cancelled; pods are not watched before the first owner is there."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._sets.run())
-            group.create_task(self._pods.run())
             await self._sets.synced()
+            await self._any.wait()
+            group.create_task(self._pods.run())
             await self._pods.synced()
             group.create_task(work(self._queue, self._reconcile, workers=4))
+
+    def _set_changed(self, key: Key) -> None:
+        self._any.set()
+        self._queue.add(key)
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
@@ -57,9 +68,9 @@ class ReplicaSetController:
             if controller is None:
                 for candidate in self._sets:
                     same = candidate.metadata.namespace == pod.metadata.namespace
-                    if same and selects(candidate.spec.selector, pod.metadata.labels):
+                    if same and selects(_selector(candidate), pod.metadata.labels):
                         self._queue.add(key_of(candidate))
-            elif controller.kind == REPLICA_SET.kind:
+            elif controller.kind == self._kind.kind:
                 self._queue.add((pod.metadata.namespace, controller.name))
 
     async def _reconcile(self, key: Key) -> float | None:
@@ -68,7 +79,7 @@ class ReplicaSetController:
         if owner is None or not self._expected.satisfied(key):
             return None if owner is None else 30.0
         mine = await self._ownership.settle(
-            owner, owner.spec.selector, self._pods.by_index("namespace", namespace)
+            owner, _selector(owner), self._pods.by_index("namespace", namespace)
         )
         active = [pod for pod in mine if pod_state.is_active(pod)]
         failure: ClusterError | None = None
@@ -84,7 +95,7 @@ class ReplicaSetController:
             raise failure
         return again_s
 
-    async def _scale(self, key: Key, owner: ReplicaSet, active: list[Pod]) -> None:
+    async def _scale(self, key: Key, owner: OwnerT, active: list[Pod]) -> None:
         missing = owner.spec.replicas - len(active)
         if missing > 0:
             await self._create(key, owner, min(missing, _BURST))
@@ -93,7 +104,7 @@ class ReplicaSetController:
             for pod in pod_state.in_deletion_order(active, related)[: min(-missing, _BURST)]:
                 await self._delete(key, owner, pod)
 
-    def _related(self, owner: ReplicaSet) -> list[Pod]:
+    def _related(self, owner: OwnerT) -> list[Pod]:
         """Pods of all ReplicaSets that have the same controller: those that crowd a node."""
         controller = controller_of(owner)
         if controller is None:
@@ -103,10 +114,10 @@ class ReplicaSetController:
         pods = self._pods.by_index("namespace", owner.metadata.namespace)
         return [pod for pod in pods if (c := controller_of(pod)) and c.uid in uids]
 
-    async def _create(self, key: Key, owner: ReplicaSet, count: int) -> None:
+    async def _create(self, key: Key, owner: OwnerT, count: int) -> None:
         """Make pods in batches of 1, 2, 4 …, so that a template which the server refuses is refused once."""
         body = pod_from(
-            owner.spec.template, f"{owner.metadata.name}-", controller_reference(owner, REPLICA_SET)
+            owner.spec.template, f"{owner.metadata.name}-", controller_reference(owner, self._kind)
         )
         batch = 1
         while count > 0:
@@ -120,7 +131,7 @@ class ReplicaSetController:
             count -= batch
             batch *= 2
 
-    async def _create_one(self, key: Key, owner: ReplicaSet, body: JsonObject) -> None:
+    async def _create_one(self, key: Key, owner: OwnerT, body: JsonObject) -> None:
         try:
             pod = await self._api.create(POD, body, namespace=owner.metadata.namespace)
         except ClusterError as error:
@@ -131,7 +142,7 @@ class ReplicaSetController:
         self._expected.created(key, pod, self._pods)
         await self._events.emit(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
 
-    async def _delete(self, key: Key, owner: ReplicaSet, pod: Pod) -> None:
+    async def _delete(self, key: Key, owner: OwnerT, pod: Pod) -> None:
         name = pod.metadata.name
         self._expected.deleting(key, pod)
         try:
@@ -145,7 +156,7 @@ class ReplicaSetController:
         await self._events.emit(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
 
     async def _update_status(
-        self, owner: ReplicaSet, active: list[Pod], failure: str, terminating: int
+        self, owner: OwnerT, active: list[Pod], failure: str, terminating: int
     ) -> float | None:
         status, again_s = replica_set_status(
             owner, active, self._clock.now(), failure, terminating=terminating
@@ -154,7 +165,7 @@ class ReplicaSetController:
         if patch is not None:
             try:
                 await self._api.patch(
-                    REPLICA_SET,
+                    self._kind,
                     owner.metadata.name,
                     {"status": patch},
                     namespace=owner.metadata.namespace,
@@ -164,6 +175,25 @@ class ReplicaSetController:
                 if error.code != 404:
                     raise
         return again_s
+
+
+class ReplicaSetController(PodReplicator[ReplicaSet]):
+    """Keeps the pods of ReplicaSets."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        super().__init__(api, clock, REPLICA_SET, "replicaset-controller")
+
+
+class ReplicationManager(PodReplicator[Replication]):
+    """Keeps the pods of ReplicationControllers."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        super().__init__(api, clock, REPLICATION, "replication-controller")
+
+
+def _selector(owner: ReplicaSet | Replication) -> LabelSelector:
+    chosen = owner.spec.selector
+    return LabelSelector(match_labels=chosen) if isinstance(chosen, dict) else chosen
 
 
 def _message(error: ClusterError) -> str:

@@ -1,4 +1,4 @@
-"""What a ReplicaSet's status should say, and the patch that makes it say so."""
+"""What the status of a ReplicaSet or ReplicationController should say, and the patch for that."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.pod_state import available_in_s, is_ready
 from tonnage.wire.objects import Condition, Pod, ReplicaSet, WorkloadStatus
 from tonnage.wire.timestamps import timestamp
+from tonnage.wire.workloads import Replication
 
 
 def replica_set_status(
-    owner: ReplicaSet, active: list[Pod], now: datetime, failure: str, *, terminating: int = 0
+    owner: ReplicaSet | Replication, active: list[Pod], now: datetime, failure: str, *, terminating: int = 0
 ) -> tuple[WorkloadStatus, float | None]:
     """The status, and the seconds until a pod becomes available by time alone (None: none will).
 
-    `terminating` counts the pods on their way out, which are not among the active ones.
+    `terminating` counts the pods on their way out, which are not among the active ones; a
+    ReplicationController does not tell them.
     `failure` is what the server said when a pod could not be made or deleted, empty when all went well.
     """
     template = owner.spec.template.get("metadata") or {}
@@ -29,7 +31,7 @@ def replica_set_status(
         fully_labeled_replicas=sum(labels.items() <= pod.metadata.labels.items() for pod in active),
         ready_replicas=sum(is_ready(pod) for pod in active),
         available_replicas=sum(wait == 0 for wait in waits),
-        terminating_replicas=terminating,
+        terminating_replicas=terminating if isinstance(owner, ReplicaSet) else None,
         observed_generation=owner.metadata.generation,
         conditions=[c for c in owner.status.conditions if c.type != "ReplicaFailure"],
     )
@@ -39,7 +41,7 @@ def replica_set_status(
     return status, min(coming) if coming else None
 
 
-def _replica_failure(owner: ReplicaSet, reason: str, message: str, now: datetime) -> Condition:
+def _replica_failure(owner: ReplicaSet | Replication, reason: str, message: str, now: datetime) -> Condition:
     # One that stands stays as it is: refusals that name the pod differ each time, and writing each of them
     # would wake the controller at once, again and again.
     for condition in owner.status.conditions:

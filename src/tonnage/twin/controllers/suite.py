@@ -18,7 +18,7 @@ from tonnage.twin.controllers.job import JobController
 from tonnage.twin.controllers.namespaces import NamespaceController
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
-from tonnage.twin.controllers.replica_set import ReplicaSetController
+from tonnage.twin.controllers.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
 from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
@@ -43,6 +43,7 @@ async def run_controllers(
         for controller in (
             NamespaceController(_own(api, "namespace-controller"), clock, root_ca=root_ca),
             ReplicaSetController(_own(api, "replicaset-controller"), clock),
+            ReplicationManager(_own(api, "replication-controller"), clock),
             DeploymentController(_own(api, "deployment-controller"), clock),
             DaemonSetController(_own(api, "daemon-set-controller"), clock),
             GarbageCollector(_own(api, "generic-garbage-collector"), clock),

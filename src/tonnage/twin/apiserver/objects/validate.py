@@ -13,6 +13,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.objects.validation import (
     access,
+    autoscaling,
     cluster,
     custom,
     devices,
@@ -37,11 +38,13 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("", "Secret"): cluster.secret,
     ("", "Service"): cluster.service,
     ("", "Endpoints"): network.endpoints,
+    ("", "ReplicationController"): workloads.replication_controller,
     ("discovery.k8s.io", "EndpointSlice"): network.endpoint_slice,
     ("", "Event"): cluster.event,
     ("", "ResourceQuota"): cluster.resource_quota,
     ("", "LimitRange"): limits.limit_range,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class,
+    ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler,
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,
     ("apps", "DaemonSet"): workloads.daemon_set,
@@ -73,6 +76,7 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Endpoints"): network.endpoints_update,
     ("discovery.k8s.io", "EndpointSlice"): network.endpoint_slice_update,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class_update,
+    ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_update,
     ("apps", "StatefulSet"): workloads.stateful_set_update,
     ("batch", "Job"): jobs.job_update,
     ("batch", "CronJob"): jobs.cron_job_update,
@@ -92,6 +96,7 @@ NOT_AGAIN: Final = (("", "Namespace"),)
 STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Node"): cluster.node_update,
     ("", "Namespace"): cluster.namespace_status_update,
+    ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""

@@ -114,6 +114,30 @@ def _always_restarts(template: JsonObject) -> Found:
         yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
 
 
+def replication_controller(obj: JsonObject) -> Found:
+    """A ReplicationController's spec; its selector is a map of labels whose form nobody looks at."""
+    spec = mapping(obj, "spec")
+    yield from nonnegative(spec, "minReadySeconds", "spec")
+    selector = mapping(spec, "selector")
+    if not selector:
+        yield required("spec.selector")
+    yield from nonnegative(spec, "replicas", "spec")
+    if not isinstance(spec.get("template"), dict):
+        yield required("spec.template")
+        return
+    template = mapping(spec, "template")
+    labels = mapping(template, "metadata").get("labels")
+    if not selector.items() <= mapping(template, "metadata", "labels").items():
+        yield invalid("spec.template.metadata.labels", labels, _MISMATCH)
+    yield from pod_template(template, "spec.template")
+    policy = text(template, "spec", "restartPolicy")
+    if policy != "Always":
+        yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+    if mapping(template, "spec").get("activeDeadlineSeconds") is not None:
+        words = "activeDeadlineSeconds in ReplicationController is not Supported"
+        yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
+
+
 def daemon_set(obj: JsonObject) -> Found:
     """A DaemonSet's spec."""
     spec = mapping(obj, "spec")
