@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.find_helm import MAJORS
 from support.helm import Helm
 
 
-@pytest.fixture(params=MAJORS, ids=["helm 3", "helm 4"])
+@pytest.fixture(params=[pytest.param(3, id="helm 3", marks=pytest.mark.long), pytest.param(4, id="helm 4")])
 def helm(request: pytest.FixtureRequest, tmp_path: Path) -> Helm:
     return Helm(request.param, tmp_path)
 

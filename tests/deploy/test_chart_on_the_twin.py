@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from scripts.find_helm import MAJORS
 from support.helm import CHART, NAMESPACE, RELEASE, Helm
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
@@ -60,7 +59,7 @@ class Cluster:
         return [f"{release['name']} {release['status']}" for release in listed]
 
 
-@pytest.fixture(params=MAJORS, ids=["helm 3", "helm 4"])
+@pytest.fixture(params=[pytest.param(3, id="helm 3", marks=pytest.mark.long), pytest.param(4, id="helm 4")])
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     clock = SystemClock()
     server = ApiServer(clock)

@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MARK = re.compile(r"<!-- runs on the twin(?:: (?P<scenario>[^ ]+))? -->")
 PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if MARK.search(page.read_text()))
 END = "@@end@@"
+_LONG = 8
+"""A page with more commands is for `make test-long`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,17 @@ def tonnage() -> Iterator[Path]:
         yield program
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page,
+            id=page.stem,
+            marks=[pytest.mark.long] if len(examples_of(page.read_text())) > _LONG else [],
+        )
+        for page in PAGES
+    ],
+)
 def test_a_page_does_what_it_shows(tonnage: Path, page: Path) -> None:
     scenario = (MARK.search(page.read_text()) or [None, None])[1]
     examples = examples_of(page.read_text())
