@@ -154,6 +154,7 @@ def test_what_is_refused(before: RuntimeSeen, what: str) -> None:
     assert plan.edits == ()
 
 
+ELSEWHERE = "/opt/nvidia/nvidia-container-runtime"
 K3S = "/data/k3s/agent/etc/containerd"
 K3S_MAIN = f"{K3S}/config.toml"
 BASE = '{{ template "base" . }}\n'
@@ -177,18 +178,18 @@ def by_k3s(version: str, text: str | None, **templates: str) -> RuntimeSeen:
 def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name: str, plugin: str) -> None:
     """What is made of it is the main file afterwards, as k3s makes it when it starts."""
     before = by_k3s(version, text)
-    (edit,) = handler_plan(before, PROGRAM).edits
+    (edit,) = handler_plan(before, ELSEWHERE).edits
     assert (edit.path, edit.before) == (f"{K3S}/{name}", None)
     assert edit.after is not None
     template = ConfigFile(edit.path, edit.after)
     waiting = replace(before, templates=(template,))
-    (problem,) = handler_plan(waiting, PROGRAM).problems
+    (problem,) = handler_plan(waiting, ELSEWHERE).problems
     assert (problem.what, problem.remedy) == (
         f"{K3S_MAIN} is not yet what {edit.path} makes of it",
         "restart k3s",
     )
     made = replace(waiting, files=(ConfigFile(K3S_MAIN, edit.after.replace(BASE, f"{text}\n")),))
-    assert handler_plan(made, PROGRAM).standing is Standing.NOTHING
+    assert handler_plan(made, ELSEWHERE).standing is Standing.NOTHING
     assert tomllib.loads(made.files[0].text or "")["plugins"][plugin]["containerd"]["runtimes"]["nvidia"]
     gone, restored = undo_plan(made).edits
     assert (gone.path, gone.after) == (edit.path, None)
@@ -205,20 +206,39 @@ def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name:
     ids=["of containerd 1.7", "of containerd 2", "before k3s has started"],
 )
 def test_a_template_of_somebodys_own_is_left_alone(before: RuntimeSeen, what: str) -> None:
-    (problem,) = handler_plan(before, PROGRAM).problems
+    (problem,) = handler_plan(before, ELSEWHERE).problems
     assert what in problem.what
     assert problem.remedy.endswith("k3s")
 
 
 def test_a_template_that_this_k3s_does_not_read_is_none() -> None:
-    assert handler_plan(by_k3s("1.7.23", KUBEADM, config_v3=BASE), PROGRAM).standing is Standing.CHANGE
+    assert handler_plan(by_k3s("1.7.23", KUBEADM, config_v3=BASE), ELSEWHERE).standing is Standing.CHANGE
 
 
 def test_what_somebody_added_to_our_template_stays() -> None:
-    (edit,) = handler_plan(by_k3s("1.7.23", KUBEADM), PROGRAM).edits
+    (edit,) = handler_plan(by_k3s("1.7.23", KUBEADM), ELSEWHERE).edits
     mine = f"{edit.after}# mine\n"
     (undone,) = undo_plan(by_k3s("1.7.23", KUBEADM, config=mine)).edits
     assert undone.after == f"{BASE}# mine\n"
+
+
+@pytest.mark.parametrize("version", ["1.7.23-k3s2", "2.0.5-k3s1"])
+@pytest.mark.parametrize(
+    ("program", "there"),
+    [(PROGRAM, ()), (ELSEWHERE, ("/usr/local/nvidia/toolkit/nvidia-container-runtime",))],
+    ids=["it is the program", "another one is there"],
+)
+def test_no_template_repeats_the_handler_that_k3s_adds_by_itself(
+    version: str, program: str, there: tuple[str, ...]
+) -> None:
+    """containerd starts with no table that is there twice, and the node's kubelet goes with it."""
+    text = KUBEADM if version < "2" else MODERN.replace(IMPORTS, "")
+    plan = handler_plan(by_k3s(version, text), program, there)
+    assert plan.edits == ()
+    assert (plan.problems[0].what, plan.problems[0].remedy) == (
+        "k3s adds handler nvidia by itself",
+        "restart k3s",
+    )
 
 
 def test_nvidias_own_handler_is_enough() -> None:

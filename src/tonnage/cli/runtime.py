@@ -185,7 +185,7 @@ def _planned(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan
     program = nvidia_program(facts.programs, "" if wanted == _FOUND else wanted, files.there)
     if isinstance(program, Problem):
         raise ConfigError(program)
-    return files, seen, handler_plan(seen, program)
+    return files, seen, handler_plan(seen, program, facts.programs)
 
 
 def _seen(asked: Asked) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:

@@ -19,6 +19,17 @@ from tonnage.model.runtime_config import RuntimeKind
 
 HANDLER: Final = "nvidia"
 _PROGRAM: Final = "nvidia-container-runtime"
+_SEARCHED: Final = (
+    "/usr/local/nvidia/toolkit",
+    "/usr/local/bin",
+    "/usr/local/sbin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/bin",
+    "/sbin",
+)
+_BY_ITSELF: Final = frozenset((folder, _PROGRAM) for folder in _SEARCHED)
+"""Source: k3s, which looks in the first and where packages put it, later releases in PATH."""
 _CRIO_FOLDER: Final = "/etc/crio/crio.conf.d"
 _CRIO_FILE: Final = f"{_CRIO_FOLDER}/99-tonnage.conf"
 _RUNC: Final = "io.containerd.runc.v2"
@@ -27,8 +38,8 @@ _CLASS: Final = "pods reach it by a RuntimeClass with handler nvidia"
 _BY_CDI: Final = "or deviceListStrategy: cdi-cri, which needs no handler"
 
 
-def handler_plan(seen: RuntimeSeen, program: str) -> RuntimePlan:
-    """What has to be done so that handler `nvidia` runs that program.
+def handler_plan(seen: RuntimeSeen, program: str, there: Iterable[str] = ()) -> RuntimePlan:
+    """What has to be done so that handler `nvidia` runs that program; `there` are others on the node.
 
     It never becomes the default one: then any pod could see every GPU by a variable.
     """
@@ -40,7 +51,7 @@ def handler_plan(seen: RuntimeSeen, program: str) -> RuntimePlan:
     if not program.startswith("/") or _PLAIN.fullmatch(program) is None:
         return refused(_strange(program))
     crio = seen.kind is RuntimeKind.CRIO
-    plan = _crio(seen, program) if crio else _containerd(seen, version, program)
+    plan = _crio(seen, program) if crio else _containerd(seen, version, program, (program, *there))
     return replace(plan, inventory=inventory(seen))
 
 
@@ -61,7 +72,7 @@ def nvidia_program(programs: Iterable[str], wanted: str, there: Callable[[str], 
     )
 
 
-def _containerd(seen: RuntimeSeen, version: Version, program: str) -> RuntimePlan:
+def _containerd(seen: RuntimeSeen, version: Version, program: str, programs: Iterable[str]) -> RuntimePlan:
     name = f"containerd {seen.version}"
     files, problems = containerd_files(seen.files, version, seen.templates)
     disabled = without_cri(files)
@@ -72,7 +83,24 @@ def _containerd(seen: RuntimeSeen, version: Version, program: str) -> RuntimePla
         return _known(name, there, program, (files.last or files.main).file.path)
     change = _change(files, program)
     edit = placed(files, version, change)
+    if isinstance(edit, FileEdit) and edit.path.endswith(".tmpl") and (twice := _twice(files, programs)):
+        return refused(twice)
     return _done(name, edit) if isinstance(edit, FileEdit) else refused(*edit)
+
+
+def _twice(files: ContainerdFiles, programs: Iterable[str]) -> Problem | None:
+    """k3s and RKE2 add the handler to their base where they find the program, whatever a template adds."""
+    found = (path for path in programs if path.rpartition("/")[::2] in _BY_ITSELF)
+    if (path := next(found, None)) is None:
+        return None
+    generator = files.generator()
+    return Problem(
+        f"{generator} adds handler {HANDLER} by itself",
+        path,
+        "it finds that program as it starts; a template with the handler as well would be one table twice,"
+        " with which containerd does not start",
+        f"restart {generator}",
+    )
 
 
 def _crio(seen: RuntimeSeen, program: str) -> RuntimePlan:
