@@ -144,6 +144,21 @@ def test_mig_6_a_demand(capsys: pytest.CaptureFixture[str]) -> None:
     assert "10 x 10240 MiB on 1g.20gb, which has 19968 MiB; 1g.10gb has only 9856" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--product", "A100-80", "--demand", "65x9800Mi"),
+        ("--node", "a100-0", "--layout", "all-balanced"),
+    ],
+    ids=["demand", "node"],
+)
+def test_a_number_of_gpus_that_nothing_would_heed_is_refused(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["mig", "plan", *words, "--gpus", "3"], "tonnage") == 2
+    assert "--gpus says how many of --product are divided" in capsys.readouterr().err
+
+
 def test_compute_instances_that_have_a_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "split.yaml"
     wanted = "{devices: all, mig-enabled: true, mig-devices: {1c.3g.40gb: 1, 2c.3g.40gb: 1, 1g.10gb: 1}}"

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
+from click.core import ParameterSource
 
 from tonnage.cli.mig_products import layouts, profiles
 from tonnage.cli.options import Common, common_options, examples
@@ -92,6 +93,11 @@ def plan(common: Common, file: str | None, **asked: Unpack[Asked]) -> int:
         raise click.UsageError("say which GPUs: --node or --product")
     if config is not None and file is None:
         raise click.UsageError("--config is a name in FILE, and there is no FILE")
+    given = click.get_current_context().get_parameter_source("gpus") is not ParameterSource.DEFAULT
+    if given and (demand or asked["node"] is not None):
+        raise click.UsageError(
+            "--gpus says how many of --product are divided: a node has its own, and --demand finds it out"
+        )
     if asked["try_evictions"] and (asked["node"] is None or common.snapshot is not None):
         raise click.UsageError(
             "--try-evictions asks about the pods of a node in a live cluster: say which --node"
