@@ -78,7 +78,8 @@ async def test_what_the_driver_says_is_what_is_there(machine: Machine, driver: D
     ]
     assert first.instances[0].computes[0].uuid == GPUS[0].mig_uuid(STAYS)
     assert (second.index, second.product, second.enabled) == (1, "NVIDIA H100 80GB HBM3", True)
-    assert (whole.enabled, whole.instances) == (False, ())
+    assert (whole.enabled, whole.instances, whole.profiles) == (False, (), ())
+    assert {"1g.10gb", "1g.20gb", "7g.80gb"} <= {*second.profiles}
 
 
 async def test_mig_3_a_layout_is_made_and_every_call_of_it_is_scripted_below(

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tonnage.decide.node.mig_change import gpu_of
+from tonnage.decide.node.mig_goal import goals_by_layout
 from tonnage.decide.node.mig_layouts import NoLayout
 from tonnage.decide.node.mig_plan import Instance, MigPlan, plan_gpu
 from tonnage.model.catalog.mig import MigBoard, mig_board
+from tonnage.model.mig import DividedGpu
 
 
 def board(name: str) -> MigBoard:
@@ -197,3 +200,21 @@ def test_engines_of_what_stays_count_as_well() -> None:
     plan = plan_gpu(RTX, now, {"1g.24gb+me.all": 1, "1g.24gb-me": 3})
     assert isinstance(plan, MigPlan)
     assert (plan.keep, plan.holders) == (now[1:], ("a/b",))
+
+
+@pytest.mark.parametrize(
+    ("product", "profile", "smallest"),
+    [
+        ("NVIDIA GB200", "3g.93gb", "1g.23gb"),
+        ("NVIDIA GB200", "3g.95gb", "1g.24gb"),
+        ("NVIDIA RTX PRO 5000 Blackwell", "4g.48gb", "1g.12gb"),
+    ],
+)
+def test_what_the_driver_has_tells_boards_of_one_product_apart(
+    product: str, profile: str, smallest: str
+) -> None:
+    """Before anything is made on the GPU as well."""
+    gpu = gpu_of(DividedGpu("GPU-0", 0, product, enabled=True, pending=True, profiles=(profile,)), ())
+    (goal,) = goals_by_layout([gpu], "all-balanced")
+    assert goal.plan is not None
+    assert smallest in {name for name, _ in goal.plan.create}

@@ -93,7 +93,8 @@ class DividedGpu:
     """A GPU that MIG can divide, as it is now. `pending` is the mode that its next reset brings.
 
     `users` are processes: the GPU instance that each uses (None: the GPU as a whole), and its number.
-    `device` is its PCI device id, four hexadecimal digits in lower case, where it is told.
+    `device` is its PCI device id, four hexadecimal digits in lower case, where it is told; `profiles` are
+    the names of those that its driver has, in MIG mode.
     """
 
     uuid: str
@@ -104,6 +105,7 @@ class DividedGpu:
     instances: tuple[GpuInstance, ...] = ()
     users: tuple[tuple[int | None, int], ...] = ()
     device: str = ""
+    profiles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

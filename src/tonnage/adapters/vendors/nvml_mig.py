@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from types import ModuleType
 from typing import Any, Final
@@ -45,7 +45,8 @@ def read_divided(session: NvmlSession) -> tuple[DividedGpu, ...]:
 def _read(nvml: ModuleType, index: int) -> DividedGpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     now, pending = nvml.nvmlDeviceGetMigMode(handle)  # refused by a GPU that cannot be divided
-    instances = tuple(_instances(nvml, handle)) if now else ()
+    profiles = tuple(_profiles(nvml, handle)) if now else ()
+    instances = tuple(_instances(nvml, handle, profiles)) if now else ()
     return DividedGpu(
         identity_of(nvml, handle),
         index,
@@ -55,6 +56,7 @@ def _read(nvml: ModuleType, index: int) -> DividedGpu:
         instances,
         tuple(_users(nvml, handle)),
         f"{nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId >> 16:04x}",
+        tuple(map(_name, profiles)),
     )
 
 
@@ -64,12 +66,9 @@ def _users(nvml: ModuleType, handle: Any) -> Iterator[tuple[int | None, int]]:
         yield (None if gi in (None, _WHOLE) else int(gi)), int(process.pid)
 
 
-def _instances(nvml: ModuleType, handle: Any) -> Iterator[GpuInstance]:
+def _instances(nvml: ModuleType, handle: Any, profiles: Iterable[Any]) -> Iterator[GpuInstance]:
     uuids = _uuids(nvml, handle)
-    for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
-        profile = _profile(nvml, handle, number)
-        if profile is None:
-            continue
+    for profile in profiles:
         for gi in _listed(nvml.nvmlDeviceGetGpuInstances, handle, profile.id, nvml.c_nvmlGpuInstance_t):
             info = nvml.nvmlGpuInstanceGetInfo(gi)
             computes = tuple(
@@ -100,6 +99,13 @@ def _computes(nvml: ModuleType, gi: Any) -> Iterator[tuple[int, int]]:
             kind = nvml.c_nvmlComputeInstance_t
             for ci in _listed(nvml.nvmlGpuInstanceGetComputeInstances, gi, profile.id, kind):
                 yield int(nvml.nvmlComputeInstanceGetInfo(ci).id), int(profile.sliceCount)
+
+
+def _profiles(nvml: ModuleType, handle: Any) -> Iterator[Any]:
+    """Those that this board has."""
+    for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        if (profile := _profile(nvml, handle, number)) is not None:
+            yield profile
 
 
 def _profile(nvml: ModuleType, handle: Any, number: int) -> Any | None:
@@ -165,8 +171,7 @@ def _take(nvml: ModuleType, handle: Any, step: MigStep) -> None:
 
 def _number(nvml: ModuleType, handle: Any, name: str) -> int:
     """The number by which a profile is made."""
-    profiles = (_profile(nvml, handle, number) for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT))
-    there = {_name(one): int(one.id) for one in profiles if one is not None}
+    there = {_name(one): int(one.id) for one in _profiles(nvml, handle)}
     if name not in there:
         why = f"its driver knows {', '.join(there) or 'none'}"
         raise HardwareError(Problem(f"this GPU has no MIG profile {name}", why=why))

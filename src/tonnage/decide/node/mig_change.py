@@ -94,7 +94,7 @@ def gpu_of(gpu: DividedGpu, holds: Iterable[Hold]) -> MigGpu:
         Instance(one.profile, one.start, "", tuple(sorted(holders.get(one.id, ()))), _split(one))
         for one in gpu.instances
     )
-    return MigGpu(gpu.index, gpu.product, gpu.uuid, now, gpu.enabled, gpu.device)
+    return MigGpu(gpu.index, gpu.product, gpu.uuid, now, gpu.enabled, gpu.device, profiles=gpu.profiles)
 
 
 def _split(instance: GpuInstance) -> Split:

@@ -19,7 +19,8 @@ INSTEAD: Final = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
 class MigGpu:
     """A GPU and its instances now; `enabled`: it is in MIG mode. `device`: its PCI device id, where known.
 
-    `holders` are the pods that use it as a whole, as `namespace/name`.
+    `holders` are the pods that use it as a whole, as `namespace/name`. `profiles` are those that its driver
+    told, if it did: they tell boards of one product apart.
     """
 
     index: int
@@ -29,6 +30,12 @@ class MigGpu:
     enabled: bool = False
     device: str = ""
     holders: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+
+    @property
+    def known_profiles(self) -> tuple[str, ...]:
+        """What its driver told, else what it is divided into."""
+        return self.profiles or tuple(each.profile for each in self.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
     """What a layout by name, or of profiles with numbers, makes of every GPU that can be divided."""
     goals: list[GpuGoal] = []
     for gpu in gpus:
-        board = mig_board(gpu.product, (each.profile for each in gpu.now))
+        board = mig_board(gpu.product, gpu.known_profiles)
         if board is None:
             goals.append(GpuGoal(gpu, refusal=_indivisible(gpu.product)))
             continue
@@ -91,7 +98,7 @@ def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
         return GpuGoal(gpu)
     first = meant[0]
     where = tuple(entry.where for entry in meant)
-    board = mig_board(gpu.product, [each.profile for each in gpu.now] or first.wanted)
+    board = mig_board(gpu.product, gpu.known_profiles or first.wanted)
     if (unsure := _narrower(meant) or _unidentified(meant, gpu, board)) is not None:
         return GpuGoal(gpu, refusal=unsure, where=where)
     if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
