@@ -24,6 +24,7 @@ from tonnage.twin.controllers.role_aggregation import RoleAggregationController
 from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.stateful_set import StatefulSetController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
+from tonnage.twin.controllers.volume_binding import VolumeBindingController
 from tonnage.twin.controllers.volume_protection import VolumeProtectionController
 
 
@@ -53,6 +54,7 @@ async def run_controllers(
             ResourceQuotaController(_own(api, "resourcequota-controller"), clock),
             DisruptionController(_own(api, "disruption-controller"), clock),
             VolumeProtectionController(_own(api, "pvc-protection-controller"), clock),
+            VolumeBindingController(_own(api, "persistent-volume-binder"), clock),
             RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock),
             EndpointsController(_own(api, "endpoint-controller"), clock),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock),

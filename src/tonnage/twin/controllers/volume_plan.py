@@ -1,0 +1,97 @@
+"""Which volume a claim gets.
+
+Source: k8s.io/component-helpers storage/volume (FindMatchingVolume, CheckVolumeSatisfyClaim) and
+pkg/controller/volume/persistentvolume of k8s.io/kubernetes (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.model.quantity import parse_quantity
+from tonnage.twin.controllers.selection import takes
+from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
+
+OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+
+
+def class_of(obj: PersistentVolume | PersistentVolumeClaim) -> str:
+    """The storage class of a volume or a claim, empty where there is none."""
+    return obj.metadata.annotations.get(OLD_CLASS) or str(obj.spec.get("storageClassName") or "")
+
+
+def is_reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume is meant for this claim, by whoever wrote its claimRef."""
+    ref = volume.spec.get("claimRef") or {}
+    same = (ref.get("namespace"), ref.get("name")) == (claim.metadata.namespace, claim.metadata.name)
+    return same and ref.get("uid") in (None, "", claim.metadata.uid)
+
+
+def best_volume(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], *, delayed: bool
+) -> PersistentVolume | None:
+    """The volume that a claim gets: of those with the fewest access modes a reserved one, else the smallest.
+
+    With `delayed` binding nothing but a reserved one is taken before there is a pod.
+    """
+    found: list[tuple[tuple[int, bool, Fraction, str], PersistentVolume]] = []
+    for volume in volumes:
+        if _unsuited(volume, claim):
+            continue
+        reserved = is_reserved(volume, claim)
+        if reserved or not (delayed or _taken(volume) or _unwanted(volume, claim)):
+            modes, size = len(volume.spec.get("accessModes") or []), _size(volume.spec.get("capacity"))
+            found.append(((modes, not reserved, size, volume.metadata.name), volume))
+    return min(found, key=lambda row: row[0])[1] if found else None
+
+
+def _taken(volume: PersistentVolume) -> bool:
+    return volume.spec.get("claimRef") is not None or volume.status.get("phase") != "Available"
+
+
+def _unwanted(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    selector: JsonObject | None = claim.spec.get("selector")
+    chosen = selector is None or takes(selector, volume.metadata.labels)
+    return not chosen or class_of(volume) != class_of(claim)
+
+
+def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    """Why a volume that a claim asks for by name cannot be its own, empty if it can."""
+    why = _unsuited(volume, claim)
+    if not why.startswith(_FIRST) and class_of(volume) != class_of(claim):
+        return "storageClassName does not match"
+    return why
+
+
+def _unsuited(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    """Why a volume suits a claim in no case."""
+    if volume.metadata.deletion_timestamp is not None:
+        return f'the volume is marked for deletion "{volume.metadata.name}"'
+    if _size(volume.spec.get("capacity")) < _size((claim.spec.get("resources") or {}).get("requests")):
+        return "requested PV is too small"
+    if _attributes(volume) != _attributes(claim):
+        return "volumeAttributesClassName does not match"
+    if _mode(volume) != _mode(claim):
+        return "incompatible volumeMode"
+    if not set(claim.spec.get("accessModes") or []) <= set(volume.spec.get("accessModes") or []):
+        return "incompatible accessMode"
+    return ""
+
+
+_FIRST: Final = ("the volume is marked", "requested PV")
+"""What is told before the class."""
+
+
+def _attributes(obj: PersistentVolume | PersistentVolumeClaim) -> str:
+    return str(obj.spec.get("volumeAttributesClassName") or "")
+
+
+def _mode(obj: PersistentVolume | PersistentVolumeClaim) -> str:
+    return str(obj.spec.get("volumeMode") or "Filesystem")
+
+
+def _size(amounts: JsonObject | None) -> Fraction:
+    return parse_quantity(str((amounts or {}).get("storage") or "0"))

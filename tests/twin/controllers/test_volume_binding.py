@@ -1,0 +1,161 @@
+"""Claims and the volumes that somebody made for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.volume_binding import VolumeBindingController
+from tonnage.twin.controllers.volume_plan import best_volume, mismatch
+from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
+from tonnage.wire.kinds import PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_CLAIM
+from tonnage.wire.objects import ObjectMeta
+
+Cluster = Any
+
+
+def volume(name: str, gib: int, *modes: str, phase: str = "Available", **spec: Any) -> PersistentVolume:
+    given = {"capacity": {"storage": f"{gib}Gi"}, "accessModes": list(modes or ("ReadWriteOnce",)), **spec}
+    meta = ObjectMeta(name=name, labels={"disk": name})
+    return PersistentVolume(metadata=meta, spec=given, status={"phase": phase})
+
+
+def claim(gib: int, **spec: Any) -> PersistentVolumeClaim:
+    asked = {"requests": {"storage": f"{gib}Gi"}}
+    meta = ObjectMeta(name="data", namespace="default", uid="u")
+    return PersistentVolumeClaim(
+        metadata=meta, spec={"accessModes": ["ReadWriteOnce"], "resources": asked, **spec}
+    )
+
+
+MINE: JsonObject = {"namespace": "default", "name": "data"}
+SMALL, LARGE = volume("small", 2), volume("large", 9)
+
+
+@pytest.mark.parametrize(
+    ("asking", "there", "got"),
+    [
+        (claim(1), [LARGE, SMALL], "small"),
+        (claim(3), [LARGE, SMALL], "large"),
+        (claim(10), [LARGE, SMALL], ""),
+        (claim(1, storageClassName="fast"), [LARGE, SMALL], ""),
+        (claim(1, selector={"matchLabels": {"disk": "large"}}), [LARGE, SMALL], "large"),
+        (claim(1), [volume("many", 1, "ReadWriteOnce", "ReadOnlyMany"), LARGE], "large"),
+        (claim(1), [SMALL, volume("mine", 5, phase="Pending", claimRef=MINE)], "mine"),
+        (claim(1), [volume("mine", 5, claimRef={**MINE, "uid": "another"})], ""),
+        (claim(1), [volume("old", 5, phase="Released")], ""),
+        (claim(1, volumeMode="Block"), [SMALL], ""),
+        (claim(1, accessModes=["ReadWriteMany"]), [SMALL], ""),
+    ],
+    ids=[
+        "the smallest that is large enough",
+        "none too small",
+        "none if all are",
+        "none of another class",
+        "only what the selector takes",
+        "few access modes before little space",
+        "a reserved one first",
+        "none reserved for a namesake",
+        "none that somebody had",
+        "none of another mode",
+        "none without the access mode",
+    ],
+)
+def test_a_claim_gets_the_volume_that_suits_it_best(
+    asking: PersistentVolumeClaim, there: list[PersistentVolume], got: str
+) -> None:
+    found = best_volume(asking, there, delayed=False)
+    assert (found.metadata.name if found else "") == got
+
+
+def test_before_a_pod_is_there_only_a_reserved_volume_is_taken() -> None:
+    mine = volume("mine", 5, claimRef=MINE)
+    assert best_volume(claim(1), [SMALL], delayed=True) is None
+    assert best_volume(claim(1), [SMALL, mine], delayed=True) is mine
+
+
+def test_a_volume_that_is_asked_for_by_name_says_what_is_wrong_with_it() -> None:
+    assert mismatch(SMALL, claim(3, storageClassName="x")) == "requested PV is too small"
+    assert mismatch(SMALL, claim(1, storageClassName="x", volumeMode="Block")) == (
+        "storageClassName does not match"
+    )
+    assert mismatch(SMALL, claim(1, volumeMode="Block")) == "incompatible volumeMode"
+    assert mismatch(SMALL, claim(1, accessModes=["ReadWriteMany"])) == "incompatible accessMode"
+    assert mismatch(SMALL, claim(1)) == ""
+
+
+ASKED: JsonObject = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+DISK: JsonObject = {
+    "accessModes": ["ReadWriteOnce"],
+    "capacity": {"storage": "2Gi"},
+    "hostPath": {"path": "/disk"},
+}
+
+
+@pytest.fixture
+async def running(cluster: Cluster) -> Cluster:
+    cluster.start(VolumeBindingController(cluster.api, cluster.clock).run())
+    await cluster.clock.settle()
+    return cluster
+
+
+async def seen(cluster: Cluster) -> tuple[PersistentVolume, PersistentVolumeClaim]:
+    await cluster.clock.advance(2)
+    found = await cluster.api.get(PERSISTENT_VOLUME, "disk")
+    return found, await cluster.api.get(VOLUME_CLAIM, "data", "default")
+
+
+async def test_both_say_that_they_are_bound_and_the_volume_is_released_with_its_claim(
+    running: Cluster,
+) -> None:
+    await running.apply(VOLUME_CLAIM, "data", {"spec": ASKED})
+    await running.clock.advance(2)
+    assert await running.events("FailedBinding") == [
+        "no persistent volumes available for this claim and no storage class is set"
+    ]
+    await running.apply(PERSISTENT_VOLUME, "disk", {"spec": DISK})
+    disk, data = await seen(running)
+    assert disk.status["phase"] == data.status["phase"] == "Bound"
+    assert disk.spec["claimRef"]["uid"] == data.metadata.uid
+    assert disk.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
+    assert data.spec["volumeName"] == "disk"
+    assert data.status["capacity"] == {"storage": "2Gi"}
+    assert set(data.metadata.annotations) == {
+        "pv.kubernetes.io/bind-completed",
+        "pv.kubernetes.io/bound-by-controller",
+    }
+    await running.api.patch(VOLUME_CLAIM, "data", {"metadata": {"finalizers": None}}, namespace="default")
+    await running.api.delete(VOLUME_CLAIM, "data", namespace="default")
+    await running.clock.advance(2)
+    assert (await running.api.get(PERSISTENT_VOLUME, "disk")).status["phase"] == "Released"
+    await running.apply(VOLUME_CLAIM, "data", {"spec": ASKED})
+    _, again = await seen(running)
+    assert again.status["phase"] == "Pending"
+
+
+async def test_a_bound_claim_whose_volume_goes_is_lost(running: Cluster) -> None:
+    await running.apply(PERSISTENT_VOLUME, "disk", {"spec": DISK})
+    await running.apply(VOLUME_CLAIM, "data", {"spec": {**ASKED, "volumeName": "disk"}})
+    _, data = await seen(running)
+    assert set(data.metadata.annotations) == {"pv.kubernetes.io/bind-completed"}
+    await running.api.patch(PERSISTENT_VOLUME, "disk", {"metadata": {"finalizers": None}})
+    await running.api.delete(PERSISTENT_VOLUME, "disk")
+    await running.clock.advance(2)
+    assert (await running.api.get(VOLUME_CLAIM, "data", "default")).status == {"phase": "Lost"}
+    assert len(await running.events("ClaimLost")) == 1
+
+
+async def test_a_claim_waits_for_its_first_pod_or_for_a_provisioner(running: Cluster) -> None:
+    for name, mode in (("late", "WaitForFirstConsumer"), ("soon", "Immediate")):
+        body: JsonObject = {"provisioner": "example.com/disks", "volumeBindingMode": mode}
+        await running.apply(STORAGE_CLASS, name, body)
+    for name in ("late", "soon", "none"):
+        await running.apply(VOLUME_CLAIM, name, {"spec": {**ASKED, "storageClassName": name}})
+    await running.clock.advance(2)
+    assert len(await running.events("WaitForFirstConsumer")) == 1
+    assert len(await running.events("ExternalProvisioning")) == 1
+    assert await running.events("ProvisioningFailed") == ['storageclass.storage.k8s.io "none" not found']
+    soon = await running.api.get(VOLUME_CLAIM, "soon", "default")
+    assert set(soon.metadata.annotations.values()) == {"example.com/disks"}
