@@ -141,7 +141,7 @@ async def test_the_twin_answers_as_a_genuine_kubernetes(book: Book, scene: Scene
 
 @pytest.mark.parametrize(
     ("book", "count"),
-    [(FIRST_HOUR, 21), (WORKLOADS, 1), (KINDS, 1)],
+    [(FIRST_HOUR, 19), (WORKLOADS, 1), (KINDS, 1)],
     ids=["first hour", "workloads", "kinds"],
 )
 def test_exceptions_are_few_and_name_recorded_commands(book: Book, count: int) -> None:

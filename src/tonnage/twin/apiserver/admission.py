@@ -9,6 +9,7 @@ Source: plugin/pkg/admission of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -21,6 +22,7 @@ from tonnage.twin.apiserver.quotas import ResourceQuotas
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.runtime_classes import RuntimeClasses
+from tonnage.twin.apiserver.service_accounts import ServiceAccounts
 from tonnage.twin.apiserver.services import ServiceAddresses
 from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found, shown_name
 from tonnage.twin.apiserver.store import Resource, Store
@@ -32,7 +34,6 @@ from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, Validating
 PRIORITY_CLASS: Final[Resource] = ("scheduling.k8s.io", "priorityclasses")
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
 _TOLERATED_S: Final = 300
-_SERVICE_ACCOUNT: Final[Resource] = ("", "serviceaccounts")
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _EVICTING_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -145,27 +146,6 @@ class NodeTaint:
             put(obj, [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}], "spec", "taints")
 
 
-class ServiceAccounts:
-    """A pod runs as an account that is there; `default` may still be on its way into a new namespace."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
-        """Refuse a new pod whose account is missing. Source: plugin/pkg/admission/serviceaccount."""
-        if request.resource != POD or obj is None or old is not None or request.subresource:
-            return
-        account = text(obj, "spec", "serviceAccountName")
-        key = (request.namespace, account)
-        if account in ("", "default") or self._store.get(_SERVICE_ACCOUNT, key) is not None:
-            return
-        why = (
-            f'error looking up service account {request.namespace}/{account}: serviceaccount "{account}" '
-            "not found"
-        )
-        raise forbidden(POD, shown_name(obj), why)
-
-
 class PodDefaults:
     """A new pod's service account, and how long it stays on a node that is lost."""
 
@@ -191,13 +171,15 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
     return text(toleration, "key") in ("", key) and text(toleration, "effect") in ("", "NoExecute")
 
 
-def default_plugins(store: Store, registry: Registry, codec: Codec) -> tuple[Plugin, ...]:
-    """The plugins that complete objects, in upstream's order."""
+def default_plugins(
+    store: Store, registry: Registry, codec: Codec, suffix: Callable[[], str]
+) -> tuple[Plugin, ...]:
+    """The plugins that complete objects, in upstream's order. `suffix` makes ends of names."""
     own: tuple[Plugin, ...] = (
         NamespaceLifecycle(store),
         LimitDefaults(store),
         PodDefaults(),
-        ServiceAccounts(store),
+        ServiceAccounts(store, suffix),
         NodeTaint(),
         Priority(store),
         VolumeDefaults(store),
