@@ -56,6 +56,8 @@ _SETTLING_S = 10.0
 _STEADY = frozenset({"node-a"}).__contains__
 """Nodes that need no heartbeat, however slow the machine is: the recorded ones waited a day for it."""
 _STILL_S = 0.03
+_SLOW_S = 15.0
+"""Controllers that let so long pass on purpose do so on the twin as well."""
 
 
 def _exceptions(book: Book) -> dict[str, dict[str, str]]:
@@ -100,6 +102,7 @@ async def _differences(scene: Scene, answers: list[tuple[str, Answer]], known: d
                 answer = await player.ask_until(command, lambda got, genuine=genuine: got == genuine, tries)  # type: ignore[misc]
                 if not reads(command):
                     await _settled(store)
+                    await asyncio.sleep(scene.settle_s if scene.settle_s >= _SLOW_S else 0.0)
                 if answer == genuine:
                     continue
                 differing.add(command)

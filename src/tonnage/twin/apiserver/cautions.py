@@ -14,7 +14,6 @@ _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
 }
 """By group, version and plural. Source: lifecycle markers of k8s.io/api (v1.35)."""
 _IDLE: Final[dict[Resource, str]] = {
-    ("autoscaling", "horizontalpodautoscalers"): "nothing scales for a HorizontalPodAutoscaler",
     ("resource.k8s.io", "resourceclaims"): "nothing allocates a ResourceClaim",
     ("resource.k8s.io", "resourceclaimtemplates"): "nothing makes or allocates a template's claims",
 }

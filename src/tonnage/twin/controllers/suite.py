@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.authentication.users import account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
+from tonnage.twin.controllers.autoscaler import AutoscalerController
 from tonnage.twin.controllers.cron_job import CronJobController
 from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.deployment import DeploymentController
@@ -55,6 +56,7 @@ async def run_controllers(
             DisruptionController(_own(api, "disruption-controller"), clock),
             VolumeProtectionController(_own(api, "pvc-protection-controller"), clock),
             VolumeBindingController(_own(api, "persistent-volume-binder"), clock),
+            AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock),
             RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock),
             EndpointsController(_own(api, "endpoint-controller"), clock),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock),

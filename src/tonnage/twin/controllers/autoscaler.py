@@ -1,0 +1,183 @@
+"""HorizontalPodAutoscalers where nothing is measured: they keep to their bounds, and say what they lack.
+
+Source: pkg/controller/podautoscaler of k8s.io/kubernetes (v1.35).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.adapters.events import EventRecorder
+from tonnage.adapters.informer import Informer, Key
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.autoscaler_status import unmeasured, with_condition
+from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
+from tonnage.wire.policies import PodMaker
+from tonnage.wire.schema import load_schema
+from tonnage.wire.timestamps import timestamp
+
+AUTOSCALER: Final = Kind(
+    "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True, PodMaker
+)
+_PERIOD_S: Final = 15.0
+_ABLE: Final = "AbleToScale"
+_ACTIVE: Final = "ScalingActive"
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What is scaled, and how many pods it is asked for."""
+
+    kind: Kind[PodMaker]
+    name: str
+    replicas: int
+
+
+class AutoscalerController:
+    """Looks at an autoscaler 15 s after it was made or changed, and every 15 s from then on."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._events = EventRecorder(api, clock, "horizontal-pod-autoscaler")
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._autoscalers = Informer(api, AUTOSCALER, clock, on_change=self._changed)
+
+    async def run(self) -> None:
+        """Keep to the bounds until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._autoscalers.run())
+            await self._autoscalers.synced()
+            group.create_task(work(self._queue, self._reconcile))
+
+    def _changed(self, key: Key) -> None:
+        self._queue.add_after(key, _PERIOD_S)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        namespace, name = key
+        found = self._autoscalers.get(name, namespace)
+        if found is None:
+            return None
+        status = await self._judged(found)
+        if status != {key: value for key, value in found.status.items() if value is not None}:
+            patch: JsonObject = {key: None for key in found.status if key not in status}
+            try:
+                await self._api.patch(
+                    AUTOSCALER,
+                    name,
+                    {"status": {**patch, **status}},
+                    namespace=namespace,
+                    subresource="status",
+                )
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+        return _PERIOD_S
+
+    async def _judged(self, found: PodMaker) -> JsonObject:
+        """The status after what there is to do has been done."""
+        now = timestamp(self._clock.now())
+        target = await self._target(found)
+        if isinstance(target, str):
+            await self._events.emit(found, "Warning", "FailedGetScale", target)
+            why = f"the HPA controller was unable to get the target's current scale: {target}"
+            return with_condition(found.status, _ABLE, False, "FailedGetScale", why, now)
+        why = "the HPA controller was able to get the target's current scale"
+        status = with_condition(found.status, _ABLE, True, "SucceededGetScale", why, now)
+        counted: JsonObject = {key: value for key, value in status.items() if key != "currentMetrics"}
+        counted.pop("currentReplicas", None)
+        if target.replicas:
+            counted["currentReplicas"] = target.replicas
+        low, high = int(found.spec.get("minReplicas") or 1), int(found.spec.get("maxReplicas") or 0)
+        if target.replicas == 0:
+            why = "scaling is disabled since the replica count of the target is zero"
+            counted["desiredReplicas"] = 0
+            return with_condition(counted, _ACTIVE, False, "ScalingDisabled", why, now)
+        if target.replicas > high or target.replicas < low:
+            return await self._rescaled(found, target, counted, now)
+        return await self._unmeasured(found, counted, now)
+
+    async def _rescaled(self, found: PodMaker, target: _Target, status: JsonObject, now: str) -> JsonObject:
+        low, high = int(found.spec.get("minReplicas") or 1), int(found.spec.get("maxReplicas") or 0)
+        above = target.replicas > high
+        wanted = high if above else low
+        bound = "above Spec.MaxReplicas" if above else "below Spec.MinReplicas"
+        said = f"New size: {wanted}; reason: Current number of replicas {bound}"
+        patch: JsonObject = {"spec": {"replicas": wanted}}
+        try:
+            await self._api.patch(
+                target.kind,
+                target.name,
+                patch,
+                namespace=found.metadata.namespace,
+                subresource="scale",
+            )
+        except ApiError as error:
+            await self._events.emit(found, "Warning", "FailedRescale", f"{said}; error: {error.message}")
+            why = f"the HPA controller was unable to update the target scale: {error.message}"
+            return with_condition(status, _ABLE, False, "FailedUpdateScale", why, now)
+        await self._events.emit(found, "Normal", "SuccessfulRescale", said)
+        why = f"the HPA controller was able to update the target scale to {wanted}"
+        scaled: JsonObject = {**status, "desiredReplicas": wanted, "lastScaleTime": now}
+        return with_condition(scaled, _ABLE, True, "SucceededRescale", why, now)
+
+    async def _unmeasured(self, found: PodMaker, status: JsonObject, now: str) -> JsonObject:
+        metrics = list(found.spec.get("metrics") or [])
+        reasons = unmeasured(metrics, found.metadata.namespace)
+        for reason, why, _told in reasons:
+            await self._events.emit(found, "Warning", reason, why)
+        if not reasons:
+            return status
+        reason, why, told = reasons[0]
+        whole = f"invalid metrics ({len(reasons)} invalid out of {len(metrics)}), first error is: {told}"
+        await self._events.emit(found, "Warning", "FailedComputeMetricsReplicas", whole)
+        said = f"the HPA was unable to compute the replica count: {why}"
+        empty: JsonObject = {**status, "currentMetrics": [{"type": ""} for _ in metrics]}
+        return with_condition(empty, _ACTIVE, False, reason, said, now)
+
+    async def _target(self, found: PodMaker) -> _Target | str:
+        """What is scaled, or why it cannot be."""
+        ref = found.spec.get("scaleTargetRef") or {}
+        name, wanted = str(ref.get("name")), str(ref.get("kind"))
+        group = str(ref.get("apiVersion") or "").rpartition("/")[0]
+        rows = [row for row in load_schema().kinds if (row.group, row.kind) == (group, wanted)]
+        if rows:
+            row = rows[0]
+            if row.subresource("scale") is None:
+                return "the server could not find the requested resource"
+            kind = Kind(row.group, row.version, row.kind, row.plural, row.namespaced, PodMaker)
+            path = ["replicas"]
+        else:
+            custom = await self._custom(group, wanted)
+            if isinstance(custom, str):
+                return custom
+            kind, path = custom
+        try:
+            there = await self._api.get(kind, name, found.metadata.namespace)
+        except ApiError as error:
+            return error.message
+        value: object = there.spec
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return _Target(kind, name, value if isinstance(value, int) else 0)
+
+    async def _custom(self, group: str, wanted: str) -> tuple[Kind[PodMaker], list[str]] | str:
+        """A custom kind and where in its spec the number stands."""
+        for definition in (await self._api.list(CUSTOM_RESOURCE)).items:
+            spec = definition.spec
+            names = spec.get("names") or {}
+            if (spec.get("group"), names.get("kind")) != (group, wanted):
+                continue
+            for version in spec.get("versions") or []:
+                scale = (version.get("subresources") or {}).get("scale")
+                if version.get("served") and scale:
+                    plural = str(names.get("plural"))
+                    kind = Kind(group, str(version["name"]), wanted, plural, True, PodMaker)
+                    return kind, str(scale.get("specReplicasPath")).split(".")[2:]
+            return "the server could not find the requested resource"
+        return f'no matches for kind "{wanted}" in group "{group}"'
