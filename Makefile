@@ -42,6 +42,7 @@ test-long: .venv/ready .pytest_cache/compiled ## Run the tests that `make test` 
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes -m long
 
+# What is wrong with a test, its own run says.
 .pytest_cache/compiled: export PYTHONDONTWRITEBYTECODE =
 .pytest_cache/compiled: | .venv/ready
 	@for part in 'tests/[abc]*/' 'tests/d*/' 'tests/[e-z]*/'; do \

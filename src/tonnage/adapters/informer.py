@@ -9,9 +9,10 @@ import asyncio
 import logging
 import zlib
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from tonnage.adapters.ports import Change, ChangeType, Clock, KubernetesApi
 from tonnage.model.errors import ApiError, ClusterError, GoneError
@@ -257,3 +258,24 @@ class Informer(Generic[T]):
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+class Followed(Protocol):
+    """An informer, or several as one."""
+
+    async def run(self) -> None:
+        """Keep the copy fresh until cancelled."""
+
+    async def synced(self) -> None:
+        """Return once the first list is in."""
+
+
+@asynccontextmanager
+async def following(*copies: Followed) -> AsyncIterator[asyncio.TaskGroup]:
+    """Keep copies fresh; what is inside begins when all first lists are in, and may add tasks beside them."""
+    async with asyncio.TaskGroup() as group:
+        for copy in copies:
+            group.create_task(copy.run())
+        for copy in copies:
+            await copy.synced()
+        yield group

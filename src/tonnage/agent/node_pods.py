@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from tonnage.adapters.informer import Informer, key_of
+from tonnage.adapters.informer import Informer, following, key_of
 from tonnage.agent.world import World
 from tonnage.decide.node.ledger import Census, Claim
 from tonnage.model.errors import ClusterError
@@ -53,9 +53,7 @@ class NodePods:
         self._informer = Informer(
             self._api, POD, self._clock, field_selector=self._selector, on_change=lambda _: self._on_change()
         )
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._informer.run())
-            await self._informer.synced()
+        async with following(self._informer):
             self._synced = True
             self._on_change()
             while True:

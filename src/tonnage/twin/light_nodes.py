@@ -9,13 +9,12 @@ Source: Kubernetes 1.35, pkg/kubelet (status, admission), as far as a status tel
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.decide.cluster.requests import PODS
@@ -95,9 +94,7 @@ class LightNodes:
         """Make the nodes, then let pods seem to run until cancelled."""
         for node in self._nodes.values():
             await self._register(node)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._pods.run())
-            await self._pods.synced()
+        async with following(self._pods) as group:
             group.create_task(work(self._queue, self._reconcile, workers=_WORKERS))
 
     async def _register(self, node: LightNode) -> None:

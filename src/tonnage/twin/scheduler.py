@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
@@ -57,12 +57,9 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        informers = (self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services)
-        async with asyncio.TaskGroup() as group:
-            for informer in informers:
-                group.create_task(informer.run())
-            for informer in informers:
-                await informer.synced()
+        async with following(
+            self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services
+        ):
             while True:
                 key = self._queue.pop(self._clock.monotonic())
                 if key is None:

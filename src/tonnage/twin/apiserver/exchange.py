@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote
 
@@ -67,7 +67,7 @@ class Exchange:
         length = len(head) + sum(map(len, texts)) + max(len(texts) - 1, 0) + len(end)
         await self.start(200, JSON, length=length)
         if self.method != "HEAD":
-            for piece in _pieces(head, texts):
+            for piece in pieces(_enumerated(head, texts), _PIECE):
                 await self.chunk(piece)
         await self.chunk(b"" if self.method == "HEAD" else end, last=True)
 
@@ -148,19 +148,27 @@ class Exchange:
         await self._send(message)
 
 
-def _pieces(head: bytes, texts: list[bytes]) -> Iterator[bytes]:
-    """The head and the texts with commas between them, a fair number of bytes at a time."""
-    part, size = [head], 0
+def pieces(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The parts together, at least `size` bytes at a time but for the last."""
+    waiting: list[bytes] = []
+    length = 0
+    for part in parts:
+        waiting.append(part)
+        length += len(part)
+        if length >= size:
+            yield b"".join(waiting)
+            waiting, length = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+def _enumerated(head: bytes, texts: list[bytes]) -> Iterator[bytes]:
+    """The head and the texts with commas between them."""
+    yield head
     for number, text in enumerate(texts):
         if number:
-            part.append(b",")
-        part.append(text)
-        size += len(text)
-        if size >= _PIECE:
-            yield b"".join(part)
-            part, size = [], 0
-    if part:
-        yield b"".join(part)
+            yield b","
+        yield text
 
 
 def _quoted(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator
 from random import Random
 from typing import Final
 
@@ -12,7 +12,7 @@ import msgspec
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver import parameters
-from tonnage.twin.apiserver.exchange import Exchange
+from tonnage.twin.apiserver.exchange import Exchange, pieces
 from tonnage.twin.apiserver.requests import Address, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import status_of
@@ -57,26 +57,12 @@ class WatchStream:
     async def _send(self, exchange: Exchange, events: AsyncIterator[list[Seen]], form: _Form) -> None:
         try:
             async for fresh in events:
-                for piece in _pieces(map(form.line, fresh)):
+                for piece in pieces(map(form.line, fresh), _PIECE):
                     await exchange.chunk(piece)
         except ApiError as error:
             status = msgspec.json.encode(status_of(error))
             await exchange.chunk(b"".join((b'{"type":"ERROR","object":', status, b"}\n")))
         await exchange.chunk(b"", last=True)
-
-
-def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines together, a fair number of bytes at a time."""
-    part: list[bytes] = []
-    size = 0
-    for line in lines:
-        part.append(line)
-        size += len(line)
-        if size >= _PIECE:
-            yield b"".join(part)
-            part, size = [], 0
-    if part:
-        yield b"".join(part)
 
 
 class _Form:

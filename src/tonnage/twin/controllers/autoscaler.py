@@ -5,12 +5,11 @@ Source: pkg/controller/podautoscaler of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Informer, Key
+from tonnage.adapters.informer import Informer, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -50,9 +49,7 @@ class AutoscalerController:
 
     async def run(self) -> None:
         """Keep to the bounds until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._autoscalers.run())
-            await self._autoscalers.synced()
+        async with following(self._autoscalers) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _changed(self, key: Key) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from tonnage.adapters.informer import Delta, Informer
+from tonnage.adapters.informer import Delta, Informer, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.every_kind import Resource, built_in_kinds, custom_kind
@@ -67,9 +67,7 @@ class CountedObjects:
         self._tasks[resource] = self._group.create_task(self._follow(resource, informer))
 
     async def _follow(self, resource: Resource, informer: Informer[Service]) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(informer.run())
-            await informer.synced()
+        async with following(informer):
             self._known.add(resource)
             self._changed("")
 

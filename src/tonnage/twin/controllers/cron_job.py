@@ -5,7 +5,6 @@ Source: pkg/controller/cronjob/cronjob_controllerv2.go of k8s.io/kubernetes (v1.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -13,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key
+from tonnage.adapters.informer import Delta, Informer, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -44,11 +43,7 @@ class CronJobController:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._cron_jobs.run())
-            group.create_task(self._jobs.run())
-            await self._cron_jobs.synced()
-            await self._jobs.synced()
+        async with following(self._cron_jobs, self._jobs) as group:
             group.create_task(work(self._queue, self._reconcile, workers=2))
 
     def _job_changed(self, delta: Delta[Job]) -> None:

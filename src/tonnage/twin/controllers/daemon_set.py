@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.daemon_history import hash_of, history_of, revision_body, surplus
 from tonnage.twin.controllers.daemon_plan import Failed, node_of, plan, status_of
 from tonnage.twin.controllers.daemon_template import REVISION_LABEL, fit_of, pod_template
 from tonnage.twin.controllers.expectations import Expectations
 from tonnage.twin.controllers.ownership import Ownership, controller_of, controller_reference
+from tonnage.twin.controllers.pod_control import PodControl
 from tonnage.twin.controllers.replica_set_status import status_patch
 from tonnage.twin.controllers.selection import selects
 from tonnage.twin.controllers.templates import pod_from
@@ -43,6 +43,7 @@ class DaemonSetController:
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
+        self._control = PodControl(api, self._events, self._expected, self._pods)
         self._own_pods = Ownership(api, DAEMON_SET, POD)
         self._own_revisions = Ownership(api, DAEMON_SET, CONTROLLER_REVISION)
         self._failures: dict[Key, dict[str, tuple[float, int]]] = {}
@@ -50,13 +51,7 @@ class DaemonSetController:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for task in (self._daemons.run(), self._nodes.run(), self._revisions.run(), self._pods.run()):
-                group.create_task(task)
-            await self._daemons.synced()
-            await self._nodes.synced()
-            await self._revisions.synced()
-            await self._pods.synced()
+        async with following(self._daemons, self._nodes, self._revisions, self._pods) as group:
             group.create_task(work(self._queue, self._reconcile, workers=2))
 
     def _node_changed(self, delta: Delta[Node]) -> None:
@@ -151,40 +146,16 @@ class DaemonSetController:
         planned = plan(daemon_set, self._nodes, pods, revision, self._clock.now())
         waits = [await self._replace_failed(key, daemon_set, failed) for failed in planned.failed]
         for pod in planned.delete:
-            await self._delete(key, daemon_set, pod)
+            await self._control.delete(daemon_set, pod)
         for node in planned.create:
-            await self._create(key, daemon_set, node, revision)
+            await self._create(daemon_set, node, revision)
         return min((wait for wait in waits if wait is not None), default=None)
 
-    async def _create(self, key: Key, daemon_set: DaemonSet, node: str, revision: str) -> None:
+    async def _create(self, daemon_set: DaemonSet, node: str, revision: str) -> None:
         controller = controller_reference(daemon_set, DAEMON_SET)
         template = pod_template(daemon_set, node, revision)
         body = pod_from(template, f"{daemon_set.metadata.name}-", controller)
-        try:
-            pod = await self._api.create(POD, body, namespace=daemon_set.metadata.namespace)
-        except ClusterError as error:
-            text = error.message if isinstance(error, ApiError) else str(error)
-            if "because it is being terminated" in text:
-                return
-            await self._events.emit(daemon_set, "Warning", "FailedCreate", f"Error creating: {text}")
-            raise
-        self._expected.created(key, pod, self._pods)
-        text = f"Created pod: {pod.metadata.name}"
-        await self._events.emit(daemon_set, "Normal", "SuccessfulCreate", text)
-
-    async def _delete(self, key: Key, daemon_set: DaemonSet, pod: Pod) -> None:
-        name = pod.metadata.name
-        self._expected.deleting(key, pod)
-        try:
-            await self._api.delete(POD, name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
-        except ClusterError as error:
-            self._expected.kept(pod)
-            if isinstance(error, ApiError) and error.code in (404, 409):
-                return
-            text = error.message if isinstance(error, ApiError) else str(error)
-            await self._events.emit(daemon_set, "Warning", "FailedDelete", f"Error deleting: {text}")
-            raise
-        await self._events.emit(daemon_set, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
+        await self._control.make(daemon_set, body)
 
     async def _replace_failed(self, key: Key, daemon_set: DaemonSet, failed: Failed) -> float | None:
         """Delete an ended pod, so that the next step makes another; the seconds to wait if it is too soon."""
@@ -200,7 +171,7 @@ class DaemonSetController:
         failures[node] = (now, times + 1)
         event_type = "Warning" if failed.reason == "FailedDaemonPod" else "Normal"
         await self._events.emit(daemon_set, event_type, failed.reason, failed.message)
-        await self._delete(key, daemon_set, failed.pod)
+        await self._control.delete(daemon_set, failed.pod)
         return None
 
     async def _update_status(self, daemon_set: DaemonSet, pods: list[Pod], revision: str) -> float | None:

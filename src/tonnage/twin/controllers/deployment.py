@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -24,6 +22,7 @@ from tonnage.twin.controllers.deployment_sets import (
 )
 from tonnage.twin.controllers.deployment_status import deployment_status
 from tonnage.twin.controllers.ownership import Ownership, controller_of
+from tonnage.twin.controllers.pod_control import namespace_ends
 from tonnage.twin.controllers.replica_set_status import status_patch
 from tonnage.twin.controllers.selection import selects
 from tonnage.wire.kinds import DEPLOYMENT, POD, REPLICA_SET
@@ -49,12 +48,7 @@ class DeploymentController:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        informers = (self._deployments, self._sets, self._pods)
-        async with asyncio.TaskGroup() as group:
-            for informer in informers:
-                group.create_task(informer.run())
-            for informer in informers:
-                await informer.synced()
+        async with following(self._deployments, self._sets, self._pods) as group:
             group.create_task(work(self._queue, self._reconcile, workers=4))
 
     def _set_changed(self, delta: Delta[ReplicaSet]) -> None:
@@ -155,7 +149,7 @@ class DeploymentController:
             if error.reason == "AlreadyExists":
                 await self._resolve_collision(deployment, body)
                 return ""
-            if "because it is being terminated" not in error.message:
+            if not namespace_ends(error):
                 text = f"Failed to create new replica set {_name_of(body)!r}: {error.message}".replace(
                     "'", '"', 2
                 )

@@ -5,7 +5,6 @@ Source: pkg/controller/disruption of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -61,12 +60,7 @@ class DisruptionController:
 
     async def run(self) -> None:
         """Count until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for task in (self._budgets.run(), self._pods.run(), self._scales.run()):
-                group.create_task(task)
-            await self._budgets.synced()
-            await self._pods.synced()
-            await self._scales.synced()
+        async with following(self._budgets, self._pods, self._scales) as group:
             group.create_task(work(self._queue, self._reconcile))
             group.create_task(work(self._stale, self._clear))
 

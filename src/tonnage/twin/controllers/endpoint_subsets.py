@@ -17,6 +17,8 @@ from tonnage.twin.controllers.service_ports import in_order, own_hostname, ports
 from tonnage.wire.objects import Pod, Service
 
 MOST_ADDRESSES: Final = 1000
+LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+"""The annotation of Endpoints that are a lock, and of no service."""
 Subset = dict[str, Any]
 _Address = tuple[str, str]
 """(ip, uid of the pod)."""

@@ -5,19 +5,18 @@ Source: pkg/controller/endpoint, pkg/controller/endpointslice, k8s.io/endpointsl
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers import pod_state, slice_plan
-from tonnage.twin.controllers.endpoint_subsets import subsets_of, truncated
+from tonnage.twin.controllers.endpoint_subsets import LEADER, subsets_of, truncated
 from tonnage.twin.controllers.ownership import controller_reference
-from tonnage.twin.controllers.pod_control import message_of
+from tonnage.twin.controllers.pod_control import message_of, namespace_ends
 from tonnage.twin.controllers.service_ports import HEADLESS, has_endpoints, is_headless, stands_behind
 from tonnage.twin.controllers.trigger_times import TRIGGER_TIME, TriggerTimes
 from tonnage.wire.endpoints import Endpoints, EndpointSlice
@@ -27,7 +26,6 @@ from tonnage.wire.objects import Object, Pod, Service
 _MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 _OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 _ZONE: Final = "topology.kubernetes.io/zone"
-_NAMESPACE_ENDS: Final = "because it is being terminated"
 _ASTRAY_S: Final = 1.0
 
 
@@ -51,12 +49,7 @@ class EndpointsController:
 
     async def run(self) -> None:
         """Keep endpoints until cancelled."""
-        informers: tuple[Informer[Any], ...] = (self._services, self._pods, self._endpoints, self._slices)
-        async with asyncio.TaskGroup() as group:
-            for informer in informers:
-                group.create_task(informer.run())
-            for informer in informers:
-                await informer.synced()
+        async with following(self._services, self._pods, self._endpoints, self._slices) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
@@ -102,7 +95,7 @@ class EndpointsController:
     async def _forget(self, key: Key) -> None:
         """Delete the Endpoints of a service that is gone. Slices go with their owner."""
         found = self._endpoints.get(key[1], key[0])
-        if found is None or "control-plane.alpha.kubernetes.io/leader" in found.metadata.annotations:
+        if found is None or LEADER in found.metadata.annotations:
             return
         try:
             await self._api.delete(ENDPOINTS, key[1], namespace=key[0], uid=found.metadata.uid)
@@ -134,7 +127,7 @@ class EndpointsController:
     async def _complain(self, service: Service, error: ClusterError, *, made: bool) -> None:
         """Tell why an object could not be written, unless its namespace ends."""
         why = message_of(error)
-        if made and _NAMESPACE_ENDS in why:
+        if made and namespace_ends(error):
             return
         namespace, name = key_of(service)
         target = Object(api_version="v1", kind="Endpoints")
@@ -163,7 +156,7 @@ class EndpointsController:
                         ENDPOINT_SLICE, _slice_body(service, one, None, since), namespace=namespace
                     )
                 except ClusterError as error:
-                    if _NAMESPACE_ENDS in message_of(error):
+                    if namespace_ends(error):
                         return None
                     raise
         for one in planned.update:

@@ -5,11 +5,10 @@ Source: k8s.io/kubernetes/pkg/controller/garbagecollector (v1.35).
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.adapters.informer import Delta
+from tonnage.adapters.informer import Delta, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -52,9 +51,7 @@ class GarbageCollector:
 
     async def run(self) -> None:
         """Collect until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._objects.run())
-            await self._objects.synced()
+        async with following(self._objects) as group:
             group.create_task(work(self._queue, self._reconcile, workers=4))
 
     def _changed(self, resource: Resource, delta: Delta[Object]) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -67,11 +67,7 @@ class JobController:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._jobs.run())
-            group.create_task(self._pods.run())
-            await self._jobs.synced()
-            await self._pods.synced()
+        async with following(self._jobs, self._pods) as group:
             group.create_task(work(self._queue, self._reconcile, workers=4))
             group.create_task(work(self._orphans, self._let_orphan_go))
 

@@ -5,14 +5,13 @@ Source: k8s.io/kubernetes/pkg/controller/namespace (v1.35), condition texts incl
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from datetime import datetime
 from typing import Final, TypeVar
 
 import msgspec
 
-from tonnage.adapters.informer import Informer, Key
+from tonnage.adapters.informer import Informer, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -55,18 +54,7 @@ class NamespaceController:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for task in (
-                self._namespaces.run(),
-                self._accounts.run(),
-                self._authorities.run(),
-                self._definitions.run(),
-            ):
-                group.create_task(task)
-            await self._namespaces.synced()
-            await self._accounts.synced()
-            await self._authorities.synced()
-            await self._definitions.synced()
+        async with following(self._namespaces, self._accounts, self._authorities, self._definitions) as group:
             group.create_task(work(self._queue, self._reconcile, workers=2))
 
     async def _reconcile(self, key: Key) -> float | None:

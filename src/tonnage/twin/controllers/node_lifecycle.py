@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -57,12 +56,7 @@ class NodeLifecycleController:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for task in (self._nodes.run(), self._leases.run(), self._pods.run()):
-                group.create_task(task)
-            await self._nodes.synced()
-            await self._leases.synced()
-            await self._pods.synced()
+        async with following(self._nodes, self._leases, self._pods) as group:
             group.create_task(work(self._queue, self._reconcile, workers=4))
 
     def _node_changed(self, delta: Delta[Node]) -> None:

@@ -11,8 +11,6 @@ from tonnage.twin.controllers.expectations import Expectations
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Object, Pod
 
-_NAMESPACE_ENDS = "because it is being terminated"
-
 
 class PodControl:
     """What a controller does to pods. `pods` is its copy of them."""
@@ -30,7 +28,7 @@ class PodControl:
         try:
             pod = await self._api.create(POD, body, namespace=owner.metadata.namespace)
         except ClusterError as error:
-            if _NAMESPACE_ENDS in message_of(error):
+            if namespace_ends(error):
                 return None
             why = f"Error creating: {message_of(error)}"
             await self._events.emit(owner, "Warning", "FailedCreate", why)
@@ -53,6 +51,11 @@ class PodControl:
             await self._events.emit(owner, "Warning", "FailedDelete", why)
             raise
         await self._events.emit(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
+
+
+def namespace_ends(error: ClusterError) -> bool:
+    """Whether nothing is made because the namespace is being terminated, of which nobody need be told."""
+    return "because it is being terminated" in message_of(error)
 
 
 def message_of(error: ClusterError) -> str:

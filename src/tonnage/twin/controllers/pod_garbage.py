@@ -5,10 +5,9 @@ Source: k8s.io/kubernetes/pkg/controller/podgc (v1.35).
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -36,11 +35,7 @@ class PodGarbageController:
 
     async def run(self) -> None:
         """Collect until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._nodes.run())
-            group.create_task(self._pods.run())
-            await self._nodes.synced()
-            await self._pods.synced()
+        async with following(self._nodes, self._pods) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _node_changed(self, delta: Delta[Node]) -> None:

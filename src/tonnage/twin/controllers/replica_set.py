@@ -6,14 +6,14 @@ import asyncio
 from typing import Final, Generic, TypeVar
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.model.json import JsonObject
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.expectations import Expectations
 from tonnage.twin.controllers.ownership import Ownership, controller_of, controller_reference
+from tonnage.twin.controllers.pod_control import PodControl, message_of
 from tonnage.twin.controllers.replica_set_status import replica_set_status, status_patch
 from tonnage.twin.controllers.selection import selects
 from tonnage.twin.controllers.templates import pod_from
@@ -25,7 +25,6 @@ OwnerT = TypeVar("OwnerT", ReplicaSet, Replication)
 
 REPLICATION: Final = Kind("", "v1", "ReplicationController", "replicationcontrollers", True, Replication)
 _BURST: Final = 500
-_NAMESPACE_ENDS: Final = "because it is being terminated"
 
 
 class PodReplicator(Generic[OwnerT]):
@@ -43,13 +42,12 @@ class PodReplicator(Generic[OwnerT]):
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
+        self._control = PodControl(api, self._events, self._expected, self._pods)
         self._ownership: Ownership[OwnerT, Pod] = Ownership(api, kind, POD)
 
     async def run(self) -> None:
         """Reconcile until cancelled; pods are not watched before the first owner is there."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._sets.run())
-            await self._sets.synced()
+        async with following(self._sets) as group:
             await self._any.wait()
             group.create_task(self._pods.run())
             await self._pods.synced()
@@ -85,24 +83,24 @@ class PodReplicator(Generic[OwnerT]):
         failure: ClusterError | None = None
         if owner.metadata.deletion_timestamp is None:
             try:
-                await self._scale(key, owner, active)
+                await self._scale(owner, active)
             except ClusterError as error:
                 failure = error
         leaving = sum(pod_state.is_terminating(pod) for pod in mine)
-        message = _message(failure) if failure else ""
+        message = message_of(failure) if failure else ""
         again_s = await self._update_status(owner, active, message, leaving)
         if failure is not None:
             raise failure
         return again_s
 
-    async def _scale(self, key: Key, owner: OwnerT, active: list[Pod]) -> None:
+    async def _scale(self, owner: OwnerT, active: list[Pod]) -> None:
         missing = owner.spec.replicas - len(active)
         if missing > 0:
-            await self._create(key, owner, min(missing, _BURST))
+            await self._create(owner, min(missing, _BURST))
         elif missing < 0:
             related = self._related(owner)
             for pod in pod_state.in_deletion_order(active, related)[: min(-missing, _BURST)]:
-                await self._delete(key, owner, pod)
+                await self._control.delete(owner, pod)
 
     def _related(self, owner: OwnerT) -> list[Pod]:
         """Pods of all ReplicaSets that have the same controller: those that crowd a node."""
@@ -114,7 +112,7 @@ class PodReplicator(Generic[OwnerT]):
         pods = self._pods.by_index("namespace", owner.metadata.namespace)
         return [pod for pod in pods if (c := controller_of(pod)) and c.uid in uids]
 
-    async def _create(self, key: Key, owner: OwnerT, count: int) -> None:
+    async def _create(self, owner: OwnerT, count: int) -> None:
         """Make pods in batches of 1, 2, 4 …, so that a template which the server refuses is refused once."""
         body = pod_from(
             owner.spec.template, f"{owner.metadata.name}-", controller_reference(owner, self._kind)
@@ -123,37 +121,13 @@ class PodReplicator(Generic[OwnerT]):
         while count > 0:
             batch = min(batch, count)
             outcomes = await asyncio.gather(
-                *(self._create_one(key, owner, body) for _ in range(batch)), return_exceptions=True
+                *(self._control.make(owner, body) for _ in range(batch)), return_exceptions=True
             )
             for outcome in outcomes:
                 if isinstance(outcome, BaseException):
                     raise outcome
             count -= batch
             batch *= 2
-
-    async def _create_one(self, key: Key, owner: OwnerT, body: JsonObject) -> None:
-        try:
-            pod = await self._api.create(POD, body, namespace=owner.metadata.namespace)
-        except ClusterError as error:
-            if _NAMESPACE_ENDS in _message(error):
-                return
-            await self._events.emit(owner, "Warning", "FailedCreate", f"Error creating: {_message(error)}")
-            raise
-        self._expected.created(key, pod, self._pods)
-        await self._events.emit(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
-
-    async def _delete(self, key: Key, owner: OwnerT, pod: Pod) -> None:
-        name = pod.metadata.name
-        self._expected.deleting(key, pod)
-        try:
-            await self._api.delete(POD, name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
-        except ClusterError as error:
-            self._expected.kept(pod)
-            if isinstance(error, ApiError) and error.code in (404, 409):
-                return  # gone already, or another pod by now
-            await self._events.emit(owner, "Warning", "FailedDelete", f"Error deleting: {_message(error)}")
-            raise
-        await self._events.emit(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
 
     async def _update_status(
         self, owner: OwnerT, active: list[Pod], failure: str, terminating: int
@@ -194,7 +168,3 @@ class ReplicationManager(PodReplicator[Replication]):
 def _selector(owner: ReplicaSet | Replication) -> LabelSelector:
     chosen = owner.spec.selector
     return LabelSelector(match_labels=chosen) if isinstance(chosen, dict) else chosen
-
-
-def _message(error: ClusterError) -> str:
-    return error.message if isinstance(error, ApiError) else str(error)

@@ -5,7 +5,6 @@ Source: k8s.io/kubernetes/pkg/controller/resourcequota (v1.35).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.reading import snapshot_from
 from tonnage.adapters.work_queue import WorkQueue, work
@@ -51,13 +50,7 @@ class ResourceQuotaController:
 
     async def run(self) -> None:
         """Count until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._quotas.run())
-            group.create_task(self._pods.run())
-            group.create_task(self._objects.run())
-            await self._quotas.synced()
-            await self._pods.synced()
-            await self._objects.synced()
+        async with following(self._quotas, self._pods, self._objects) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:

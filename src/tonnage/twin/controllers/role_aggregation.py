@@ -5,10 +5,9 @@ Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation (v1.35).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -29,9 +28,7 @@ class RoleAggregationController:
 
     async def run(self) -> None:
         """Gather until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._roles.run())
-            await self._roles.synced()
+        async with following(self._roles) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _changed(self, delta: Delta[ClusterRole]) -> None:

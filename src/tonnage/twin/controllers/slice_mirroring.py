@@ -5,21 +5,20 @@ Source: pkg/controller/endpointslicemirroring (v1.35).
 
 from __future__ import annotations
 
-import asyncio
 from ipaddress import ip_address
 from typing import Any, Final
 
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key
+from tonnage.adapters.informer import Delta, Informer, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.endpoint_subsets import MOST_ADDRESSES, Subset, repacked
+from tonnage.twin.controllers.endpoint_subsets import LEADER, MOST_ADDRESSES, Subset, repacked
 from tonnage.twin.controllers.ownership import controller_reference
-from tonnage.twin.controllers.pod_control import message_of
+from tonnage.twin.controllers.pod_control import namespace_ends
 from tonnage.twin.controllers.service_ports import in_order
 from tonnage.twin.controllers.slice_plan import MANAGED_BY, SERVICE_NAME
 from tonnage.twin.controllers.trigger_times import TRIGGER_TIME
@@ -28,9 +27,7 @@ from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 
 MIRROR: Final = "endpointslicemirroring-controller.k8s.io"
 _SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
-_LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 _NOT_COPIED: Final = (TRIGGER_TIME, "kubectl.kubernetes.io/last-applied-configuration")
-_NAMESPACE_ENDS: Final = "because it is being terminated"
 _Key = tuple[str, bytes]
 """Type of the addresses, and the ports."""
 
@@ -49,12 +46,7 @@ class SliceMirroringController:
 
     async def run(self) -> None:
         """Mirror until cancelled."""
-        informers: tuple[Informer[Any], ...] = (self._endpoints, self._services, self._slices)
-        async with asyncio.TaskGroup() as group:
-            for informer in informers:
-                group.create_task(informer.run())
-            for informer in informers:
-                await informer.synced()
+        async with following(self._endpoints, self._services, self._slices) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _slice_changed(self, delta: Delta[EndpointSlice]) -> None:
@@ -135,7 +127,7 @@ class SliceMirroringController:
             metadata["name"] = old.metadata.name
             await self._api.replace(ENDPOINT_SLICE, body, namespace=namespace)
         except ClusterError as error:
-            if not (_NAMESPACE_ENDS in message_of(error) or _is_gone(error)):
+            if not (namespace_ends(error) or _is_gone(error)):
                 raise
 
 
@@ -144,7 +136,7 @@ def _is_gone(error: ClusterError) -> bool:
 
 
 def _is_mirrored(found: Endpoints) -> bool:
-    return found.metadata.labels.get(_SKIP) != "true" and _LEADER not in found.metadata.annotations
+    return found.metadata.labels.get(_SKIP) != "true" and LEADER not in found.metadata.annotations
 
 
 def _ports_key(ports: list[dict[str, Any]]) -> bytes:

@@ -5,12 +5,10 @@ Source: pkg/controller/statefulset of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -60,12 +58,7 @@ class StatefulSetController:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for task in (self._sets.run(), self._pods.run(), self._revisions.run()):
-                group.create_task(task)
-            await self._sets.synced()
-            await self._pods.synced()
-            await self._revisions.synced()
+        async with following(self._sets, self._pods, self._revisions) as group:
             group.create_task(work(self._queue, self._reconcile, workers=2))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:

@@ -7,11 +7,10 @@ Source: pkg/controller/volume/persistentvolume of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, TypeVar
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Informer, Key
+from tonnage.adapters.informer import Informer, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -52,11 +51,7 @@ class VolumeBindingController:
 
     async def run(self) -> None:
         """Bind until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informer in (self._claims, self._volumes, self._classes):
-                group.create_task(informer.run())
-            for informer in (self._claims, self._volumes, self._classes):
-                await informer.synced()
+        async with following(self._claims, self._volumes, self._classes) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _claim_changed(self, key: Key) -> None:

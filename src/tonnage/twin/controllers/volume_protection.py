@@ -5,11 +5,10 @@ Source: k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection} (v1
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -38,11 +37,7 @@ class VolumeProtectionController:
 
     async def run(self) -> None:
         """Let go until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informer in (self._claims, self._volumes, self._pods):
-                group.create_task(informer.run())
-            for informer in (self._claims, self._volumes, self._pods):
-                await informer.synced()
+        async with following(self._claims, self._volumes, self._pods) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:

@@ -95,7 +95,7 @@ def _selected_template(spec: JsonObject, kind: str) -> Found:
         return
     yield from _matched(spec)
     yield from pod_template(template, "spec.template")
-    yield from _always_restarts(template)
+    yield from _always_restarts(template, "ReplicaSet")
 
 
 def _matched(spec: JsonObject) -> Found:
@@ -105,12 +105,12 @@ def _matched(spec: JsonObject) -> Found:
         yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
 
 
-def _always_restarts(template: JsonObject) -> Found:
+def _always_restarts(template: JsonObject, kind: str) -> Found:
     policy = text(template, "spec", "restartPolicy")
     if policy != "Always":
         yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
     if mapping(template, "spec").get("activeDeadlineSeconds") is not None:
-        words = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        words = f"activeDeadlineSeconds in {kind} is not Supported"
         yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
 
 
@@ -130,12 +130,7 @@ def replication_controller(obj: JsonObject) -> Found:
     if not selector.items() <= mapping(template, "metadata", "labels").items():
         yield invalid("spec.template.metadata.labels", labels, _MISMATCH)
     yield from pod_template(template, "spec.template")
-    policy = text(template, "spec", "restartPolicy")
-    if policy != "Always":
-        yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
-    if mapping(template, "spec").get("activeDeadlineSeconds") is not None:
-        words = "activeDeadlineSeconds in ReplicationController is not Supported"
-        yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
+    yield from _always_restarts(template, "ReplicationController")
 
 
 def daemon_set(obj: JsonObject) -> Found:
@@ -148,12 +143,7 @@ def daemon_set(obj: JsonObject) -> Found:
     if spec.get("selector") is not None and is_empty_selector(selector):
         yield invalid("spec.selector", selector, "empty selector is invalid for daemonset")
     yield from pod_template(template, "spec.template")
-    policy = text(template, "spec", "restartPolicy")
-    if policy != "Always":
-        yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
-    if mapping(template, "spec").get("activeDeadlineSeconds") is not None:
-        words = "activeDeadlineSeconds in DaemonSet is not Supported"
-        yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
+    yield from _always_restarts(template, "DaemonSet")
     yield from nonnegative(spec, "minReadySeconds", "spec")
     strategy = mapping(spec, "updateStrategy")
     match text(strategy, "type"):
@@ -209,12 +199,7 @@ def stateful_set(obj: JsonObject) -> Found:
     else:
         yield invalid("spec.selector", selector, "")
     yield from pod_template(template, "spec.template")
-    restart = text(template, "spec", "restartPolicy")
-    if restart != "Always":
-        yield unsupported("spec.template.spec.restartPolicy", restart, ("Always",))
-    if mapping(template, "spec").get("activeDeadlineSeconds") is not None:
-        words = "activeDeadlineSeconds in StatefulSet is not Supported"
-        yield forbidden("spec.template.spec.activeDeadlineSeconds", words)
+    yield from _always_restarts(template, "StatefulSet")
 
 
 def _stateful_strategy(strategy: JsonObject, path: str) -> Found:
