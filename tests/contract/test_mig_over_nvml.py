@@ -16,7 +16,9 @@ from support.nvml.nvidia_smi import install, resets
 from support.nvml.state import DriverState, FakeGpu, FakeMig, FakeProcess, Rule, switched
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
+from tonnage.decide.node.mig_change import gpu_of
 from tonnage.decide.node.mig_wish import MigWish
+from tonnage.model.catalog.mig import mig_board
 from tonnage.model.errors import HardwareError
 from tonnage.model.mig import (
     CreateGpuInstance,
@@ -39,6 +41,7 @@ GPUS = (
 MIXED = MigWish("mixed", (MigEntry((0,), True, {"1g.10gb": 2, "2g.20gb": 1, "1g.20gb": 1}),))
 CALLS = (
     *("nvmlDeviceGetMigMode", "nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstances"),
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2",
     *("nvmlGpuInstanceGetInfo", "nvmlGpuInstanceGetComputeInstanceProfileInfoV"),
     *("nvmlGpuInstanceGetComputeInstances", "nvmlComputeInstanceGetInfo_v2", "nvmlDeviceGetGpuInstanceById"),
     *("nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"),
@@ -78,8 +81,46 @@ async def test_what_the_driver_says_is_what_is_there(machine: Machine, driver: D
     ]
     assert first.instances[0].computes[0].uuid == GPUS[0].mig_uuid(STAYS)
     assert (second.index, second.product, second.enabled) == (1, "NVIDIA H100 80GB HBM3", True)
-    assert (whole.enabled, whole.instances, whole.profiles) == (False, (), ())
-    assert {"1g.10gb", "1g.20gb", "7g.80gb"} <= {*second.profiles}
+    assert (whole.enabled, whole.instances) == (False, ())
+    assert {one.name for one in whole.profiles} == {one.name for one in second.profiles}
+    assert not any(one.starts for one in whole.profiles)
+    assert gpu_of(second, ()).board() == gpu_of(whole, ()).board() == mig_board(second.product)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "wanted", "made"),
+    [
+        (
+            FakeGpu(0, facts={"name": "NVIDIA Z9", "memory-mib": 49152}, mig_enabled=True),
+            *({"2g.12gb": 1, "1g.6gb": 5}, [("1g", start) for start in (2, 3, 4, 5, 6)] + [("2g", 0)]),
+        ),
+        (
+            FakeGpu(0, facts={"name": "NVIDIA GB200", "memory-mib": 189 << 10}),
+            {"3g.95gb": 2},
+            [("3g", 0), ("3g", 4)],
+        ),
+    ],
+    ids=["a product of later", "a board with more memory, of which it tells the names alone"],
+)
+async def test_what_fits_is_what_the_driver_tells(
+    gpu: FakeGpu, wanted: dict[str, int], made: list[tuple[str, int]], machine: Machine, driver: Driver
+) -> None:
+    driver.become(DriverState((gpu,)))
+    agent = Agent(machine, VirtualClock(), MigWish("x", (MigEntry((0,), True, wanted),)))
+    await agent.ends()
+    assert agent.state == MigState.SUCCESS, agent.said
+    assert parts(driver, 0) == made
+
+
+async def test_where_nobody_knows_what_fits_it_is_said_how_to_learn_it(
+    machine: Machine, driver: Driver
+) -> None:
+    driver.become(DriverState((FakeGpu(0, facts={"name": "NVIDIA Z9"}),)))
+    agent = Agent(machine, VirtualClock(), MigWish("x", (MigEntry((0,), True, {"1g.10gb": 1}),)))
+    await agent.ends()
+    assert agent.state == MigState.FAILED
+    assert "what fits on NVIDIA Z9 is not known here" in str(agent.said)
+    assert "nvidia-smi -mig 1" in str(agent.said)
 
 
 async def test_mig_3_a_layout_is_made_and_every_call_of_it_is_scripted_below(

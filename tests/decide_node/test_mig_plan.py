@@ -14,7 +14,7 @@ from tonnage.decide.node.mig_change import gpu_of
 from tonnage.decide.node.mig_goal import goals_by_layout
 from tonnage.decide.node.mig_layouts import NoLayout
 from tonnage.decide.node.mig_plan import Instance, MigPlan, plan_gpu
-from tonnage.model.catalog.mig import MigBoard, mig_board
+from tonnage.model.catalog.mig import MigBoard, MigProfile, mig_board
 from tonnage.model.mig import DividedGpu
 
 
@@ -214,7 +214,8 @@ def test_what_the_driver_has_tells_boards_of_one_product_apart(
     product: str, profile: str, smallest: str
 ) -> None:
     """Before anything is made on the GPU as well."""
-    gpu = gpu_of(DividedGpu("GPU-0", 0, product, enabled=True, pending=True, profiles=(profile,)), ())
+    told = (MigProfile(profile, 3, 0, 1),)
+    gpu = gpu_of(DividedGpu("GPU-0", 0, product, enabled=False, pending=False, profiles=told), ())
     (goal,) = goals_by_layout([gpu], "all-balanced")
     assert goal.plan is not None
     assert smallest in {name for name, _ in goal.plan.create}

@@ -8,6 +8,8 @@ from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
+from tonnage.model.catalog.mig import MigProfile
+
 
 @dataclass(frozen=True, slots=True)
 class MigEntry:
@@ -94,7 +96,7 @@ class DividedGpu:
 
     `users` are processes: the GPU instance that each uses (None: the GPU as a whole), and its number.
     `device` is its PCI device id, four hexadecimal digits in lower case, where it is told; `profiles` are
-    the names of those that its driver has, in MIG mode.
+    those that its driver tells, without memory and `starts` while it does not tell those.
     """
 
     uuid: str
@@ -105,7 +107,7 @@ class DividedGpu:
     instances: tuple[GpuInstance, ...] = ()
     users: tuple[tuple[int | None, int], ...] = ()
     device: str = ""
-    profiles: tuple[str, ...] = ()
+    profiles: tuple[MigProfile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

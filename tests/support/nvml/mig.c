@@ -314,7 +314,7 @@ API int nvmlDeviceGetGpuInstancePossiblePlacements_v2(
     const struct profile *profile = profile_by_id(call.gpu, id);
     unsigned found = 0;
     if (!n) return INVALID_ARGUMENT;
-    if (!profile) return NOT_SUPPORTED;
+    if (!profile || !enabled(call.gpu)) return NOT_SUPPORTED;
     for (int start = 0; start < units_of(call.gpu); start++) {
         if (!(profile->starts >> start & 1)) continue;
         if (out && found < *n) out[found] = (struct placement){(unsigned)start, (unsigned)profile->size};

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
 from tonnage.adapters.vendors.nvml_reading import identity_of, optional
 from tonnage.adapters.vendors.nvml_session import NvmlSession
+from tonnage.model.catalog.mig import MigProfile
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig import (
     ComputeInstance,
@@ -31,21 +33,29 @@ _WHOLE: Final = 0xFFFFFFFF
 _DENIED: Final = "it takes the capability SYS_ADMIN, and the driver's file capabilities/mig/config"
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A profile as the driver tells it, and the number by which it is made."""
+
+    id: int
+    profile: MigProfile
+
+
 def read_divided(session: NvmlSession) -> tuple[DividedGpu, ...]:
     """Every GPU that can be divided and be read. Raises HardwareError: none can; OSError: no driver."""
     with session.held() as nvml:
         found: list[DividedGpu] = []
         for index in range(nvml.nvmlDeviceGetCount()):
-            gpu = optional(nvml, partial(_read, nvml, index))
+            gpu = optional(nvml, partial(_read, session, nvml, index))
             if gpu is not None:
                 found.append(gpu)
         return tuple(found)
 
 
-def _read(nvml: ModuleType, index: int) -> DividedGpu:
+def _read(session: NvmlSession, nvml: ModuleType, index: int) -> DividedGpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     now, pending = nvml.nvmlDeviceGetMigMode(handle)  # refused by a GPU that cannot be divided
-    profiles = tuple(_profiles(nvml, handle)) if now else ()
+    profiles = _profiles(session, nvml, handle)
     instances = tuple(_instances(nvml, handle, profiles)) if now else ()
     return DividedGpu(
         identity_of(nvml, handle),
@@ -56,7 +66,7 @@ def _read(nvml: ModuleType, index: int) -> DividedGpu:
         instances,
         tuple(_users(nvml, handle)),
         f"{nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId >> 16:04x}",
-        tuple(map(_name, profiles)),
+        tuple(told.profile for told in profiles),
     )
 
 
@@ -66,16 +76,16 @@ def _users(nvml: ModuleType, handle: Any) -> Iterator[tuple[int | None, int]]:
         yield (None if gi in (None, _WHOLE) else int(gi)), int(process.pid)
 
 
-def _instances(nvml: ModuleType, handle: Any, profiles: Iterable[Any]) -> Iterator[GpuInstance]:
+def _instances(nvml: ModuleType, handle: Any, profiles: Iterable[_Told]) -> Iterator[GpuInstance]:
     uuids = _uuids(nvml, handle)
-    for profile in profiles:
-        for gi in _listed(nvml.nvmlDeviceGetGpuInstances, handle, profile.id, nvml.c_nvmlGpuInstance_t):
+    for told in profiles:
+        for gi in _listed(nvml.nvmlDeviceGetGpuInstances, handle, told.id, nvml.c_nvmlGpuInstance_t):
             info = nvml.nvmlGpuInstanceGetInfo(gi)
             computes = tuple(
                 ComputeInstance(ci, slices, uuids.get((info.id, ci), ""))
                 for ci, slices in _computes(nvml, gi)
             )
-            yield GpuInstance(int(info.id), _name(profile), int(info.placement.start), computes)
+            yield GpuInstance(int(info.id), told.profile.name, int(info.placement.start), computes)
 
 
 def _uuids(nvml: ModuleType, handle: Any) -> dict[tuple[int, int], str]:
@@ -101,19 +111,32 @@ def _computes(nvml: ModuleType, gi: Any) -> Iterator[tuple[int, int]]:
                 yield int(nvml.nvmlComputeInstanceGetInfo(ci).id), int(profile.sliceCount)
 
 
-def _profiles(nvml: ModuleType, handle: Any) -> Iterator[Any]:
-    """Those that this board has."""
-    for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
-        if (profile := _profile(nvml, handle, number)) is not None:
-            yield profile
+def _profiles(session: NvmlSession, nvml: ModuleType, handle: Any) -> tuple[_Told, ...]:
+    """Those that this board has; asked for once in each MIG mode."""
+    key = identity_of(nvml, handle), nvml.nvmlDeviceGetMigMode(handle)[0]
+    if key not in session.kept:
+        numbers = range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT)
+        told = (_profile(nvml, handle, number) for number in numbers)
+        session.kept[key] = tuple(one for one in told if one is not None)
+    found: tuple[_Told, ...] = session.kept[key]
+    return found
 
 
-def _profile(nvml: ModuleType, handle: Any, number: int) -> Any | None:
+def _profile(nvml: ModuleType, handle: Any, number: int) -> _Told | None:
     """None: there is none of that number on this board."""
+    strange = nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument
     try:
-        return nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
-    except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+        info = nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
+    except strange:
         return None
+    ask, kind = nvml.nvmlDeviceGetGpuInstancePossiblePlacements, nvml.c_nvmlGpuInstancePlacement_t
+    try:
+        places = _listed(ask, handle, info.id, kind)
+    except strange:  # drivers may tell it in MIG mode only
+        places = []
+    size, starts = max((int(one.size) for one in places), default=0), sorted(int(one.start) for one in places)
+    profile = MigProfile(_name(info), int(info.sliceCount), size, int(info.instanceCount), tuple(starts))
+    return _Told(int(info.id), profile)
 
 
 def _compute_profile(nvml: ModuleType, gi: Any, number: int) -> Any | None:
@@ -139,13 +162,13 @@ def take_step(session: NvmlSession, step: MigStep) -> None:
     """Take it. Raises HardwareError: it is refused, or about what is another one now; OSError: no driver."""
     with session.held() as nvml:
         try:
-            _take(nvml, nvml.nvmlDeviceGetHandleByUUID(step.uuid), step)
+            _take(session, nvml, nvml.nvmlDeviceGetHandleByUUID(step.uuid), step)
         except nvml.NVMLError as error:
             remedy = _DENIED if isinstance(error, nvml.NVMLError_NoPermission) else ""
             raise HardwareError(Problem(described(step), why=f"NVML: {error}", remedy=remedy)) from None
 
 
-def _take(nvml: ModuleType, handle: Any, step: MigStep) -> None:
+def _take(session: NvmlSession, nvml: ModuleType, handle: Any, step: MigStep) -> None:
     match step:
         case SetMigMode(enabled=enabled):
             nvml.nvmlDeviceSetMigMode(handle, int(enabled))
@@ -153,37 +176,37 @@ def _take(nvml: ModuleType, handle: Any, step: MigStep) -> None:
             raise AssertionError("a reset is done while nobody talks to the driver: see nvml_reset")
         case CreateGpuInstance(_, profile, start):
             place = nvml.c_nvmlGpuInstancePlacement_t(start, 0)
-            number = _number(nvml, handle, profile)
+            number = _number(_profiles(session, nvml, handle), profile)
             nvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, number, ctypes.byref(place))
         case CreateComputeInstance(_, instance, slices):
-            gi = _found(nvml, handle, instance)
+            gi = _found(session, nvml, handle, instance)
             sizes = (_compute_profile(nvml, gi, number) for number in range(_COMPUTE_SIZES))
             fitting = next((one for one in sizes if one is not None and one.sliceCount == slices), None)
             if fitting is None:
                 raise HardwareError(Problem(described(step), why=f"no compute profile of {slices} slices"))
             nvml.nvmlGpuInstanceCreateComputeInstance(gi, fitting.id)
         case DestroyComputeInstance(_, instance, compute):
-            gi = _found(nvml, handle, instance)
+            gi = _found(session, nvml, handle, instance)
             nvml.nvmlComputeInstanceDestroy(nvml.nvmlGpuInstanceGetComputeInstanceById(gi, compute))
         case DestroyGpuInstance(_, instance):
-            nvml.nvmlGpuInstanceDestroy(_found(nvml, handle, instance))
+            nvml.nvmlGpuInstanceDestroy(_found(session, nvml, handle, instance))
 
 
-def _number(nvml: ModuleType, handle: Any, name: str) -> int:
+def _number(told: Iterable[_Told], name: str) -> int:
     """The number by which a profile is made."""
-    there = {_name(one): int(one.id) for one in _profiles(nvml, handle)}
+    there = {one.profile.name: one.id for one in told}
     if name not in there:
         why = f"its driver knows {', '.join(there) or 'none'}"
         raise HardwareError(Problem(f"this GPU has no MIG profile {name}", why=why))
     return there[name]
 
 
-def _found(nvml: ModuleType, handle: Any, instance: GpuInstance) -> Any:
+def _found(session: NvmlSession, nvml: ModuleType, handle: Any, instance: GpuInstance) -> Any:
     """The GPU instance, if it is still the one that was seen."""
     gi = nvml.nvmlDeviceGetGpuInstanceById(handle, instance.id)
     info = nvml.nvmlGpuInstanceGetInfo(gi)
-    profiles = (_profile(nvml, handle, number) for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT))
-    name = next((_name(one) for one in profiles if one is not None and one.id == info.profileId), "")
+    profiles = _profiles(session, nvml, handle)
+    name = next((one.profile.name for one in profiles if one.id == info.profileId), "")
     if (name, info.placement.start) != (instance.profile, instance.start):
         what = f"GPU instance {instance.id} is another one now: {name} at {info.placement.start}"
         raise HardwareError(Problem(what, why="somebody else divides this GPU"))

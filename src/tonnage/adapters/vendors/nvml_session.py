@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from tonnage.adapters.vendors.driver_root import DriverLibrary
 
@@ -32,6 +32,8 @@ class NvmlSession:
         self._closing = False
         self._error: type[Exception] = OSError
         self.number = 0
+        self.kept: dict[object, Any] = {}
+        """What callers read once, for it stays the same while the library is open."""
 
     def open(self) -> ModuleType:
         """The bindings, initialised. A driver that comes later is found by a later call.
@@ -54,6 +56,7 @@ class NvmlSession:
                     raise OSError(str(error)) from None
                 self._plugged = plugged
                 self.number += 1
+                self.kept.clear()
                 self._nvml = pynvml
             return self._nvml
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.decide.node.mig_layouts import NoLayout, layout_of
 from tonnage.decide.node.mig_plan import Instance, MigPlan, plan_gpu
-from tonnage.model.catalog.mig import MigBoard, is_undivided, mig_board
+from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, told_board
 from tonnage.model.mig import MigEntry
 
 INSTEAD: Final = ("time-slicing", "MPS", "an A100, A30, H100 or newer")
@@ -20,7 +20,7 @@ class MigGpu:
     """A GPU and its instances now; `enabled`: it is in MIG mode. `device`: its PCI device id, where known.
 
     `holders` are the pods that use it as a whole, as `namespace/name`. `profiles` are those that its driver
-    told, if it did: they tell boards of one product apart.
+    told, if it did.
     """
 
     index: int
@@ -30,12 +30,17 @@ class MigGpu:
     enabled: bool = False
     device: str = ""
     holders: tuple[str, ...] = ()
-    profiles: tuple[str, ...] = ()
+    profiles: tuple[MigProfile, ...] = ()
 
-    @property
-    def known_profiles(self) -> tuple[str, ...]:
-        """What its driver told, else what it is divided into."""
-        return self.profiles or tuple(each.profile for each in self.now)
+    def board(self, asked: Iterable[str] = ()) -> MigBoard | None:
+        """What its driver told, filled up from the catalogue; None: neither knows what fits on it.
+
+        What it is divided into tells boards of one product apart, else what is `asked` for.
+        """
+        told = [one.name for one in self.profiles] or [one.profile for one in self.now] or asked
+        known = mig_board(self.product, told)
+        placed = [one for one in self.profiles if one.starts]
+        return told_board(self.product, known, placed) if placed else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +81,9 @@ def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
     """What a layout by name, or of profiles with numbers, makes of every GPU that can be divided."""
     goals: list[GpuGoal] = []
     for gpu in gpus:
-        board = mig_board(gpu.product, gpu.known_profiles)
+        board = gpu.board()
         if board is None:
-            goals.append(GpuGoal(gpu, refusal=_indivisible(gpu.product)))
+            goals.append(GpuGoal(gpu, refusal=_indivisible(gpu)))
             continue
         found = layout_of(board, layout)
         if isinstance(found, NoLayout):
@@ -92,20 +97,20 @@ def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
 
 
 def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
-    board = mig_board(gpu.product)
+    board = gpu.board()
     meant = [entry for entry in entries if _is_for(entry, gpu, board)]
     if not meant:
         return GpuGoal(gpu)
     first = meant[0]
     where = tuple(entry.where for entry in meant)
-    board = mig_board(gpu.product, gpu.known_profiles or first.wanted)
+    board = gpu.board(first.wanted)
     if (unsure := _narrower(meant) or _unidentified(meant, gpu, board)) is not None:
         return GpuGoal(gpu, refusal=unsure, where=where)
     if any((entry.enabled, entry.wanted) != (first.enabled, first.wanted) for entry in meant):
         return GpuGoal(gpu, refusal=NoLayout("two entries want it divided differently"), where=where)
     if board is None:
         named = any(entry.enabled and entry.devices is not None for entry in meant)
-        return GpuGoal(gpu, refusal=_indivisible(gpu.product) if named else None, where=where)
+        return GpuGoal(gpu, refusal=_indivisible(gpu) if named else None, where=where)
     return replace(_planned(gpu, board, first.wanted, enabled=first.enabled), where=where)
 
 
@@ -144,8 +149,9 @@ def _planned(gpu: MigGpu, board: MigBoard, wanted: Mapping[str, int], *, enabled
     return GpuGoal(gpu, plan, mode=mode)
 
 
-def _indivisible(product: str) -> NoLayout:
+def _indivisible(gpu: MigGpu) -> NoLayout:
     """MIG-5."""
-    if is_undivided(product):
-        return NoLayout(f"{product} has no MIG", INSTEAD)
-    return NoLayout(f"what fits on {product or 'this GPU'} is not known here")
+    if is_undivided(gpu.product):
+        return NoLayout(f"{gpu.product} has no MIG", INSTEAD)
+    instead = ("its driver tells it once MIG is on: nvidia-smi -mig 1",) if gpu.profiles else ()
+    return NoLayout(f"what fits on {gpu.product or 'this GPU'} is not known here", instead)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -98,6 +98,32 @@ def mig_board(product: str, profiles: Iterable[str] = ()) -> MigBoard | None:
     return max(
         able, key=lambda board: (len(wanted & board.profiles.keys()), max(fitting[board.name])), default=None
     )
+
+
+def told_board(product: str, known: MigBoard | None, told: Iterable[MigProfile]) -> MigBoard:
+    """The board of which a driver told these profiles and their places; engines are as `known`.
+
+    >>> told_board("Z9", None, [MigProfile("1g.9gb", 1, 1, 2, (0, 1))]).memory
+    2
+    """
+    there = {one.name: one for one in told}
+    if known is None:
+        sizes = max(one.compute for one in there.values()), _end(there.values())
+        return MigBoard(product, *sizes, MappingProxyType(there), ())
+    order = [name for name in known.profiles if name in there]
+    order += sorted(there.keys() - known.profiles.keys())
+    profiles = {
+        name: replace(there[name], media=known.profiles[name].media, flow=known.profiles[name].flow)
+        if name in known.profiles
+        else there[name]
+        for name in order
+    }
+    balanced = known.balanced if known.balanced.keys() <= there.keys() else {}
+    return replace(known, memory=_end(there.values()), profiles=MappingProxyType(profiles), balanced=balanced)
+
+
+def _end(profiles: Iterable[MigProfile]) -> int:
+    return max(one.starts[-1] + one.memory for one in profiles)
 
 
 def usable_mib(board: MigBoard, key: str, total_mib: int) -> tuple[dict[str, int], bool]:
