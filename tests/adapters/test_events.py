@@ -11,7 +11,8 @@ from tonnage.model.errors import ClusterError, Problem
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import EVENT, NODE, POD
-from tonnage.wire.objects import Event, Pod
+from tonnage.wire.objects import Pod
+from tonnage.wire.reports import Event
 
 
 class World:

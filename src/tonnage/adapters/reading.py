@@ -82,6 +82,7 @@ from tonnage.model.workloads import Happening, QueuedWorkload, Workload
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 from tonnage.wire import policies as policy_objects
+from tonnage.wire.reports import Event
 
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 a value of the API, nothing listens
 
@@ -301,7 +302,7 @@ class _Parts:
                 self.bound.add(bound_by(obj))
             case w.KueueWorkload():
                 self.queued.append(queued_from(obj))
-            case w.Event():
+            case Event():
                 self.happenings.append(happening_from(obj))
             case _:
                 pass

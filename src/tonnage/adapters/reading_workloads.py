@@ -15,6 +15,7 @@ from tonnage.model.cluster import Pod
 from tonnage.model.workloads import Happening, QueuedWorkload, Stated, Workload, WorkloadKey
 from tonnage.wire import objects as w
 from tonnage.wire import policies as p
+from tonnage.wire.reports import Event
 
 KIND_OF: Final[Mapping[type[p.PodMaker], str]] = {
     p.DeploymentRead: "Deployment",
@@ -133,7 +134,7 @@ def queued_from(found: w.KueueWorkload) -> QueuedWorkload:
     )
 
 
-def happening_from(event: w.Event) -> Happening:
+def happening_from(event: Event) -> Happening:
     """An Event, as far as it says what happened to which object."""
     about = event.involved_object
     namespace = about.namespace or event.metadata.namespace or "default"

@@ -9,6 +9,7 @@ from tonnage.wire import claims as c
 from tonnage.wire import endpoints as e
 from tonnage.wire import objects as o
 from tonnage.wire import policies as p
+from tonnage.wire import reports as r
 from tonnage.wire import workloads as w
 
 T_co = TypeVar("T_co", bound=o.Object, covariant=True)
@@ -49,7 +50,7 @@ NODE = Kind("", "v1", "Node", "nodes", False, o.Node)
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", False, o.Namespace)
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", True, o.ConfigMap)
 SECRET = Kind("", "v1", "Secret", "secrets", True, o.Secret)
-EVENT = Kind("", "v1", "Event", "events", True, o.Event)
+EVENT = Kind("", "v1", "Event", "events", True, r.Event)
 RESOURCE_QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas", True, o.ResourceQuota)
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, o.Object)
 ROLE = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", True, o.Object)
@@ -71,7 +72,7 @@ PRIORITY_CLASS = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclass
 DISRUPTION_BUDGET = Kind(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, o.PodDisruptionBudget
 )
-LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, o.Lease)
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, r.Lease)
 CUSTOM_RESOURCE = Kind(
     "apiextensions.k8s.io",
     "v1",

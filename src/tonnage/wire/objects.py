@@ -110,6 +110,13 @@ class Container(Wire):
     stdin: bool = False
     image_pull_policy: str = ""
     env_from: list[dict[str, Any]] = []
+    startup_probe: dict[str, Any] | None = None
+    liveness_probe: dict[str, Any] | None = None
+    readiness_probe: dict[str, Any] | None = None
+    lifecycle: dict[str, Any] | None = None
+    restart_policy_rules: list[dict[str, Any]] = []
+    termination_message_path: str = ""
+    termination_message_policy: str = ""
 
 
 class Toleration(Wire):
@@ -154,6 +161,8 @@ class PodSpec(Wire):
     scheduler_name: str = ""
     containers: list[Container] = []
     init_containers: list[Container] = []
+    ephemeral_containers: list[Container] = []
+    readiness_gates: list[dict[str, Any]] = []
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: list[Toleration] = []
@@ -184,6 +193,7 @@ class PodStatus(Wire):
     conditions: list[Condition] = []
     container_statuses: list[dict[str, Any]] = []
     init_container_statuses: list[dict[str, Any]] = []
+    ephemeral_container_statuses: list[dict[str, Any]] = []
     resource_claim_statuses: list[dict[str, Any]] = []
     start_time: str | None = None
     nominated_node_name: str = ""
@@ -326,35 +336,6 @@ class ObjectReference(Wire):
     uid: str = ""
     resource_version: str = ""
     field_path: str = ""
-
-
-class Event(Object):
-    """core/v1 Event, the shape that `kubectl describe` and `kubectl events` read."""
-
-    involved_object: ObjectReference = msgspec.field(default_factory=ObjectReference)
-    reason: str = ""
-    message: str = ""
-    type: str = "Normal"
-    count: int = 1
-    first_timestamp: str | None = None
-    last_timestamp: str | None = None
-    event_time: str | None = None
-    source: dict[str, str] = {}
-    reporting_component: str = ""
-    reporting_instance: str = ""
-    action: str = ""
-
-
-class LeaseSpec(Wire):
-    holder_identity: str = ""
-    lease_duration_seconds: int = 0
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int = 0
-
-
-class Lease(Object):
-    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
 class ResourceQuota(Object):

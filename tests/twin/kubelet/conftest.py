@@ -74,6 +74,10 @@ class MemoryApi(Changed):
             if e["involvedObject"]["name"] == name
         ]
 
+    def history(self, plural: str, name: str) -> list[Body]:
+        """Every state that the object has had."""
+        return [body for _, body in self._history[plural] if body["metadata"]["name"] == name]
+
     def put(self, kind: Kind[Any], body: Body) -> Body:
         key = body["metadata"].get("namespace", ""), body["metadata"]["name"]
         self._revision += 1
@@ -182,7 +186,7 @@ def _merged(old: Any, patch: Any, strategic: bool) -> Any:
         return patch
     result = dict(old)
     for key, value in patch.items():
-        if value is None:
+        if value is None or key.startswith("$"):
             result.pop(key, None)
         elif strategic and key in {"conditions", "addresses"}:
             by_type = {item["type"]: item for item in old.get(key, [])}
@@ -369,7 +373,15 @@ class World:
     def capacity(self, resource: str = GPU) -> str | None:
         return cast("str | None", self.api.node().get("status", {}).get("capacity", {}).get(resource))
 
-    def bind(self, name: str, *, gpus: int = 0, command: list[str] | None = None, **spec: Any) -> Body:
+    def bind(
+        self,
+        name: str,
+        *,
+        gpus: int = 0,
+        command: list[str] | None = None,
+        status: Body | None = None,
+        **spec: Any,
+    ) -> Body:
         """A pod that the scheduler has put on this node."""
         container: Body = {"name": "main", "image": "ubuntu:24.04", "command": command or ["sleep", "3600"]}
         if gpus:
@@ -382,7 +394,7 @@ class World:
                 "creationTimestamp": "2026-01-01T00:00:00Z",
             },
             "spec": {"nodeName": self.kubelet.spec.name, "containers": [container], **spec},
-            "status": {"phase": "Pending"},
+            "status": status or {"phase": "Pending"},
         }
         return self.api.put(kinds.POD, body)
 

@@ -160,7 +160,7 @@ async def test_a_loop_sleeps_by_the_clock(node: Node) -> None:
         pytest.param(
             ("bash", "-c", "nosuch"), 127, "bash: line 1: nosuch: command not found", id="in a shell"
         ),
-        pytest.param(("bash", "-c", "f() { echo; }"), 2, "not known to the twin's shell", id="grammar"),
+        pytest.param(("bash", "-c", "f() { echo; }"), 127, "not known to the twin's shell", id="grammar"),
         pytest.param(("cat", "/etc/hosts"), 1, "/etc/hosts: No such file or directory", id="a file"),
         pytest.param(("sleep", "abc"), 1, "invalid time interval", id="no number"),
         pytest.param(("ls", "/nowhere"), 2, "cannot access '/nowhere'", id="a folder"),

@@ -21,7 +21,8 @@ from tonnage.twin.controllers.node_health import (
     wanted_taints,
 )
 from tonnage.wire.kinds import LEASE, NODE, POD
-from tonnage.wire.objects import Condition, Lease, Node, ObjectReference, Pod
+from tonnage.wire.objects import Condition, Node, ObjectReference, Pod
+from tonnage.wire.reports import Lease
 from tonnage.wire.timestamps import timestamp
 
 LEASE_NAMESPACE: Final = "kube-node-lease"

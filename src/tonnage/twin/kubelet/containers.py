@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -102,6 +103,7 @@ class PretendedRuntime:
         stdio = _ContainerStdio(container.log, has_stdin=config.container.stdin)
         program = self._programs.for_container(config.container.image, config.argv)
         context = self._context(config, config.argv, stdio, interactive=config.container.tty)
+        context = replace(context, serving=container.serving, main=True)
         self._containers.setdefault(uid, []).append(container)
         self._stdio[container_id] = stdio
         self._tasks[container_id] = asyncio.create_task(

@@ -14,6 +14,7 @@ from tonnage.twin.kubelet.addresses import PodAddresses
 from tonnage.twin.kubelet.cpu_manager import CpuManager
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.files import LocalDisk, NodeDisk
+from tonnage.twin.kubelet.live_pod import NodeServices
 from tonnage.twin.kubelet.node_status import NodeReporter
 from tonnage.twin.kubelet.pod_resources import PodResources
 from tonnage.twin.kubelet.pods import Pods
@@ -21,7 +22,6 @@ from tonnage.twin.kubelet.registration import Registration
 from tonnage.twin.kubelet.runtime import ContainerRuntime
 from tonnage.twin.kubelet.spec import NodePaths, NodeSpec
 from tonnage.twin.kubelet.starter import ContainerStarter, StarterNode
-from tonnage.twin.kubelet.worker import NodeServices
 from tonnage.twin.kubelet.writers import Outbox, StatusWriter
 
 _LOG: Final = logging.getLogger(__name__)

@@ -1,206 +1,175 @@
 """A pod's status out of what its containers do. Pure.
 
-Source: Kubernetes 1.36, pkg/kubelet/kubelet_pods.go (getPhase) and pkg/kubelet/status/generate.go.
+Source: Kubernetes 1.35, pkg/kubelet/kubelet_pods.go (getPhase, convertToAPIContainerStatuses).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from tonnage.twin.kubelet.images import full_image
+from tonnage.twin.kubelet.pod_conditions import conditions_of
+from tonnage.twin.kubelet.restarts import starts_again
 from tonnage.twin.kubelet.runtime import RunningContainer
+from tonnage.twin.kubelet.slots import CONTAINER_CREATING, POD_INITIALIZING, PodProgress, Slot
 from tonnage.wire.objects import Container, Pod
 from tonnage.wire.timestamps import timestamp
 
-CONTAINER_CREATING = ("ContainerCreating", "")
-POD_INITIALIZING = ("PodInitializing", "")
-
-
-@dataclass(slots=True)
-class Slot:
-    """A container of a pod: what runs or ran in it last, or why nothing does (`waiting`: reason, message)."""
-
-    container: Container
-    current: RunningContainer | None = None
-    last: RunningContainer | None = None
-    waiting: tuple[str, str] = CONTAINER_CREATING
-    restarts: int = 0
-
-    @property
-    def running(self) -> bool:
-        return self.current is not None and self.current.running
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code of what ended and is not waiting to be started again."""
-        return self.current.exit_code if self.current is not None else None
-
-
-@dataclass(slots=True)
-class PodProgress:
-    """All that a status says. `initialized`: every init container did its part; `sandbox`: it has an IP."""
-
-    init: list[Slot]
-    main: list[Slot]
-    start_time: str
-    host_ip: str
-    pod_ip: str = ""
-    sandbox: bool = False
-    initialized: bool = False
-    ended: bool = False
-    conditions: dict[str, dict[str, Any]] = field(default_factory=dict)
+_LOG_LINES: Final = 80
+_LOG_BYTES: Final = 2048
+KILLED: Final = 137
 
 
 def phase_of(pod: Pod, progress: PodProgress) -> str:
     """Pending, Running, Succeeded or Failed."""
-    never = pod.spec.restart_policy == "Never"
-    if not progress.initialized:
-        failed = any(slot.exit_code for slot in progress.init if slot.container.restart_policy != "Always")
-        return "Failed" if never and failed else "Pending"
-    if any(slot.current is None and slot.last is None for slot in progress.main):
+    if progress.failure != ("", ""):
+        return "Failed"
+    plain = [slot for slot in progress.init if not slot.sidecar]
+    sidecars = [slot for slot in progress.init if slot.sidecar]
+    if any(_ended_badly(slot) and not _restarts(pod, slot) for slot in plain):
+        return "Failed"
+    if progress.ended:
+        return "Succeeded" if all(_last_code(slot) == 0 for slot in progress.main) else "Failed"
+    begun = any(slot.current is not None for slot in progress.main)
+    pending = any(slot.running or slot.untouched for slot in plain) or (
+        not begun and any(slot.running and not slot.started for slot in sidecars)
+    )
+    if pending or any(slot.untouched for slot in (*sidecars, *progress.main)):
         return "Pending"
-    if any(slot.running for slot in progress.main):
+    if any(slot.running for slot in (*sidecars, *progress.main)):
         return "Running"
-    codes = [slot.exit_code for slot in progress.main]
-    if pod.spec.restart_policy == "Always" or None in codes:
+    if any(_restarts(pod, slot) for slot in progress.main):
         return "Running"
-    if not any(codes):
-        return "Succeeded"
-    return "Failed" if never else "Running"
+    return "Succeeded" if all(_last_code(slot) == 0 for slot in progress.main) else "Failed"
 
 
-def ended_phase(progress: PodProgress) -> str:
-    """The phase of a pod that was told to end and whose containers have all ended."""
-    failed = any(slot.exit_code for slot in (*progress.init, *progress.main)) or not progress.initialized
-    return "Failed" if failed else "Succeeded"
+def _last_code(slot: Slot) -> int | None:
+    """How the container ended the last time that it did."""
+    ended = slot.current or slot.last
+    return ended.exit_code if ended is not None else slot.past.get("exitCode")
+
+
+def _ended_badly(slot: Slot) -> bool:
+    return not slot.running and bool(_last_code(slot))
+
+
+def _restarts(pod: Pod, slot: Slot) -> bool:
+    return slot.again or starts_again(pod, slot.container, _last_code(slot) or 0)
 
 
 def status_of(pod: Pod, progress: PodProgress, now: str) -> dict[str, Any]:
     """The status object. `progress.conditions` remembers transition times and is brought up to date."""
-    phase = ended_phase(progress) if progress.ended else phase_of(pod, progress)
+    phase = phase_of(pod, progress)
+    mains = sorted(progress.main, key=lambda slot: slot.container.name)
     status: dict[str, Any] = {
         "phase": phase,
-        "conditions": _conditions(pod, progress, phase, now),
+        "conditions": conditions_of(pod, progress, phase, now),
         "hostIP": progress.host_ip,
         "hostIPs": [{"ip": progress.host_ip}],
         "startTime": progress.start_time,
-        "containerStatuses": [
-            container_status(slot, initialized=progress.initialized) for slot in _by_name(progress.main)
-        ],
+        "containerStatuses": _statuses(pod, progress, mains),
     }
+    if progress.failure != ("", ""):
+        status["reason"], status["message"] = progress.failure
     if pod.metadata.generation:
         status["observedGeneration"] = pod.metadata.generation
     if progress.init:
-        status["initContainerStatuses"] = [container_status(slot, initialized=True) for slot in progress.init]
+        status["initContainerStatuses"] = _statuses(pod, progress, progress.init)
+    if progress.ephemeral:
+        status["ephemeralContainerStatuses"] = _statuses(pod, progress, progress.ephemeral)
     if progress.pod_ip:
         status["podIP"] = progress.pod_ip
         status["podIPs"] = [{"ip": progress.pod_ip}]
     return status
 
 
-def _by_name(slots: Sequence[Slot]) -> list[Slot]:
-    return sorted(slots, key=lambda slot: slot.container.name)
+def _statuses(pod: Pod, progress: PodProgress, slots: Sequence[Slot]) -> list[dict[str, Any]]:
+    creating = POD_INITIALIZING if pod.spec.init_containers else CONTAINER_CREATING
+    return [_container_status(slot, creating, ended=progress.ended) for slot in slots]
 
 
-def container_status(slot: Slot, *, initialized: bool) -> dict[str, Any]:
-    """One entry of containerStatuses or initContainerStatuses."""
-    newest = slot.current or slot.last
-    sidecar = slot.container.restart_policy == "Always"
-    ready = slot.running or (slot.exit_code == 0 and not sidecar and _is_init(slot))
+def _container_status(slot: Slot, creating: tuple[str, str], *, ended: bool) -> dict[str, Any]:
+    """One entry of a list of container statuses."""
+    container, newest = slot.container, slot.current or slot.last
     status: dict[str, Any] = {
-        "name": slot.container.name,
-        "image": slot.container.image if newest is None else full_image(slot.container.image),
-        "imageID": "" if newest is None else f"{full_image(slot.container.image)}@sha256:{newest.id}",
-        "ready": ready,
-        "started": slot.running,
+        "name": container.name,
+        "image": container.image if newest is None else full_image(container.image),
+        "imageID": "" if newest is None else f"{full_image(container.image)}@sha256:{newest.id}",
+        "ready": slot.ready and slot.part != "ephemeralContainers",
         "restartCount": slot.restarts,
-        "state": _state(slot, initialized=initialized),
-        "lastState": {"terminated": _terminated(slot.last)} if slot.last is not None else {},
+        "state": _state(slot, creating, ended=ended),
+        "lastState": _last_state(slot),
     }
+    if slot.part != "ephemeralContainers":
+        status["started"] = slot.started
+    mounts = [_mount(mount) for mount in msgspec.to_builtins(container.volume_mounts)]
+    if mounts:
+        status["volumeMounts"] = mounts
     if newest is not None:
         status["containerID"] = f"containerd://{newest.id}"
+        status |= _resources(container)
     return status
 
 
-def _is_init(slot: Slot) -> bool:
-    current = slot.current
-    return current is not None and any(
-        container.name == slot.container.name for container in current.config.pod.spec.init_containers
-    )
+def _mount(mount: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {key: mount[key] for key in ("name", "mountPath", "readOnly") if key in mount}
+    return {**told, "recursiveReadOnly": "Disabled"} if told.get("readOnly") else told
 
 
-def _state(slot: Slot, *, initialized: bool) -> dict[str, Any]:
+def _resources(container: Container) -> dict[str, Any]:
+    resources = msgspec.to_builtins(container.resources)
+    requests = resources.get("requests")
+    return {"resources": resources, **({"allocatedResources": requests} if requests else {})}
+
+
+def _state(slot: Slot, creating: tuple[str, str], *, ended: bool) -> dict[str, Any]:
     current = slot.current
-    if current is None:
-        reason, message = slot.waiting
-        if not initialized and slot.waiting == CONTAINER_CREATING:
-            reason, message = POD_INITIALIZING
-        return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
-    if current.running:
+    if current is not None and current.running:
         return {"running": {"startedAt": timestamp(current.started_at)}}
-    return {"terminated": _terminated(current)}
+    if current is not None:
+        return {"terminated": terminated(current)}
+    if ended:
+        return {"terminated": _unknown_end()}
+    reason, message = creating if slot.waiting == CONTAINER_CREATING else slot.waiting
+    return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
 
 
-def _terminated(container: RunningContainer) -> dict[str, Any]:
+def _unknown_end() -> dict[str, Any]:
+    return {
+        "exitCode": KILLED,
+        "reason": "ContainerStatusUnknown",
+        "message": "The container could not be located when the pod was terminated",
+    }
+
+
+def _last_state(slot: Slot) -> dict[str, Any]:
+    if slot.last is not None:
+        return {"terminated": terminated(slot.last)}
+    return {"terminated": slot.past} if slot.past else {}
+
+
+def terminated(container: RunningContainer) -> dict[str, Any]:
+    """How a container ended."""
     finished = container.finished_at or container.started_at
+    message = _termination_message(container)
     return {
         "exitCode": container.exit_code or 0,
         "reason": "Error" if container.exit_code else "Completed",
+        **({"message": message} if message else {}),
         "startedAt": timestamp(container.started_at),
         "finishedAt": timestamp(finished),
         "containerID": f"containerd://{container.id}",
     }
 
 
-def _conditions(pod: Pod, progress: PodProgress, phase: str, now: str) -> list[dict[str, Any]]:
-    unready = [slot.container.name for slot in progress.main if not slot.running]
-    sidecars = [slot for slot in progress.init if slot.container.restart_policy == "Always"]
-    unready += [slot.container.name for slot in sidecars if not slot.running]
-    undone = [slot.container.name for slot in progress.init if not _init_done(slot)]
-    ready = _verdict(
-        bool(unready), "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
-    )
-    initialized = _verdict(
-        bool(undone) and not progress.initialized,
-        "ContainersNotInitialized",
-        f"containers with incomplete status: [{' '.join(undone)}]",
-    )
-    if phase in {"Succeeded", "Failed"}:
-        why = "PodCompleted" if phase == "Succeeded" else "PodFailed"
-        ready = {"status": "False", "reason": why}
-        if phase == "Succeeded":
-            initialized = {"status": "True", "reason": why}
-    wanted = {
-        "PodReadyToStartContainers": {"status": _truth(progress.sandbox)},
-        "Initialized": initialized,
-        "Ready": ready,
-        "ContainersReady": ready,
-        "PodScheduled": {"status": "True"},
-    }
-    return [_dated(pod, progress, kind, wanted[kind], now) for kind in wanted]
-
-
-def _init_done(slot: Slot) -> bool:
-    return slot.running if slot.container.restart_policy == "Always" else slot.exit_code == 0
-
-
-def _truth(holds: bool) -> str:
-    return "True" if holds else "False"
-
-
-def _verdict(fails: bool, reason: str, message: str) -> dict[str, Any]:
-    return {"status": "False", "reason": reason, "message": message} if fails else {"status": "True"}
-
-
-def _dated(pod: Pod, progress: PodProgress, kind: str, wanted: dict[str, Any], now: str) -> dict[str, Any]:
-    before = progress.conditions.get(kind, {})
-    since = before.get("lastTransitionTime", now) if before.get("status") == wanted["status"] else now
-    # Explicit nulls: a strategic merge would keep a reason and message of before.
-    gone: dict[str, Any] = {key: None for key in ("reason", "message") if key in before and key not in wanted}
-    condition = {"type": kind, "lastTransitionTime": since, **gone, **wanted}
-    progress.conditions[kind] = condition
-    if not pod.metadata.generation:
-        return condition
-    return {**condition, "observedGeneration": pod.metadata.generation}
+def _termination_message(container: RunningContainer) -> str:
+    """The end of its log where the pod wants that of what failed."""
+    if container.config.container.termination_message_policy != "FallbackToLogsOnError":
+        return ""
+    if not container.exit_code:
+        return ""
+    lines = [line.text for line in container.log.since(0)][-_LOG_LINES:]
+    return b"".join(lines)[-_LOG_BYTES:].decode(errors="replace")

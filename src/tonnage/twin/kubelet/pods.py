@@ -20,7 +20,8 @@ from tonnage.twin.kubelet.admission import (
     predicate_failure,
 )
 from tonnage.twin.kubelet.device_manager import DeviceManager
-from tonnage.twin.kubelet.worker import NodeServices, PodWorker
+from tonnage.twin.kubelet.live_pod import NodeServices
+from tonnage.twin.kubelet.worker import PodWorker
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
 

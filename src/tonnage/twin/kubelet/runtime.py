@@ -57,7 +57,8 @@ class ContainerContext:
     """All that a program may know: its pod, its node, its own arguments and streams, and injected devices.
 
     A program is stopped by cancelling it, which stands for SIGTERM; it may catch that to end in order. It
-    returns its exit code. `interactive` says that somebody types at it.
+    returns its exit code. `interactive` says that somebody types at it, `main` that it is what the
+    container was started for. A server, or what stands for one, sets `serving`.
     """
 
     pod: Pod
@@ -71,6 +72,8 @@ class ContainerContext:
     stdio: Stdio
     interactive: bool = False
     token: TokenSource = no_token
+    serving: asyncio.Event = field(default_factory=asyncio.Event)
+    main: bool = False
 
 
 Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
@@ -90,7 +93,10 @@ class ContainerConfig:
 
 
 class RunningContainer:
-    """A container from its start until the kubelet forgets it. It outlives a restart of the kubelet."""
+    """A container from its start until the kubelet forgets it. It outlives a restart of the kubelet.
+
+    `serving` is set where its program is a server, or stands for one.
+    """
 
     def __init__(
         self, container_id: str, config: ContainerConfig, started_at: datetime, log: ContainerLog
@@ -102,6 +108,7 @@ class RunningContainer:
         self.finished_at: datetime | None = None
         self.exit_code: int | None = None
         self.exited = asyncio.Event()
+        self.serving = asyncio.Event()
 
     @property
     def name(self) -> str:

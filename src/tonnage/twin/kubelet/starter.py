@@ -21,7 +21,6 @@ from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.environment import ConfigurationError, arguments_of, environment_of
 from tonnage.twin.kubelet.images import full_image, parse_image
 from tonnage.twin.kubelet.plugins import PluginError
-from tonnage.twin.kubelet.pod_status import CONTAINER_CREATING, Slot
 from tonnage.twin.kubelet.runtime import (
     ContainerConfig,
     ContainerRuntime,
@@ -30,6 +29,7 @@ from tonnage.twin.kubelet.runtime import (
     RunningContainer,
     StartError,
 )
+from tonnage.twin.kubelet.slots import CONTAINER_CREATING, Slot
 from tonnage.twin.kubelet.spec import NodePaths
 from tonnage.twin.kubelet.writers import Outbox
 from tonnage.wire.objects import Pod
@@ -179,9 +179,7 @@ class ContainerStarter:
         )
 
     def _tell(self, pod: Pod, slot: Slot, event_type: str, reason: str, message: str) -> None:
-        init = any(other is slot.container for other in pod.spec.init_containers)
-        path = f"spec.{'initContainers' if init else 'containers'}{{{slot.container.name}}}"
-        self._events.tell(reference_to(pod, path), event_type, reason, message)
+        self._events.tell(reference_to(pod, slot.path), event_type, reason, message)
 
 
 def _without_toolkit(injection: Injection) -> Injection:

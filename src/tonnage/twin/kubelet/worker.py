@@ -1,6 +1,6 @@
 """One pod on its node, from admission to its end.
 
-Source: Kubernetes 1.36, pkg/kubelet/pod_workers.go and pkg/kubelet/kuberuntime; texts of 1.35.
+Source: Kubernetes 1.35, pkg/kubelet/pod_workers.go and pkg/kubelet/kuberuntime.
 """
 
 from __future__ import annotations
@@ -8,41 +8,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
-from tonnage.adapters.events import reference_to
-from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.twin.kubelet.addresses import PodAddresses
-from tonnage.twin.kubelet.admission import AdmissionFailure, is_sidecar
-from tonnage.twin.kubelet.backoff import go_duration
-from tonnage.twin.kubelet.pod_status import POD_INITIALIZING, PodProgress, Slot, phase_of, status_of
-from tonnage.twin.kubelet.runtime import ContainerRuntime, RunningContainer
-from tonnage.twin.kubelet.starter import ContainerStarter
-from tonnage.twin.kubelet.writers import Outbox, StatusWriter
+from tonnage.twin.kubelet.admission import AdmissionFailure
+from tonnage.twin.kubelet.keeping import keep
+from tonnage.twin.kubelet.live_pod import LivePod, NodeServices
+from tonnage.twin.kubelet.pod_status import phase_of
+from tonnage.twin.kubelet.slots import Slot
+from tonnage.twin.kubelet.stopping import stop_all, stop_container
 from tonnage.wire import kinds
-from tonnage.wire.objects import Container, Pod
-from tonnage.wire.timestamps import timestamp
+from tonnage.wire.objects import Pod
+from tonnage.wire.timestamps import moment_of
 
 _LOG: Final = logging.getLogger(__name__)
-_DEFAULT_GRACE_S: Final = 30
 _RETRY_S: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeServices:
-    """What all pods of a node share."""
-
-    node_name: str
-    host_ip: str
-    api: KubernetesApi
-    clock: Clock
-    runtime: ContainerRuntime
-    starter: ContainerStarter
-    addresses: PodAddresses
-    statuses: StatusWriter
-    events: Outbox
+_TOO_LONG: Final = "Pod was active on the node longer than the specified deadline"
 
 
 class PodWorker:
@@ -55,36 +36,45 @@ class PodWorker:
         admit: Callable[[Pod], Any],
         released: Callable[[str], Any],
     ) -> None:
-        self.pod = pod
+        self.live = LivePod(pod, node)
         self._node = node
         self._admit = admit
         self._released = released
         self._ending = asyncio.Event()
         self._gone = asyncio.Event()
+        self._others: set[asyncio.Task[None]] = set()
         self.finished = False
-        start = pod.status.start_time or timestamp(node.clock.now())
-        self.progress = PodProgress(
-            [Slot(c, waiting=POD_INITIALIZING) for c in pod.spec.init_containers],
-            [Slot(c) for c in pod.spec.containers],
-            start,
-            node.host_ip,
-            initialized=not pod.spec.init_containers,
-        )
-        self.progress.conditions = {
-            condition.type: {
-                "status": condition.status,
-                "lastTransitionTime": condition.last_transition_time,
-                "reason": condition.reason or None,
-                "message": condition.message or None,
-            }
-            for condition in pod.status.conditions
-        }
+
+    @property
+    def pod(self) -> Pod:
+        """The object of now."""
+        return self.live.pod
 
     def update(self, pod: Pod) -> None:
-        """The object changed: labels and such, or it is to end."""
-        self.pod = pod
+        """The object changed: labels, images, more containers, conditions; or it is to end."""
+        changed = self.live.refresh(pod)
         if pod.metadata.deletion_timestamp is not None:
             self._ending.set()
+        elif self.live.progress.sandbox and not self.finished:
+            for slot in changed:
+                self._replace(slot)
+            for slot in self.live.add_ephemeral():
+                self._aside(keep(self.live, slot))
+            self.live.publish()
+
+    def _replace(self, slot: Slot) -> None:
+        """A container has another image now: end it, and start it again whatever its policy."""
+        if slot.running and (slot.part == "containers" or slot.sidecar):
+            slot.again = True
+            what = "Init container" if slot.sidecar else "Container"
+            text = f"{what} {slot.container.name} definition changed"
+            text += "" if slot.sidecar else ", will be restarted"
+            self._aside(stop_container(self.live, slot, self.live.grace_s(), text))
+
+    def _aside(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
 
     def vanish(self) -> None:
         """The object is gone from the API server: end at once."""
@@ -103,152 +93,103 @@ class PodWorker:
                 life.result()
             await ending
         finally:
-            life.cancel()
-            ending.cancel()
-            await asyncio.gather(life, ending, return_exceptions=True)
+            for task in (life, ending, *self._others):
+                task.cancel()
+            await asyncio.gather(life, ending, *self._others, return_exceptions=True)
         await self._end()
 
     # Living
 
     async def _live(self) -> None:
+        live = self.live
         if self.pod.status.phase in {"Succeeded", "Failed"}:
             await self._finish()
             return
-        if self._node.runtime.containers(self.pod.metadata.uid):
-            self._adopt()
-        else:
+        if not live.adopt():
             failure = await self._admit(self.pod)
             if failure is not None:
                 await self._refuse(failure)
                 return
-            self._publish()
+            live.recall()
+            live.publish()
         self._open_sandbox()
-        if not await self._initialize():
-            self._publish()
-            await self._finish()
-            return
-        self.progress.initialized = True
-        self._publish()
-        async with asyncio.TaskGroup() as group:
-            sidecars = [
-                group.create_task(self._keep(slot))
-                for slot in self.progress.init
-                if is_sidecar(slot.container)
-            ]
-            mains = [group.create_task(self._keep(slot)) for slot in self.progress.main]
-            await asyncio.wait(mains)
-            for task in sidecars:
-                task.cancel()
-        await self._stop_all(self._grace())
-        self._publish()
+        for slot in live.progress.ephemeral:
+            self._aside(keep(live, slot))
+        try:
+            async with asyncio.timeout(None) as limit:
+                watching = asyncio.create_task(self._deadline(limit))
+                try:
+                    await self._run_containers()
+                finally:
+                    watching.cancel()
+        except TimeoutError:
+            live.tell("Normal", "DeadlineExceeded", _TOO_LONG)
+            live.progress.failure = ("DeadlineExceeded", _TOO_LONG)
+        await stop_all(live, live.grace_s())
+        live.publish()
         await self._finish()
 
-    def _adopt(self) -> None:
-        """Take over containers that a kubelet before this one started."""
-        for slot in (*self.progress.init, *self.progress.main):
-            mine = [
-                container
-                for container in self._node.runtime.containers(self.pod.metadata.uid)
-                if container.name == slot.container.name
-            ]
-            if mine:
-                slot.current = mine[-1]
-                slot.restarts = mine[-1].config.attempt
-                slot.last = mine[-2] if len(mine) > 1 else None
-        if any(slot.current is not None for slot in self.progress.main):
-            self.progress.initialized = True
+    async def _deadline(self, limit: asyncio.Timeout) -> None:
+        """Call time once the pod has been active for longer than it may."""
+        allowed_s = self.pod.spec.active_deadline_seconds
+        if allowed_s is not None:
+            since = moment_of(self.live.progress.start_time)
+            ran_s = (self._node.clock.now() - since).total_seconds()
+            await self._node.clock.sleep(max(0.0, allowed_s - ran_s))
+            limit.reschedule(asyncio.get_running_loop().time())
+
+    async def _run_containers(self) -> None:
+        """Returns once they have ended for good; sidecars still run then."""
+        live = self.live
+        async with asyncio.TaskGroup() as group:
+            sidecars: list[asyncio.Task[None]] = []
+            if await self._initialize(group, sidecars):
+                live.progress.initialized = True
+                live.publish()
+                await asyncio.wait([group.create_task(keep(live, slot)) for slot in live.progress.main])
+            for task in sidecars:
+                task.cancel()
 
     def _open_sandbox(self) -> None:
+        progress = self.live.progress
         if self.pod.spec.host_network:
-            self.progress.pod_ip = self._node.host_ip
+            progress.pod_ip = self._node.host_ip
         else:
             address = self._node.addresses.take(self.pod.metadata.uid)
-            self.progress.pod_ip = address or ""
+            progress.pod_ip = address or ""
             if address is None:
-                self._tell(
+                self.live.tell(
                     "Warning",
                     "FailedCreatePodSandBox",
                     "failed to allocate for range 0: no IP addresses available",
                 )
-        self.progress.sandbox = True
+        progress.sandbox = True
 
-    async def _initialize(self) -> bool:
+    async def _initialize(self, group: asyncio.TaskGroup, sidecars: list[asyncio.Task[None]]) -> bool:
         """Run the init containers in order; False when one failed for good."""
-        for slot in self.progress.init:
-            if is_sidecar(slot.container):
-                if slot.current is None:
-                    await self._start(slot)
-                continue
-            if slot.exit_code == 0 or self.progress.initialized:
-                continue
-            await self._keep(slot)
-            if slot.exit_code != 0:
-                return False
+        progress = self.live.progress
+        for slot in progress.init:
+            if slot.sidecar:
+                sidecars.append(group.create_task(keep(self.live, slot)))
+                if not progress.initialized:
+                    await self.live.until_started(slot)
+            elif slot.exit_code != 0 and not progress.initialized:
+                await keep(self.live, slot)
+                if slot.exit_code != 0:
+                    return False
         return True
-
-    async def _keep(self, slot: Slot) -> None:
-        """Start the container, again and again as the restart policy says, until it has ended for good."""
-        while True:
-            if slot.current is None:
-                await self._start(slot)
-            current = slot.current
-            if current is None:
-                continue
-            self._publish()
-            await current.exited.wait()
-            self._publish()
-            if not self._restarts(slot, current):
-                return
-            await self._back_off(slot, current)
-
-    def _restarts(self, slot: Slot, ended: RunningContainer) -> bool:
-        if is_sidecar(slot.container):
-            return True
-        policy = self.pod.spec.restart_policy
-        if policy == "Always" and slot not in self.progress.init:
-            return True
-        return policy != "Never" and ended.exit_code != 0
-
-    async def _back_off(self, slot: Slot, ended: RunningContainer) -> None:
-        clock = self._node.clock
-        backoff = self._node.starter.backoff(self.pod.metadata.uid, slot.container.name)
-        ago_s = (clock.now() - (ended.finished_at or clock.now())).total_seconds()
-        now = clock.monotonic()
-        wait_s = backoff.remaining(now - ago_s, now)
-        slot.last, slot.current = ended, None
-        if wait_s > 0:
-            meta = self.pod.metadata
-            pod = f"{meta.name}_{meta.namespace}({meta.uid})"
-            name = slot.container.name
-            slot.waiting = (
-                "CrashLoopBackOff",
-                f"back-off {go_duration(backoff.delay_s)} restarting failed container={name} pod={pod}",
-            )
-            self._tell(
-                "Warning",
-                "BackOff",
-                f"Back-off restarting failed container {name} in pod {pod}",
-                slot.container,
-            )
-            self._publish()
-            await clock.sleep(wait_s)
-        backoff.raise_at(clock.monotonic())
-        slot.restarts = ended.config.attempt + 1
-
-    async def _start(self, slot: Slot) -> None:
-        slot.current = await self._node.starter.start(self.pod, slot, self.progress.pod_ip, self._publish)
 
     # Ending
 
     async def _refuse(self, failure: AdmissionFailure) -> None:
-        self._tell("Warning", failure.reason, failure.message)
+        self.live.tell("Warning", failure.reason, failure.message)
         self._node.statuses.put(
             self.pod,
             {
                 "phase": "Failed",
                 "reason": failure.reason,
                 "message": f"Pod was rejected: {failure.message}",
-                "startTime": self.progress.start_time,
+                "startTime": self.live.progress.start_time,
             },
         )
         await self._finish()
@@ -259,10 +200,10 @@ class PodWorker:
 
     async def _end(self) -> None:
         if not self.finished:
-            self.progress.ended = True
-            await self._stop_all(0 if self._gone.is_set() else self._grace())
+            await stop_all(self.live, 0 if self._gone.is_set() else self.live.grace_s())
+            self.live.progress.ended = True
             if not self._gone.is_set():
-                self._publish()
+                self.live.publish()
             await self._finish()
         if not self._gone.is_set():
             await self._node.statuses.flush(self.pod.metadata.uid)
@@ -272,29 +213,6 @@ class PodWorker:
         self._node.starter.forget(self.pod.metadata.uid)
         self._node.addresses.free(self.pod.metadata.uid)
         self._node.runtime.remove_pod(self.pod.metadata.uid)
-
-    def _grace(self) -> float:
-        asked = self.pod.metadata.deletion_grace_period_seconds
-        if asked is None:
-            asked = self.pod.spec.termination_grace_period_seconds
-        return float(_DEFAULT_GRACE_S if asked is None else asked)
-
-    async def _stop_all(self, grace_s: float) -> None:
-        """Stop what runs: containers first, then sidecars in reverse order."""
-        mains = [slot for slot in (*self.progress.main, *self._plain_init()) if slot.running]
-        await asyncio.gather(*(self._stop(slot, grace_s) for slot in mains))
-        for slot in reversed(self.progress.init):
-            if slot.running:
-                await self._stop(slot, grace_s)
-
-    def _plain_init(self) -> list[Slot]:
-        return [slot for slot in self.progress.init if not is_sidecar(slot.container)]
-
-    async def _stop(self, slot: Slot, grace_s: float) -> None:
-        if slot.current is None:
-            return
-        self._tell("Normal", "Killing", f"Stopping container {slot.container.name}", slot.container)
-        await self._node.runtime.stop(slot.current, grace_s)
 
     async def _delete(self) -> None:
         """Take the object away, unless it is another one by now."""
@@ -318,32 +236,13 @@ class PodWorker:
                 return
             await self._node.clock.sleep(_RETRY_S)
 
-    # Telling
-
-    def _publish(self) -> None:
-        status = status_of(self.pod, self.progress, timestamp(self._node.clock.now()))
-        self._node.statuses.put(self.pod, status)
-
-    def _tell(self, event_type: str, reason: str, message: str, container: Container | None = None) -> None:
-        self._node.events.tell(
-            reference_to(self.pod, "" if container is None else field_path(self.pod, container)),
-            event_type,
-            reason,
-            message,
-        )
+    # Showing
 
     def slot(self, name: str) -> Slot | None:
         """The container of that name."""
-        slots = (*self.progress.init, *self.progress.main)
-        return next((slot for slot in slots if slot.container.name == name), None)
+        return self.live.slot(name)
 
     @property
     def phase(self) -> str:
         """The phase that the containers add up to now."""
-        return phase_of(self.pod, self.progress)
-
-
-def field_path(pod: Pod, container: Container) -> str:
-    """Where a container stands in its pod, as an Event names it."""
-    init = any(other.name == container.name for other in pod.spec.init_containers)
-    return f"spec.{'initContainers' if init else 'containers'}{{{container.name}}}"
+        return phase_of(self.pod, self.live.progress)

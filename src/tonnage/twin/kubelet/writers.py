@@ -63,7 +63,7 @@ class StatusWriter:
             return
         pod, status = wanted
         meta = pod.metadata
-        patch: JsonObject = {"metadata": {"uid": meta.uid}, "status": status}
+        patch: JsonObject = {"metadata": {"uid": meta.uid}, "status": _in_order(pod, status)}
         try:
             await self._api.patch(
                 kinds.POD,
@@ -86,6 +86,16 @@ class StatusWriter:
             self._idle[uid].set()
         else:
             self._queue.add(uid)
+
+
+def _in_order(pod: Pod, status: JsonObject) -> JsonObject:
+    """The status as a patch that keeps the kubelet's conditions behind those of others."""
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list):
+        return status
+    own = [one["type"] for one in conditions if isinstance(one, dict)]
+    others = [condition.type for condition in pod.status.conditions if condition.type not in own]
+    return {**status, "$setElementOrder/conditions": [{"type": kind} for kind in (*others, *own)]}
 
 
 class Outbox:

@@ -42,6 +42,7 @@ def complain(context: ContainerContext, text: str) -> int:
 
 async def pretend(context: ContainerContext) -> int:
     """Stay up doing nothing, and say so once: the twin does not run this command."""
+    context.serving.set()
     command = " ".join(context.argv) or f"the server of image {context.container.image}"
     shown = command if len(command) <= 200 else command[:199] + "…"
     say(context, f"pretended by the twin, not run: {' '.join(shown.split())}")

@@ -83,13 +83,8 @@ async def shell(context: ContainerContext, find: Finder) -> int:
     if options and options[0].startswith("-") and options[0].endswith("c") and len(options) > 1:
         return await _run_script(context, find, options[1], options[2:])
     if options:
-        return await pretend(context) if _is_main(context) else _no_file(context, options[0])
+        return await pretend(context) if context.main else _no_file(context, options[0])
     return await _interactive(context, find)
-
-
-def _is_main(context: ContainerContext) -> bool:
-    command = (*context.container.command, *context.container.args)
-    return tuple(context.argv) == command or not command
 
 
 def _no_file(context: ContainerContext, name: str) -> int:
@@ -99,15 +94,14 @@ def _no_file(context: ContainerContext, name: str) -> int:
 
 async def _run_script(context: ContainerContext, find: Finder, script: str, arguments: list[str]) -> int:
     interpreter = _Interpreter(context, find, arguments)
-    main = _is_main(context)
     try:
         tree = parse_script(script)
     except UnsupportedError as error:
-        if main:
+        if context.main:
             return await pretend(context)
         context.stdio.write_error(f"{context.argv[0]}: not known to the twin's shell: {error}\n".encode())
-        return 2
-    if main and not all(interpreter.knows(name) for name in _commands_in(tree)):
+        return 127
+    if context.main and not all(interpreter.knows(name) for name in _commands_in(tree)):
         return await pretend(context)
     try:
         return await interpreter.run(tree)
@@ -244,6 +238,7 @@ class _Interpreter:
             env={**self._variables, **values},
             stdio=streams,
             interactive=False,
+            main=False,
         )
         program = self._find(context)
         if program is None:

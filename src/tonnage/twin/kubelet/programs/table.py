@@ -61,10 +61,11 @@ class Programs:
     def for_container(self, image: str, argv: tuple[str, ...]) -> Program:
         """What the container runs. An image or command that the twin does not know is pretended."""
         program = self._images.get(parse_image(image).repository)
-        if program is not None:
-            return program
 
         async def run(context: ContainerContext) -> int:
+            if program is not None:
+                context.serving.set()
+                return await program(context)
             effective = replace(context, argv=argv or default_command(image))
             return await (find_command(effective) or pretend)(effective)
 

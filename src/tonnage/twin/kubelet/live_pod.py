@@ -1,0 +1,170 @@
+"""A pod on its node, as all that works on it sees it: its object, its containers' books, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tonnage.adapters.events import reference_to
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.twin.kubelet.addresses import PodAddresses
+from tonnage.twin.kubelet.pod_status import status_of
+from tonnage.twin.kubelet.runtime import ContainerRuntime
+from tonnage.twin.kubelet.slots import POD_INITIALIZING, PodProgress, Slot
+from tonnage.twin.kubelet.starter import ContainerStarter
+from tonnage.twin.kubelet.writers import Outbox, StatusWriter
+from tonnage.wire.objects import Pod
+from tonnage.wire.timestamps import timestamp
+
+_DEFAULT_GRACE_S: Final = 30
+_LOST_EXIT: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class NodeServices:
+    """What all pods of a node share."""
+
+    node_name: str
+    host_ip: str
+    api: KubernetesApi
+    clock: Clock
+    runtime: ContainerRuntime
+    starter: ContainerStarter
+    addresses: PodAddresses
+    statuses: StatusWriter
+    events: Outbox
+
+
+class LivePod:
+    """A pod that its kubelet looks after."""
+
+    def __init__(self, pod: Pod, node: NodeServices) -> None:
+        self.pod = pod
+        self.node = node
+        self._changed = asyncio.Event()
+        self.progress = PodProgress(
+            [Slot(c, "initContainers", waiting=POD_INITIALIZING) for c in pod.spec.init_containers],
+            [Slot(c) for c in pod.spec.containers],
+            pod.status.start_time or timestamp(node.clock.now()),
+            node.host_ip,
+            initialized=not pod.spec.init_containers,
+            conditions={
+                condition.type: {
+                    "status": condition.status,
+                    "lastTransitionTime": condition.last_transition_time,
+                    "reason": condition.reason or None,
+                    "message": condition.message or None,
+                }
+                for condition in pod.status.conditions
+            },
+        )
+        self.add_ephemeral()
+
+    @property
+    def name(self) -> str:
+        """The pod as the kubelet's texts name it."""
+        meta = self.pod.metadata
+        return f"{meta.name}_{meta.namespace}({meta.uid})"
+
+    def slot(self, name: str) -> Slot | None:
+        """The container of that name."""
+        return next((slot for slot in self.progress.slots() if slot.container.name == name), None)
+
+    def add_ephemeral(self) -> list[Slot]:
+        """Books for the ephemeral containers that the pod has got since."""
+        known = {slot.container.name for slot in self.progress.ephemeral}
+        fresh = [c for c in self.pod.spec.ephemeral_containers if c.name not in known]
+        slots = [Slot(container, "ephemeralContainers") for container in fresh]
+        self.progress.ephemeral += slots
+        return slots
+
+    def adopt(self) -> bool:
+        """Take over containers that a kubelet before this one started; False when there are none.
+
+        They stay as ready as they were until they are probed.
+        """
+        running = self.node.runtime.containers(self.pod.metadata.uid)
+        if not running:
+            return False
+        told = {str(one.get("name")): one for one in self._told()}
+        for slot in self.progress.slots():
+            mine = [container for container in running if container.name == slot.container.name]
+            if mine:
+                slot.current = mine[-1]
+                slot.restarts = mine[-1].config.attempt
+                slot.last = mine[-2] if len(mine) > 1 else None
+                before = told.get(slot.container.name, {})
+                slot.probed = {
+                    "Startup": bool(before.get("started")),
+                    "Readiness": bool(before.get("ready")),
+                }
+        if any(slot.current is not None for slot in self.progress.main):
+            self.progress.initialized = True
+        return True
+
+    def recall(self) -> None:
+        """Count on from what the status says of containers that the node lost when it restarted itself."""
+        for told in self._told():
+            slot = self.slot(str(told.get("name")))
+            if slot is None or not (told.get("containerID") or told.get("lastState")):
+                continue
+            slot.restarts = int(told.get("restartCount") or 0) + 1
+            slot.past = _past(told, timestamp(self.node.clock.now()))
+
+    def _told(self) -> list[dict[str, Any]]:
+        status = self.pod.status
+        return [*status.init_container_statuses, *status.container_statuses]
+
+    def refresh(self, pod: Pod) -> list[Slot]:
+        """The object changed. Returns the slots whose container is another one now."""
+        self.pod = pod
+        spec = pod.spec
+        now = {c.name: c for c in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)}
+        changed = []
+        for slot in self.progress.slots():
+            before, slot.container = slot.container, now.get(slot.container.name, slot.container)
+            if before.image != slot.container.image:
+                changed.append(slot)
+        return changed
+
+    def grace_s(self) -> float:
+        """How long its containers have to end in order."""
+        asked = self.pod.metadata.deletion_grace_period_seconds
+        if asked is None:
+            asked = self.pod.spec.termination_grace_period_seconds
+        return float(_DEFAULT_GRACE_S if asked is None else asked)
+
+    async def until_started(self, slot: Slot) -> None:
+        """Return once the container runs and its startup probe, if it has one, has succeeded."""
+        while not slot.started:
+            await self._changed.wait()
+
+    def publish(self) -> None:
+        """Have the status of now written."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+        now = timestamp(self.node.clock.now())
+        self.node.statuses.put(self.pod, status_of(self.pod, self.progress, now))
+
+    def tell(self, event_type: str, reason: str, message: str, slot: Slot | None = None) -> None:
+        """Have an Event written, about the pod or one of its containers."""
+        subject = reference_to(self.pod, "" if slot is None else slot.path)
+        self.node.events.tell(subject, event_type, reason, message)
+
+
+def _past(told: dict[str, Any], now: str) -> dict[str, Any]:
+    """How a container ended that a node's restart took along, as containerd says it afterwards."""
+    match told.get("state"):
+        case {"terminated": dict(ended)}:
+            return ended
+        case {"running": {"startedAt": str(started)}}:
+            return {
+                "exitCode": _LOST_EXIT,
+                "reason": "Unknown",
+                "startedAt": started,
+                "finishedAt": now,
+                "containerID": told.get("containerID", ""),
+            }
+    last = told.get("lastState") or {}
+    return dict(last.get("terminated") or {})

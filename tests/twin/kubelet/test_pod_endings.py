@@ -1,0 +1,177 @@
+"""How containers and pods end and come again: rules, hooks, deadlines, other images, restarts of the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.twin.kubelet.restarts import starts_again
+from tonnage.wire import kinds
+from tonnage.wire.objects import Container, Pod, PodSpec
+
+World = Any
+SLEEP = ["sleep", "infinity"]
+
+
+def main(world: World, name: str = "web") -> dict[str, Any]:
+    found: dict[str, Any] = world.api.pod(name)["status"]["containerStatuses"][0]
+    return found
+
+
+def container(**fields: Any) -> list[dict[str, Any]]:
+    return [{"name": "main", "image": "ubuntu:24.04", "command": SLEEP, **fields}]
+
+
+def rule(operator: str, *codes: int) -> list[dict[str, Any]]:
+    return [{"action": "Restart", "exitCodes": {"operator": operator, "values": list(codes)}}]
+
+
+@pytest.mark.parametrize(
+    ("pod_policy", "policy", "rules", "codes"),
+    [
+        pytest.param("Always", "", [], {0, 1, 42}, id="always"),
+        pytest.param("OnFailure", "", [], {1, 42}, id="on failure"),
+        pytest.param("Never", "", [], set(), id="never"),
+        pytest.param("Never", "OnFailure", [], {1, 42}, id="the container's own policy"),
+        pytest.param("Always", "Never", [], set(), id="never, of a container"),
+        pytest.param("Never", "Never", rule("In", 42), {42}, id="a rule for one code"),
+        pytest.param("Never", "Never", rule("NotIn", 0, 42), {1}, id="a rule for all others"),
+    ],
+)
+def test_rules_come_before_policies(pod_policy: str, policy: str, rules: Any, codes: set[int]) -> None:
+    pod = Pod(spec=PodSpec(restart_policy=pod_policy))
+    one = Container(name="main", restart_policy=policy, restart_policy_rules=rules)
+    assert {code for code in (0, 1, 42) if starts_again(pod, one, code)} == codes
+
+
+async def test_a_pod_that_is_active_for_too_long_fails(world: World) -> None:
+    world.bind("web", activeDeadlineSeconds=30)
+    await world.phase("web", "Running")
+    await world.clock.advance(30)
+    status = await world.phase("web", "Failed")
+    why = "Pod was active on the node longer than the specified deadline"
+    assert (status["reason"], status["message"]) == ("DeadlineExceeded", why)
+    assert main(world)["state"]["terminated"]["exitCode"] == 143
+    assert f"Normal DeadlineExceeded {why} x1" in world.api.events("web")
+
+
+async def test_a_container_with_another_image_is_started_again(world: World) -> None:
+    world.bind("web", containers=container(), restartPolicy="Never")
+    await world.phase("web", "Running")
+    spec = world.api.pod("web")["spec"]
+    await world.api.patch(
+        kinds.POD,
+        "web",
+        {"spec": {**spec, "containers": container(image="ubuntu:25.04")}},
+        namespace="default",
+    )
+    await world.api.until(lambda: main(world)["restartCount"] == 1)
+    assert main(world)["image"] == "docker.io/library/ubuntu:25.04"
+    text = "Container main definition changed, will be restarted"
+    assert f"Normal Killing {text} x1" in world.api.events("web")
+
+
+async def test_what_failed_says_why_by_its_log(world: World) -> None:
+    command = ["sh", "-c", "echo one; echo two; exit 3"]
+    fields = {"command": command, "terminationMessagePolicy": "FallbackToLogsOnError"}
+    world.bind("web", containers=container(**fields), restartPolicy="Never")
+    await world.phase("web", "Failed")
+    assert main(world)["state"]["terminated"]["message"] == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("hook", "waits_s", "event"),
+    [
+        pytest.param({"sleep": {"seconds": 5}}, 5, "", id="sleep"),
+        pytest.param({"exec": {"command": ["sleep", "7"]}}, 7, "", id="exec"),
+        pytest.param({"exec": {"command": ["false"]}}, 0, "PreStopHook failed", id="a command that fails"),
+        pytest.param({"httpGet": {"port": 80}}, 0, "PreStopHook failed", id="nobody answers"),
+        pytest.param({"sleep": {"seconds": 60}}, 20, "", id="longer than the grace"),
+    ],
+)
+async def test_a_hook_runs_before_the_container_ends(
+    world: World, hook: Any, waits_s: int, event: str
+) -> None:
+    world.bind("web", containers=container(lifecycle={"preStop": hook}))
+    await world.phase("web", "Running")
+    await world.api.delete(kinds.POD, "web", namespace="default", grace_period_s=20)
+    if waits_s:
+        await world.clock.advance(waits_s - 1)
+        assert world.api.pod("web")
+        await world.clock.advance(1)
+    await world.gone("web")
+    failed = [one for one in world.api.events("web") if "FailedPreStopHook" in one]
+    assert failed == ([f"Warning FailedPreStopHook {event} x1"] if event else [])
+
+
+async def test_a_container_whose_first_hook_fails_is_killed(world: World) -> None:
+    hook = {"postStart": {"exec": {"command": ["false"]}}}
+    world.bind("web", containers=container(lifecycle=hook), restartPolicy="Never")
+    await world.phase("web", "Failed")
+    events = world.api.events("web")
+    assert "Warning FailedPostStartHook PostStartHook failed x1" in events
+    assert "Normal Killing FailedPostStartHook x1" in events
+
+
+async def test_restarts_are_counted_on_when_the_node_itself_restarts(world: World) -> None:
+    before = {
+        "name": "main",
+        "image": "docker.io/library/ubuntu:24.04",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 4,
+        "containerID": "containerd://abc",
+        "state": {"running": {"startedAt": "2025-12-31T00:00:00Z"}},
+        "lastState": {},
+    }
+    world.bind("web", containers=container(), status={"phase": "Running", "containerStatuses": [before]})
+    await world.api.until(lambda: main(world)["restartCount"] == 5)
+    assert main(world)["lastState"]["terminated"] == {
+        "exitCode": 255,
+        "reason": "Unknown",
+        "startedAt": "2025-12-31T00:00:00Z",
+        "finishedAt": "2026-01-01T00:00:00Z",
+        "containerID": "containerd://abc",
+    }
+    await world.api.until(lambda: "running" in main(world)["state"])
+
+
+async def test_a_pod_that_is_killed_has_failed_and_one_that_ended_well_has_not(world: World) -> None:
+    seen: dict[str, Any] = {}
+    for name, command in (("sleeps", SLEEP), ("waits", ["sh", "-c", "sleep 1000"])):
+        world.bind(name, containers=container(command=command))
+        await world.phase(name, "Running")
+        await world.api.delete(kinds.POD, name, namespace="default")
+        await world.gone(name)
+        history = world.api.history("pods", name)
+        seen[name] = history[-1]["status"]["phase"]
+    assert seen == {"sleeps": "Failed", "waits": "Failed"}
+
+
+async def test_ephemeral_containers_run_beside_the_others_and_never_again(world: World) -> None:
+    world.bind("web", containers=container())
+    await world.phase("web", "Running")
+    debugger = {
+        "name": "debugger",
+        "image": "busybox",
+        "command": ["sleep", "9"],
+        "targetContainerName": "main",
+    }
+    spec = {**world.api.pod("web")["spec"], "ephemeralContainers": [debugger]}
+    await world.api.patch(kinds.POD, "web", {"spec": spec}, namespace="default")
+
+    def told() -> dict[str, Any]:
+        found = world.api.pod("web")["status"].get("ephemeralContainerStatuses", [{}])
+        state: dict[str, Any] = found[0].get("state", {})
+        return state
+
+    await world.api.until(lambda: "running" in told())
+    await world.clock.advance(9)
+    await world.api.until(lambda: "terminated" in told())
+    await world.clock.advance(600)
+    assert told()["terminated"]["reason"] == "Completed"
+    status = world.api.pod("web")["status"]
+    assert status["phase"] == "Running"
+    assert status["ephemeralContainerStatuses"][0]["restartCount"] == 0
+    assert [one["name"] for one in status["containerStatuses"]] == ["main"]
