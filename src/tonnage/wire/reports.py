@@ -21,7 +21,7 @@ class Event(Object):
     first_timestamp: str | None = None
     last_timestamp: str | None = None
     event_time: str | None = None
-    source: dict[str, str] = {}
+    source: dict[str, str] = msgspec.field(default_factory=dict)
     reporting_component: str = ""
     reporting_instance: str = ""
     action: str = ""
