@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tonnage.adapters.informer import Delta, Informer, Key, key_of
+from tonnage.adapters.informer import Delta, Informer, Informers, Key, key_of
 from tonnage.adapters.ports import Change, ChangeType, KubernetesApi, Listing
-from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
+from tonnage.model.errors import ApiError, Bug, ClusterError, GoneError, Problem
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP, Kind
-from tonnage.wire.objects import ConfigMap, ObjectMeta
+from tonnage.wire.objects import ConfigMap, Object, ObjectMeta
 
 
 @dataclass
@@ -358,3 +358,24 @@ async def test_a_cancelled_informer_leaves_no_task_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await fixture.task
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_those_who_share_a_copy_are_all_told_by_one_list_and_one_watch() -> None:
+    fixture = Fixture()
+    informers = Informers(cast(KubernetesApi, fixture.api), fixture.clock)
+    keys: list[Key] = []
+    copy = informers.of(CONFIG_MAP, keys.append)
+    metadata_alone = Kind("", "v1", "ConfigMap", "configmaps", True, Object)
+    assert informers.of(metadata_alone, keys.append) is copy
+    runs = [asyncio.create_task(copy.run()) for _ in range(2)]
+    fixture.api.put("a", "1")
+    await fixture.clock.settle()
+    runs[0].cancel()
+    await fixture.clock.settle()
+    fixture.api.put("b", "2")
+    await fixture.clock.settle()
+    assert keys == [("ns", name) for name in ("a", "a", "b", "b")]
+    assert fixture.api.lists == 1
+    with pytest.raises(Bug, match="configmaps"):
+        informers.of(CONFIG_MAP)
+    runs[1].cancel()

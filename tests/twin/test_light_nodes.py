@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tonnage.adapters.informer import Informers
 from tonnage.documents.scenario import Scenario, parse_scenario
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
@@ -45,9 +46,10 @@ class Bench:
         self.clock = VirtualClock()
         self.server = ApiServer(self.clock, random=Random(1))
         self.api: LocalKubernetes = self.server.local()
-        self.light = LightNodes(light_nodes_of(_fleet()), self.api, self.clock)
-        self.lifecycle = NodeLifecycleController(self.api, self.clock, vouched=self.light.vouch)
-        self.scheduler = Scheduler(self.api, self.clock)
+        informers = Informers(self.api, self.clock)
+        self.light = LightNodes(light_nodes_of(_fleet()), self.api, self.clock, informers)
+        self.lifecycle = NodeLifecycleController(self.api, self.clock, informers, vouched=self.light.vouch)
+        self.scheduler = Scheduler(self.api, self.clock, informers)
 
     async def pod(self, name: str, gpus: int = 1, **spec: Any) -> None:
         limits: JsonObject = {"nvidia.com/gpu": str(gpus)} if gpus else {}
@@ -149,7 +151,8 @@ async def test_a_pod_that_names_its_node_is_refused_as_a_kubelet_would(
 async def test_pods_of_an_earlier_life_keep_what_they_have(bench: Bench) -> None:
     await bench.pod("p0", 2, nodeName="h100-2")
     await bench.clock.advance(1)
-    again = LightNodes(light_nodes_of(_fleet()), bench.api, bench.clock)
+    informers = Informers(bench.api, bench.clock)
+    again = LightNodes(light_nodes_of(_fleet()), bench.api, bench.clock, informers)
     running = asyncio.ensure_future(again.run())
     await bench.clock.advance(1)
     await bench.pod("p1", 1, nodeName="h100-2")

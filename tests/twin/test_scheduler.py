@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import Change, PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
@@ -97,7 +98,8 @@ class Api(LocalKubernetes):
 
 @asynccontextmanager
 async def running(api: Api, clock: VirtualClock, version: str = "1.35") -> AsyncIterator[None]:
-    task = asyncio.create_task(Scheduler(api, clock, version=version).run())
+    scheduler = Scheduler(api, clock, Informers(api, clock), version=version)
+    task = asyncio.create_task(scheduler.run())
     await clock.settle()
     try:
         yield

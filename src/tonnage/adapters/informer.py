@@ -1,4 +1,4 @@
-"""A local, always fresh copy of a collection: list, watch, resume, list again after 410.
+"""Local, always fresh copies of collections: list, watch, resume, list again after 410.
 
 Stands on the Kubernetes port alone, so that the real world and the twin share it.
 """
@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from tonnage.adapters.ports import Change, ChangeType, Clock, KubernetesApi
-from tonnage.model.errors import ApiError, ClusterError, GoneError
+from tonnage.model.errors import ApiError, Bug, ClusterError, GoneError, Problem
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -54,12 +54,16 @@ class _Index(Generic[T]):
         self._keys: defaultdict[str, dict[Key, None]] = defaultdict(dict)
 
     def move(self, key: Key, before: T | None, after: T | None) -> None:
-        for value in self._values_of(before) if before is not None else ():
+        left = tuple(self._values_of(before)) if before is not None else ()
+        come = tuple(self._values_of(after)) if after is not None else ()
+        if left == come:
+            return
+        for value in left:
             keys = self._keys[value]
             keys.pop(key, None)
             if not keys:
                 del self._keys[value]
-        for value in self._values_of(after) if after is not None else ():
+        for value in come:
             self._keys[value][key] = None
 
     def keys(self, value: str) -> Iterable[Key]:
@@ -68,6 +72,8 @@ class _Index(Generic[T]):
 
 class Informer(Generic[T]):
     """Objects of one kind by key. `on_change(key)` is called after every change that was applied.
+
+    Several may run it: one of them does, and when that one is cancelled the next goes on.
 
     Nothing is lost when a watch is cut, at whatever moment: it is resumed from the last version seen, and
     after 410 the difference to a new list is told as deltas. A watch that stays silent for `stall_s` (a
@@ -84,19 +90,21 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        on_change: Callable[[Key], None] = lambda _key: None,
+        on_change: Callable[[Key], None] | None = None,
     ) -> None:
         self._api = api
-        self._kind = kind
+        self.kind = kind
         self._clock = clock
         self._namespace = namespace
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
-        self._on_change = on_change
+        self._on_change = [] if on_change is None else [on_change]
         self.stall_s = 300.0
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[Callable[[Delta[T]], None]] = []
         self._waiters: set[asyncio.Future[None]] = set()
+        self._turn = asyncio.Lock()
+        self.begun = False
         self._synced = asyncio.Event()
         self._version = ""
         self._failures = 0
@@ -116,7 +124,12 @@ class Informer(Generic[T]):
         return len(self._objects)
 
     def add_index(self, name: str, values_of: Callable[[T], Iterable[str]]) -> None:
-        """Keep objects findable by the values that `values_of` names for each; see `by_index`."""
+        """Keep objects findable by the values that `values_of` names for each; see `by_index`.
+
+        An index of that name that is there already stays: all who share a copy mean the same by it.
+        """
+        if name in self._indexes:
+            return
         index = self._indexes[name] = _Index(values_of)
         for key, obj in self._objects.items():
             index.move(key, None, obj)
@@ -128,6 +141,10 @@ class Informer(Generic[T]):
     def subscribe(self, handler: Callable[[Delta[T]], None]) -> None:
         """Have `handler` called after every change from now on, before `on_change`."""
         self._handlers.append(handler)
+
+    def notify(self, on_change: Callable[[Key], None]) -> None:
+        """Have `on_change(key)` called after every change from now on."""
+        self._on_change.append(on_change)
 
     async def synced(self) -> None:
         """Return once the first list is in."""
@@ -145,6 +162,11 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keep the copy fresh until cancelled. An unreachable server is retried with back-off."""
+        self.begun = True
+        async with self._turn:
+            await self._keep_fresh()
+
+    async def _keep_fresh(self) -> None:
         while True:
             try:
                 await self._round()
@@ -156,9 +178,7 @@ class Informer(Generic[T]):
                 if isinstance(error, ApiError) and error.code != 429 and error.code < 500:
                     self._version = ""  # the server does not like what was asked: start over
                 self._count(refused=isinstance(error, ApiError))
-                _LOG.info(
-                    "watch failed: kind=%s failures=%d error=%s", self._kind.kind, self._failures, error
-                )
+                _LOG.info("watch failed: kind=%s failures=%d error=%s", self.kind.kind, self._failures, error)
                 await self._pause(self._failures + 1)
 
     async def _round(self) -> None:
@@ -190,7 +210,7 @@ class Informer(Generic[T]):
         try:
             await asyncio.wait((reader, silence), return_when=asyncio.FIRST_COMPLETED)
             if not reader.done():
-                _LOG.info("watch cut: silent for %g s: kind=%s", self.stall_s, self._kind.kind)
+                _LOG.info("watch cut: silent for %g s: kind=%s", self.stall_s, self.kind.kind)
         finally:
             reader.cancel()
             silence.cancel()
@@ -200,7 +220,7 @@ class Informer(Generic[T]):
 
     async def _read(self) -> None:
         stream = self._api.watch(
-            self._kind, resource_version=self._version, namespace=self._namespace, **self._selectors
+            self.kind, resource_version=self._version, namespace=self._namespace, **self._selectors
         )
         try:
             async for change in stream:
@@ -216,7 +236,7 @@ class Informer(Generic[T]):
             await self._clock.sleep(left_s)
 
     async def _relist(self) -> None:
-        listing = await self._api.list(self._kind, namespace=self._namespace, **self._selectors)
+        listing = await self._api.list(self.kind, namespace=self._namespace, **self._selectors)
         fresh = {key_of(item): item for item in listing.items}
         for key in [key for key in self._objects if key not in fresh]:
             self._set(key, None)
@@ -249,15 +269,44 @@ class Informer(Generic[T]):
             self._objects[key] = after
         for index in self._indexes.values():
             index.move(key, before, after)
+        delta = Delta(before, after)
         for handler in self._handlers:
-            handler(Delta(before, after))
-        self._on_change(key)
+            handler(delta)
+        for on_change in self._on_change:
+            on_change(key)
         self._wake()
 
     def _wake(self) -> None:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+class Informers:
+    """The copies that the loops of one process share: of each kind one list, one watch and one copy."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._known: defaultdict[tuple[str, str, str], list[Informer[Any]]] = defaultdict(list)
+
+    def of(self, kind: Kind[T], on_change: Callable[[Key], None] | None = None) -> Informer[T]:
+        """The copy of a kind, for all who read its objects as this type or a wider one.
+
+        Raises Bug once somebody runs it: what it has by then nobody is told again.
+        """
+        known = self._known[kind.group, kind.version, kind.plural]
+        informer: Informer[T] | None = next(
+            (one for one in known if issubclass(one.kind.type, kind.type)), None
+        )
+        if informer is None:
+            informer = Informer(self._api, kind, self._clock)
+            known.append(informer)
+        if informer.begun:
+            raise Bug(Problem(f"the copy of {kind.plural} is asked for after it has begun"))
+        if on_change is not None:
+            informer.notify(on_change)
+        return informer
 
 
 class Followed(Protocol):

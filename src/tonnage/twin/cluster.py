@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ApiError
@@ -106,14 +107,15 @@ class Cluster:
 
         The agents find the API server by `kubeconfig`, which the caller has written from the endpoint.
         """
-        light = LightNodes(light_nodes_of(self._scenario), self._kubelets, self._clock)
+        informers = Informers(self.api, self._clock)
+        light = LightNodes(light_nodes_of(self._scenario), self._kubelets, self._clock, informers)
         root_ca = self._authority.certificate_pem.decode()
         self._loops.run(
-            "controllers", run_controllers(self.api, self._clock, root_ca=root_ca, vouched=light.vouch)
+            "controllers",
+            run_controllers(self.api, self._clock, informers, root_ca=root_ca, vouched=light.vouch),
         )
-        scheduler = Scheduler(
-            self.server.local("kube-scheduler", SCHEDULER), self._clock, version=self._scenario.server_version
-        )
+        binder = self.server.local("kube-scheduler", SCHEDULER)
+        scheduler = Scheduler(binder, self._clock, informers, version=self._scenario.server_version)
         self._loops.run("scheduler", scheduler.run())
         self._loops.run("light nodes", light.run())
         await self._fleet.start(self._authority, self._loops)

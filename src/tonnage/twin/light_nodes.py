@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.decide.cluster.requests import PODS
@@ -72,13 +72,15 @@ class _Occupied:
 class LightNodes:
     """All light nodes of a fleet."""
 
-    def __init__(self, nodes: Iterable[LightNode], api: KubernetesApi, clock: Clock) -> None:
+    def __init__(
+        self, nodes: Iterable[LightNode], api: KubernetesApi, clock: Clock, informers: Informers
+    ) -> None:
         self._api = api
         self._clock = clock
         self._nodes = {node.spec.name: node for node in nodes}
         self._occupied = {name: _Occupied(node) for name, node in self._nodes.items()}
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._pods = Informer(api, kinds.POD, clock)
+        self._pods = informers.of(kinds.POD)
         self._pods.subscribe(self._pod_changed)
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
@@ -35,7 +35,9 @@ _LOG: Final = logging.getLogger(__name__)
 class Scheduler:
     """Places the pods whose schedulerName is `default-scheduler`, one at a time, the most urgent first."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock, *, version: str = "1.35") -> None:
+    def __init__(
+        self, api: KubernetesApi, clock: Clock, informers: Informers, *, version: str = "1.35"
+    ) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, NAME)
@@ -43,12 +45,12 @@ class Scheduler:
         self._queue = SchedulingQueue(cuts_short=profile.minor >= _CUTS_SHORT)
         self._cache = SchedulerCache(profile)
         self._changed = asyncio.Event()
-        self._pods = Informer(api, kinds.POD, clock)
-        self._nodes = Informer(api, kinds.NODE, clock)
-        self._namespaces = Informer(api, kinds.NAMESPACE, clock)
-        self._budgets = Informer(api, kinds.DISRUPTION_BUDGET, clock)
-        self._sets = Informer(api, kinds.REPLICA_SET, clock)
-        self._services = Informer(api, kinds.SERVICE, clock)
+        self._pods = informers.of(kinds.POD)
+        self._nodes = informers.of(kinds.NODE)
+        self._namespaces = informers.of(kinds.NAMESPACE)
+        self._budgets = informers.of(kinds.DISRUPTION_BUDGET)
+        self._sets = informers.of(kinds.REPLICA_SET)
+        self._services = informers.of(kinds.SERVICE)
         self._namespaces.subscribe(self._on_surroundings)
         self._sets.subscribe(self._on_surroundings)
         self._services.subscribe(self._on_surroundings)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import KubernetesApi, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.server import ApiServer
@@ -27,6 +28,7 @@ class Cluster:
         self.clock = VirtualClock()
         self.server = ApiServer(self.clock, random=Random(7))
         self.api: KubernetesApi = self.server.local()
+        self.informers = Informers(self.api, self.clock)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, loop: Coroutine[None, None, None]) -> None:
@@ -34,13 +36,14 @@ class Cluster:
         self._tasks.append(asyncio.create_task(loop))
 
     async def stop(self) -> None:
-        """End what was started."""
+        """End what was started, and forget its copies."""
         for task in self._tasks:
             if task.done():
                 task.result()
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        self.informers = Informers(self.api, self.clock)
 
     async def apply(self, kind: Kind[T], name: str, body: JsonObject, namespace: str = "default") -> T:
         """Create an object."""

@@ -15,7 +15,7 @@ Cluster = Any
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(AutoscalerController(cluster.api, cluster.clock).run())
+    cluster.start(AutoscalerController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

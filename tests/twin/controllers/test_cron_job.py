@@ -58,8 +58,8 @@ def test_a_day_that_never_comes() -> None:
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(CronJobController(cluster.api, cluster.clock).run())
-    cluster.start(JobController(cluster.api, cluster.clock).run())
+    cluster.start(CronJobController(cluster.api, cluster.clock, cluster.informers).run())
+    cluster.start(JobController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

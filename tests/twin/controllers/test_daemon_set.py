@@ -89,7 +89,7 @@ async def running(cluster: Cluster) -> Cluster:
     for name in ("a100-0", "a100-1", "a100-2"):
         await cluster.node(name, {"gpu": "a100"})
         await cluster.api.patch(NODE, name, {"spec": {"taints": None}})
-    cluster.start(DaemonSetController(cluster.api, cluster.clock).run())
+    cluster.start(DaemonSetController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

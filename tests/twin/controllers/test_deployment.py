@@ -19,8 +19,8 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(ReplicaSetController(cluster.api, cluster.clock).run())
-    cluster.start(DeploymentController(cluster.api, cluster.clock).run())
+    cluster.start(ReplicaSetController(cluster.api, cluster.clock, cluster.informers).run())
+    cluster.start(DeploymentController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

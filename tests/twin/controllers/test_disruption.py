@@ -17,8 +17,8 @@ Cluster = Any
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(DisruptionController(cluster.api, cluster.clock).run())
-    cluster.start(ReplicaSetController(cluster.api, cluster.clock).run())
+    cluster.start(DisruptionController(cluster.api, cluster.clock, cluster.informers).run())
+    cluster.start(ReplicaSetController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

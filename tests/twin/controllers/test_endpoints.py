@@ -203,7 +203,7 @@ def test_a_pod_of_a_node_that_is_not_there_waits() -> None:
 
 
 async def test_endpoints_follow_the_pods_of_a_service_and_end_with_it(cluster: Cluster) -> None:
-    cluster.start(EndpointsController(cluster.api, cluster.clock).run())
+    cluster.start(EndpointsController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.node("a", {"topology.kubernetes.io/zone": "east"})
     await cluster.apply(SERVICE, "web", {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}})
     await cluster.apply(POD, "p", {**cluster.template(nodeName="a"), "metadata": {"labels": {"app": "web"}}})
@@ -229,7 +229,7 @@ async def test_endpoints_follow_the_pods_of_a_service_and_end_with_it(cluster: C
 async def test_endpoints_made_by_hand_are_mirrored_while_nothing_is_selected(
     cluster: Cluster,
 ) -> None:
-    cluster.start(SliceMirroringController(cluster.api, cluster.clock).run())
+    cluster.start(SliceMirroringController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.apply(SERVICE, "db", {"spec": {"ports": [{"port": 80}]}})
     both = [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]
     await cluster.apply(ENDPOINTS, "db", {"subsets": [{"addresses": both, "ports": [{"port": 1}]}]})

@@ -16,7 +16,7 @@ Cluster = Any
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(GarbageCollector(cluster.api, cluster.clock).run())
+    cluster.start(GarbageCollector(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.advance(0)
     return cluster
 

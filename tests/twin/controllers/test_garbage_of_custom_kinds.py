@@ -16,7 +16,7 @@ async def _names(cluster: Cluster) -> set[str]:
 
 
 async def test_custom_kinds_are_collected_as_soon_as_they_are_defined(cluster: Cluster) -> None:
-    cluster.start(GarbageCollector(cluster.api, cluster.clock).run())
+    cluster.start(GarbageCollector(cluster.api, cluster.clock, cluster.informers).run())
     versions = [
         {
             "name": "v1",

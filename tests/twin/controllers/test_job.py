@@ -24,8 +24,8 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(JobController(cluster.api, cluster.clock).run())
-    cluster.start(GarbageCollector(cluster.api, cluster.clock).run())
+    cluster.start(JobController(cluster.api, cluster.clock, cluster.informers).run())
+    cluster.start(GarbageCollector(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

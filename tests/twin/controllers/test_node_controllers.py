@@ -115,7 +115,7 @@ def test_when_a_pod_must_go(taints: list[Taint], tolerations: list[Toleration], 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
     for controller in (NodeLifecycleController, TaintEvictionController, PodGarbageController):
-        cluster.start(controller(cluster.api, cluster.clock).run())
+        cluster.start(controller(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

@@ -21,7 +21,7 @@ Cluster = Any
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(ReplicaSetController(cluster.api, cluster.clock).run())
+    cluster.start(ReplicaSetController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 
@@ -106,7 +106,7 @@ async def test_pods_that_the_server_refuses_are_told_once_per_try_and_stand_in_t
             return await cluster.api.create(kind, body, namespace=namespace)
 
     refusing: KubernetesApi = Refusing()  # type: ignore[assignment]
-    cluster.start(ReplicaSetController(refusing, cluster.clock).run())
+    cluster.start(ReplicaSetController(refusing, cluster.clock, cluster.informers).run())
     await cluster.apply(REPLICA_SET, "web", cluster.workload(5))
     await cluster.clock.advance(1)
     [replica_set] = await cluster.all(REPLICA_SET)
@@ -153,7 +153,7 @@ def test_a_failure_that_stands_is_not_written_again() -> None:
 async def test_a_replication_controller_keeps_its_pods_by_a_map_of_labels(cluster: Cluster) -> None:
     orphan = {"metadata": {"labels": {"app": "web"}}, "spec": cluster.template()["spec"]}
     await cluster.apply(POD, "orphan", orphan)
-    cluster.start(ReplicationManager(cluster.api, cluster.clock).run())
+    cluster.start(ReplicationManager(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.apply(REPLICATION, "web", {"spec": {"replicas": 3, "template": cluster.template()}})
     await cluster.go_on()
     pods = await cluster.pods()

@@ -18,8 +18,8 @@ GPU = "nvidia.com/gpu"
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(ResourceQuotaController(cluster.api, cluster.clock).run())
-    cluster.start(ReplicaSetController(cluster.api, cluster.clock).run())
+    cluster.start(ResourceQuotaController(cluster.api, cluster.clock, cluster.informers).run())
+    cluster.start(ReplicaSetController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

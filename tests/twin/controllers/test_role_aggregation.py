@@ -17,7 +17,7 @@ async def rules_of(cluster: Cluster, name: str) -> list[Any]:
 
 
 async def test_a_role_has_the_rules_of_those_that_it_selects_for_as_long_as_it_does(cluster: Cluster) -> None:
-    cluster.start(RoleAggregationController(cluster.api, cluster.clock).run())
+    cluster.start(RoleAggregationController(cluster.api, cluster.clock, cluster.informers).run())
     gathers = {"clusterRoleSelectors": [{"matchLabels": {"to": "all"}}]}
     await cluster.apply(CLUSTER_ROLE, "all", {"aggregationRule": gathers, "rules": [GPUS]})
     await cluster.apply(
@@ -35,7 +35,7 @@ async def test_a_role_has_the_rules_of_those_that_it_selects_for_as_long_as_it_d
 
 
 async def test_the_default_roles_gather_what_upstreams_do(cluster: Cluster) -> None:
-    cluster.start(RoleAggregationController(cluster.api, cluster.clock).run())
+    cluster.start(RoleAggregationController(cluster.api, cluster.clock, cluster.informers).run())
     assert await rules_of(cluster, "admin") == []
     await cluster.go_on()
     admin, edit, view = [await rules_of(cluster, name) for name in ("admin", "edit", "view")]

@@ -19,7 +19,7 @@ CLAIM = {
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(StatefulSetController(cluster.api, cluster.clock).run())
+    cluster.start(StatefulSetController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

@@ -96,7 +96,7 @@ DISK: JsonObject = {
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(VolumeBindingController(cluster.api, cluster.clock).run())
+    cluster.start(VolumeBindingController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

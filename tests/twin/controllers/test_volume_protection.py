@@ -16,7 +16,7 @@ ASKED: JsonObject = {"accessModes": ["ReadWriteOnce"], "resources": {"requests":
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(VolumeProtectionController(cluster.api, cluster.clock).run())
+    cluster.start(VolumeProtectionController(cluster.api, cluster.clock, cluster.informers).run())
     await cluster.clock.settle()
     return cluster
 

@@ -31,6 +31,7 @@ from support.first_hour import (
     scenes,
 )
 from tonnage.adapters.clock import SystemClock
+from tonnage.adapters.informer import Informers
 from tonnage.cli.kubectl import kubectl_binary
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
@@ -75,9 +76,10 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Path, Store]]:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(kubeconfig_text(endpoint, namespace=NAMESPACE))
     api = server.local()
+    informers, root_ca = Informers(api, clock), endpoint.ca_pem.decode()
     loops = [
-        asyncio.create_task(run_controllers(api, clock, root_ca=endpoint.ca_pem.decode(), vouched=_STEADY)),
-        asyncio.create_task(Scheduler(api, clock, version="1.35").run()),
+        asyncio.create_task(run_controllers(api, clock, informers, root_ca=root_ca, vouched=_STEADY)),
+        asyncio.create_task(Scheduler(api, clock, informers, version="1.35").run()),
     ]
     await api.create(kinds.NAMESPACE, {"metadata": {"name": NAMESPACE}})
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Informer, Key, following
+from tonnage.adapters.informer import Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -40,12 +40,12 @@ class _Target:
 class AutoscalerController:
     """Looks at an autoscaler 15 s after it was made or changed, and every 15 s from then on."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "horizontal-pod-autoscaler")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._autoscalers = Informer(api, AUTOSCALER, clock, on_change=self._changed)
+        self._autoscalers = informers.of(AUTOSCALER, self._changed)
 
     async def run(self) -> None:
         """Keep to the bounds until cancelled."""

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following
+from tonnage.adapters.informer import Delta, Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -31,13 +31,13 @@ from tonnage.wire.workloads import CronJob, CronJobStatus, Job
 class CronJobController:
     """Starts, counts and deletes the jobs of CronJobs."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "cronjob-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._cron_jobs = Informer(api, CRON_JOB, clock, on_change=self._queue.add)
-        self._jobs = Informer(api, JOB, clock)
+        self._cron_jobs = informers.of(CRON_JOB, self._queue.add)
+        self._jobs = informers.of(JOB)
         self._jobs.add_index("namespace", lambda job: [job.metadata.namespace])
         self._jobs.subscribe(self._job_changed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -29,17 +29,17 @@ _FAILURE_LONGEST_S: Final = 900.0
 class DaemonSetController:
     """Creates, updates and deletes the pods of DaemonSets and keeps their revisions and status."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "daemonset-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._daemons = Informer(api, DAEMON_SET, clock, on_change=self._queue.add)
-        self._nodes = Informer(api, NODE, clock)
+        self._daemons = informers.of(DAEMON_SET, self._queue.add)
+        self._nodes = informers.of(NODE)
         self._nodes.subscribe(self._node_changed)
-        self._revisions = Informer(api, CONTROLLER_REVISION, clock)
+        self._revisions = informers.of(CONTROLLER_REVISION)
         self._revisions.add_index("namespace", lambda revision: [revision.metadata.namespace])
-        self._pods = Informer(api, POD, clock)
+        self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)

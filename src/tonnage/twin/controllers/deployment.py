@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -32,16 +32,16 @@ from tonnage.wire.objects import Deployment, Pod, ReplicaSet
 class DeploymentController:
     """Rolls Deployments out: new ReplicaSets, their sizes, revisions, history, status."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "deployment-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._deployments = Informer(api, DEPLOYMENT, clock, on_change=self._queue.add)
-        self._sets = Informer(api, REPLICA_SET, clock)
+        self._deployments = informers.of(DEPLOYMENT, self._queue.add)
+        self._sets = informers.of(REPLICA_SET)
         self._sets.add_index("namespace", lambda replica_set: [replica_set.metadata.namespace])
         self._sets.subscribe(self._set_changed)
-        self._pods = Informer(api, POD, clock)
+        self._pods = informers.of(POD)
         self._pods.add_index("controller", _controller_uids)
         self._pods.subscribe(self._pod_changed)
         self._ownership = Ownership(api, DEPLOYMENT, REPLICA_SET)

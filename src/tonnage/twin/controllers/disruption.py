@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -45,18 +45,18 @@ _UNMANAGED: Final = (
 class DisruptionController:
     """Counts anew whenever a budget or a pod changes."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "controllermanager")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._stale: WorkQueue[Key] = WorkQueue(clock)
-        self._budgets = Informer(api, DISRUPTION_BUDGET, clock, on_change=self._queue.add)
+        self._budgets = informers.of(DISRUPTION_BUDGET, self._queue.add)
         self._budgets.add_index("namespace", lambda budget: [budget.metadata.namespace])
-        self._pods = Informer(api, POD, clock)
+        self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
-        self._scales = Scales(api, clock)
+        self._scales = Scales(api, informers)
 
     async def run(self) -> None:
         """Count until cancelled."""

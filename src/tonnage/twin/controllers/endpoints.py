@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -32,18 +32,18 @@ _ASTRAY_S: Final = 1.0
 class EndpointsController:
     """Follows services and pods, and puts right what others do to its objects."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._events = EventRecorder(api, clock, "endpoint-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._services = Informer(api, SERVICE, clock, on_change=self._queue.add)
+        self._services = informers.of(SERVICE, self._queue.add)
         self._services.add_index("namespace", lambda service: [service.metadata.namespace])
-        self._pods = Informer(api, POD, clock)
+        self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
-        self._endpoints = Informer(api, ENDPOINTS, clock)
+        self._endpoints = informers.of(ENDPOINTS)
         self._endpoints.subscribe(self._endpoints_changed)
-        self._slices = Informer(api, ENDPOINT_SLICE, clock)
+        self._slices = informers.of(ENDPOINT_SLICE)
         self._slices.subscribe(self._slice_changed)
         self._times = TriggerTimes()
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informer
+from tonnage.adapters.informer import Delta, Informer, Informers
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import CustomResourceDefinition, Object
@@ -49,9 +49,12 @@ def custom_kind(definition: CustomResourceDefinition) -> Kind[Object] | None:
 
 
 class EveryKind:
-    """An informer per kind, with an index `owner` of the uids of owners. `sees` is told of every change."""
+    """An informer per kind, with an index `owner` of the uids of owners. `sees` is told of every change.
 
-    def __init__(self, api: KubernetesApi, clock: Clock, sees: Sees) -> None:
+    Copies of built-in kinds are shared; those of custom kinds come and go with their definitions.
+    """
+
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers, sees: Sees) -> None:
         self._api = api
         self._clock = clock
         self._sees = sees
@@ -60,7 +63,7 @@ class EveryKind:
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
         self._definitions = Informer(api, CUSTOM_RESOURCE, clock)
         for kind in built_in_kinds():
-            self._add(kind)
+            self._add(kind, informers.of(kind))
 
     async def run(self) -> None:
         """Keep all copies fresh until cancelled."""
@@ -99,9 +102,8 @@ class EveryKind:
                 return resource, known
         return None
 
-    def _add(self, kind: Kind[Object]) -> Resource:
+    def _add(self, kind: Kind[Object], informer: Informer[Object]) -> Resource:
         resource = (kind.group, kind.plural)
-        informer = Informer(self._api, kind, self._clock)
         informer.add_index("owner", lambda obj: [owner.uid for owner in obj.metadata.owner_references])
         informer.subscribe(lambda delta: self._sees(resource, delta))
         self._kinds[resource] = kind
@@ -118,5 +120,5 @@ class EveryKind:
             self._tasks.pop(resource).cancel()
             del self._informers[resource], self._kinds[resource]
         if after is not None:
-            resource = self._add(after)
+            resource = self._add(after, Informer(self._api, after, self._clock))
             self._tasks[resource] = group.create_task(self._informers[resource].run())

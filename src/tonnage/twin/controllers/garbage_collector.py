@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.adapters.informer import Delta, following
+from tonnage.adapters.informer import Delta, Informers, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -44,10 +44,10 @@ class Owners:
 class GarbageCollector:
     """Deletes dependants in the background, and finishes foreground and orphan deletions."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._queue: WorkQueue[Ref] = WorkQueue(clock)
-        self._objects = EveryKind(api, clock, self._changed)
+        self._objects = EveryKind(api, clock, informers, self._changed)
 
     async def run(self) -> None:
         """Collect until cancelled."""

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -47,15 +47,15 @@ _UNSEEN_S: Final = 30.0
 class JobController:
     """Makes and deletes pods of Jobs, counts them, ends Jobs, and deletes ended ones in time."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "job-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._orphans: WorkQueue[Key] = WorkQueue(clock)
-        self._jobs = Informer(api, JOB, clock, on_change=self._queue.add)
+        self._jobs = informers.of(JOB, self._queue.add)
         self._jobs.subscribe(self._job_changed)
-        self._pods = Informer(api, POD, clock)
+        self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)

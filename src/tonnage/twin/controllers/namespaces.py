@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tonnage.adapters.informer import Informer, Key, following
+from tonnage.adapters.informer import Informer, Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -36,13 +36,13 @@ class NamespaceController:
     `root_ca` is the certificate, PEM; without one there is no ConfigMap.
     """
 
-    def __init__(self, api: KubernetesApi, clock: Clock, *, root_ca: str = "") -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers, *, root_ca: str = "") -> None:
         self._api = api
         self._root_ca = root_ca
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._namespaces = Informer(api, NAMESPACE, clock, on_change=self._queue.add)
-        self._accounts = Informer(api, SERVICE_ACCOUNT, clock)
+        self._namespaces = informers.of(NAMESPACE, self._queue.add)
+        self._accounts = informers.of(SERVICE_ACCOUNT)
         self._accounts.subscribe(
             lambda delta: self._queue.add(("", delta.before.metadata.namespace)) if delta.before else None
         )
@@ -50,7 +50,7 @@ class NamespaceController:
         self._authorities.subscribe(
             lambda delta: self._queue.add(("", delta.before.metadata.namespace)) if delta.before else None
         )
-        self._definitions = Informer(api, CUSTOM_RESOURCE, clock)
+        self._definitions = informers.of(CUSTOM_RESOURCE)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -35,6 +35,7 @@ class NodeLifecycleController:
         self,
         api: KubernetesApi,
         clock: Clock,
+        informers: Informers,
         *,
         grace_s: float = GRACE_S,
         vouched: Callable[[str], bool] = lambda _name: False,
@@ -46,11 +47,11 @@ class NodeLifecycleController:
         self._grace_s = grace_s
         self._events = EventRecorder(api, clock, "node-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._nodes = Informer(api, NODE, clock)
+        self._nodes = informers.of(NODE)
         self._nodes.subscribe(self._node_changed)
         self._leases = Informer(api, LEASE, clock, namespace=LEASE_NAMESPACE)
         self._leases.subscribe(self._lease_changed)
-        self._pods = Informer(api, POD, clock)
+        self._pods = informers.of(POD)
         self._pods.add_index("node", lambda pod: [pod.spec.node_name])
         self._heard_s: dict[str, float] = {}
         self._registered: set[str] = set()

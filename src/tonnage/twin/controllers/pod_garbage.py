@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -22,13 +22,13 @@ QUARANTINE_S: Final = 40.0
 class PodGarbageController:
     """Deletes pods by force that nobody else will."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._nodes = Informer(api, NODE, clock)
+        self._nodes = informers.of(NODE)
         self._nodes.subscribe(self._node_changed)
-        self._pods = Informer(api, POD, clock, on_change=self._queue.add)
+        self._pods = informers.of(POD, self._queue.add)
         self._pods.add_index("node", lambda pod: [pod.spec.node_name])
         self._missing_s: dict[str, float] = {}
         """Since when a node that pods are bound to has been missing."""

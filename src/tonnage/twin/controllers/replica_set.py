@@ -6,7 +6,7 @@ import asyncio
 from typing import Final, Generic, TypeVar
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -30,15 +30,22 @@ _BURST: Final = 500
 class PodReplicator(Generic[OwnerT]):
     """Creates, adopts and deletes pods of owners of one kind and keeps their status."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock, kind: Kind[OwnerT], component: str) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        informers: Informers,
+        kind: Kind[OwnerT],
+        component: str,
+    ) -> None:
         self._api = api
         self._clock = clock
         self._kind: Kind[OwnerT] = kind
         self._events = EventRecorder(api, clock, component)
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._any = asyncio.Event()
-        self._sets: Informer[OwnerT] = Informer(api, kind, clock, on_change=self._set_changed)
-        self._pods = Informer(api, POD, clock)
+        self._sets: Informer[OwnerT] = informers.of(kind, self._set_changed)
+        self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
@@ -154,15 +161,15 @@ class PodReplicator(Generic[OwnerT]):
 class ReplicaSetController(PodReplicator[ReplicaSet]):
     """Keeps the pods of ReplicaSets."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
-        super().__init__(api, clock, REPLICA_SET, "replicaset-controller")
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
+        super().__init__(api, clock, informers, REPLICA_SET, "replicaset-controller")
 
 
 class ReplicationManager(PodReplicator[Replication]):
     """Keeps the pods of ReplicationControllers."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
-        super().__init__(api, clock, REPLICATION, "replication-controller")
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
+        super().__init__(api, clock, informers, REPLICATION, "replication-controller")
 
 
 def _selector(owner: ReplicaSet | Replication) -> LabelSelector:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.reading import snapshot_from
 from tonnage.adapters.work_queue import WorkQueue, work
@@ -38,12 +38,12 @@ _DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
 class ResourceQuotaController:
     """Counts anew whenever a pod or a quota changes."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._quotas = Informer(api, RESOURCE_QUOTA, clock, on_change=self._queue.add)
+        self._quotas = informers.of(RESOURCE_QUOTA, self._queue.add)
         self._quotas.add_index("namespace", lambda quota: [quota.metadata.namespace])
-        self._pods = Informer(api, POD, clock)
+        self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
         self._pods.subscribe(self._pod_changed)
         self._objects = CountedObjects(api, clock, self._changed)

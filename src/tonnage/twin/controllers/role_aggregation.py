@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -20,10 +20,10 @@ from tonnage.wire.objects import ClusterRole
 class RoleAggregationController:
     """Gathers anew whenever a ClusterRole changes."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._roles = Informer(api, CLUSTER_ROLE, clock)
+        self._roles = informers.of(CLUSTER_ROLE)
         self._roles.subscribe(self._changed)
 
     async def run(self) -> None:

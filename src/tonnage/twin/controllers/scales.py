@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tonnage.adapters.informer import Informer
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.informer import Informers
+from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.disruption_plan import Scale
@@ -17,12 +17,12 @@ from tonnage.wire.schema import load_schema
 
 
 class Scales:
-    """Reads ReplicaSets and Deployments in copies of its own, anything else through its scale subresource."""
+    """Reads ReplicaSets and Deployments in copies, anything else through its scale subresource."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, informers: Informers) -> None:
         self._api = api
-        self._sets = Informer(api, REPLICA_SET, clock)
-        self._deployments = Informer(api, DEPLOYMENT, clock)
+        self._sets = informers.of(REPLICA_SET)
+        self._deployments = informers.of(DEPLOYMENT)
 
     async def run(self) -> None:
         """Keep the copies until cancelled."""

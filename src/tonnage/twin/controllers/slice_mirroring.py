@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following
+from tonnage.adapters.informer import Delta, Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -35,13 +35,13 @@ _Key = tuple[str, bytes]
 class SliceMirroringController:
     """One slice per subset and type of addresses, for as long as the service has no selector."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._events = EventRecorder(api, clock, "endpoint-slice-mirroring-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._endpoints = Informer(api, ENDPOINTS, clock, on_change=self._queue.add)
-        self._services = Informer(api, SERVICE, clock, on_change=self._queue.add)
-        self._slices = Informer(api, ENDPOINT_SLICE, clock)
+        self._endpoints = informers.of(ENDPOINTS, self._queue.add)
+        self._services = informers.of(SERVICE, self._queue.add)
+        self._slices = informers.of(ENDPOINT_SLICE)
         self._slices.subscribe(self._slice_changed)
 
     async def run(self) -> None:

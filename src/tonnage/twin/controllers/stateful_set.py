@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
@@ -41,14 +41,14 @@ Revisions = tuple[ControllerRevision, ControllerRevision]
 class StatefulSetController:
     """Makes, replaces and deletes the pods of StatefulSets and keeps their claims, revisions and status."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "statefulset-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._sets = Informer(api, STATEFUL_SET, clock, on_change=self._queue.add)
-        self._pods = Informer(api, POD, clock)
-        self._revisions = Informer(api, CONTROLLER_REVISION, clock)
+        self._sets = informers.of(STATEFUL_SET, self._queue.add)
+        self._pods = informers.of(POD)
+        self._revisions = informers.of(CONTROLLER_REVISION)
         for informer in (self._pods, self._revisions):
             informer.add_index("namespace", lambda obj: [obj.metadata.namespace])
         self._pods.subscribe(self._pod_changed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.authentication.users import account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
@@ -32,6 +33,7 @@ from tonnage.twin.controllers.volume_protection import VolumeProtectionControlle
 async def run_controllers(
     api: KubernetesApi,
     clock: Clock,
+    informers: Informers,
     *,
     root_ca: str = "",
     vouched: Callable[[str], bool] = lambda _name: False,
@@ -43,26 +45,27 @@ async def run_controllers(
     """
     async with asyncio.TaskGroup() as group:
         for controller in (
-            NamespaceController(_own(api, "namespace-controller"), clock, root_ca=root_ca),
-            ReplicaSetController(_own(api, "replicaset-controller"), clock),
-            ReplicationManager(_own(api, "replication-controller"), clock),
-            DeploymentController(_own(api, "deployment-controller"), clock),
-            DaemonSetController(_own(api, "daemon-set-controller"), clock),
-            GarbageCollector(_own(api, "generic-garbage-collector"), clock),
-            NodeLifecycleController(_own(api, "node-controller"), clock, vouched=vouched),
-            TaintEvictionController(_own(api, "node-controller"), clock),
-            PodGarbageController(_own(api, "pod-garbage-collector"), clock),
-            ResourceQuotaController(_own(api, "resourcequota-controller"), clock),
-            DisruptionController(_own(api, "disruption-controller"), clock),
-            VolumeProtectionController(_own(api, "pvc-protection-controller"), clock),
-            VolumeBindingController(_own(api, "persistent-volume-binder"), clock),
-            AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock),
-            RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock),
-            EndpointsController(_own(api, "endpoint-controller"), clock),
-            SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock),
-            JobController(_own(api, "job-controller"), clock),
-            CronJobController(_own(api, "cronjob-controller"), clock),
-            StatefulSetController(_own(api, "statefulset-controller"), clock),
+            NamespaceController(_own(api, "namespace-controller"), clock, informers, root_ca=root_ca),
+            ReplicaSetController(_own(api, "replicaset-controller"), clock, informers),
+            ReplicationManager(_own(api, "replication-controller"), clock, informers),
+            DeploymentController(_own(api, "deployment-controller"), clock, informers),
+            DaemonSetController(_own(api, "daemon-set-controller"), clock, informers),
+            NodeLifecycleController(_own(api, "node-controller"), clock, informers, vouched=vouched),
+            TaintEvictionController(_own(api, "node-controller"), clock, informers),
+            PodGarbageController(_own(api, "pod-garbage-collector"), clock, informers),
+            ResourceQuotaController(_own(api, "resourcequota-controller"), clock, informers),
+            DisruptionController(_own(api, "disruption-controller"), clock, informers),
+            VolumeProtectionController(_own(api, "pvc-protection-controller"), clock, informers),
+            VolumeBindingController(_own(api, "persistent-volume-binder"), clock, informers),
+            AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock, informers),
+            RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock, informers),
+            EndpointsController(_own(api, "endpoint-controller"), clock, informers),
+            SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
+            JobController(_own(api, "job-controller"), clock, informers),
+            CronJobController(_own(api, "cronjob-controller"), clock, informers),
+            StatefulSetController(_own(api, "statefulset-controller"), clock, informers),
+            # The last: it takes the copies that others have asked for, of which it reads the metadata alone.
+            GarbageCollector(_own(api, "generic-garbage-collector"), clock, informers),
         ):
             group.create_task(controller.run())
 

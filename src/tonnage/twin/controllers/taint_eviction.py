@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -44,14 +44,14 @@ def eviction_in_s(taints: list[Taint], tolerations: list[Toleration], now: datet
 class TaintEvictionController:
     """Evicts by taints."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "taint-eviction-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._nodes = Informer(api, NODE, clock)
+        self._nodes = informers.of(NODE)
         self._nodes.subscribe(self._node_changed)
-        self._pods = Informer(api, POD, clock, on_change=self._queue.add)
+        self._pods = informers.of(POD, self._queue.add)
         self._pods.add_index("node", lambda pod: [pod.spec.node_name])
         self._due_s: dict[str, tuple[tuple[str, ...], float]] = {}
         """By pod uid: the taints that were answered for, and when the pod has to go."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Informer, Key, following
+from tonnage.adapters.informer import Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -40,14 +40,14 @@ _Kept = TypeVar("_Kept", PersistentVolume, PersistentVolumeClaim)
 class VolumeBindingController:
     """Looks at a volume or a claim whenever it changes, and at waiting claims when a volume or class does."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "persistentvolume-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._claims = Informer(api, VOLUME_CLAIM, clock, on_change=self._claim_changed)
-        self._volumes = Informer(api, PERSISTENT_VOLUME, clock, on_change=self._volume_changed)
-        self._classes = Informer(api, STORAGE_CLASS, clock, on_change=lambda _key: self._wake())
+        self._claims = informers.of(VOLUME_CLAIM, self._claim_changed)
+        self._volumes = informers.of(PERSISTENT_VOLUME, self._volume_changed)
+        self._classes = informers.of(STORAGE_CLASS, lambda _key: self._wake())
 
     async def run(self) -> None:
         """Bind until cancelled."""

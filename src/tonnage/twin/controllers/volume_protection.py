@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.adapters.informer import Delta, Informer, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
@@ -26,12 +26,12 @@ _OF_VOLUMES: Final = "kubernetes.io/pv-protection"
 class VolumeProtectionController:
     """Takes the finalizer from what is deleted and free: a claim without pods, a volume without a claim."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._claims = Informer(api, CLAIM, clock, on_change=self._queue.add)
-        self._volumes = Informer(api, VOLUME, clock, on_change=self._queue.add)
-        self._pods = Informer(api, POD, clock)
+        self._claims = informers.of(CLAIM, self._queue.add)
+        self._volumes = informers.of(VOLUME, self._queue.add)
+        self._pods = informers.of(POD)
         self._pods.add_index("claim", lambda pod: [f"{ns}/{name}" for ns, name in _claims_of(pod)])
         self._pods.subscribe(self._pod_changed)
 
