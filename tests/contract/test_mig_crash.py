@@ -15,7 +15,7 @@ from support.crash.hardware import ever_gone, read_gpus
 from support.crash.node import crash_node
 from support.crash.nursery import Fuse
 from support.crash.transitions import CREATE, DESTROY, KINDS, MODE, SHORT, Transition, transitions
-from support.crash.trial import attempt, chosen, fuses, sort_of
+from support.crash.trial import attempt, chosen, different, fuses, moments, sort_of
 from support.driver_root import Driver
 from support.nvml.state import DriverState
 from tonnage.documents.mig_parted import parse_mig_parted
@@ -23,9 +23,9 @@ from tonnage.documents.mig_parted import parse_mig_parted
 ALL = {change.kind: change for change in transitions(1, len(KINDS))}
 LAYOUTS = {"all-1g.10gb", "all-2g.20gb", "all-3g.40gb", "all-7g.80gb", "all-balanced"}
 TRACE = (
-    *("nvmlDeviceGetMigMode", "create agent.lock", "create mig", "write mig", "nvmlDeviceGetMigMode"),
+    *("nvmlDeviceGetMigMode", "create agent.lock", "create mig", "sync mig", "nvmlDeviceGetMigMode"),
     *("nvmlDeviceGetName", "api PATCH nodes", "nvmlGpuInstanceDestroy", "write fake-nvml.conf.mig"),
-    *("nvmlDeviceGetName", "rename mig"),
+    *("nvmlDeviceGetName", "program", "rename mig"),
 )
 
 
@@ -49,15 +49,26 @@ def test_an_agent_is_killed_around_every_deed_from_the_journals_first_byte_on() 
     found = fuses(TRACE)
     deeds = [(fuse.deed, fuse.number) for fuse in found if not fuse.after]
     assert deeds == [
-        *(("create mig", 1), ("write mig", 1), ("nvmlDeviceGetMigMode", 2), ("api PATCH nodes", 1)),
-        *(("nvmlGpuInstanceDestroy", 1), ("nvmlDeviceGetName", 2), ("rename mig", 1)),
+        *(("create mig", 1), ("sync mig", 1), ("nvmlDeviceGetMigMode", 2), ("api PATCH nodes", 1)),
+        *(("nvmlGpuInstanceDestroy", 1), ("nvmlDeviceGetName", 2), ("program", 1), ("rename mig", 1)),
     ]
     assert [(fuse.deed, fuse.number) for fuse in found if fuse.after] == deeds
-    few = chosen(found, 8, random.Random(1))
+    few = chosen(found, 10, random.Random(1))
     assert Counter((sort_of(fuse.deed), fuse.after) for fuse in few) == Counter(
-        (sort, after) for sort in ("journal", "question", "API", "hardware") for after in (False, True)
+        (sort, after)
+        for sort in ("journal", "question", "API", "hardware", "program")
+        for after in (False, True)
     )
     assert sorted(map(str, chosen(found, 0, random.Random(1)))) == sorted(map(str, found))
+
+
+def test_moments_between_which_nothing_changes_are_taken_as_one() -> None:
+    assert [str(fuse) for fuse in different(fuses(TRACE))] == [
+        *("before create mig 1", "after create mig 1", "after api PATCH nodes 1"),
+        *("after nvmlGpuInstanceDestroy 1", "after program 1", "after rename mig 1"),
+    ]
+    assert different(fuses(TRACE[:2])) == []
+    assert (moments(TRACE), moments(TRACE[:2])) == (2 * 9, 0)
 
 
 @pytest.mark.parametrize("change", [pytest.param(change, id=kind) for kind, change in ALL.items()])

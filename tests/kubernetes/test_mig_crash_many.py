@@ -23,12 +23,12 @@ MOMENTS = 3
 
 async def test_mig_4_killed_around_calls_files_and_api_writes_it_ends_well() -> None:
     lanes = max(2, os.cpu_count() or 1)
-    rows = [row async for row in run_campaign(SEED, CHANGES, MOMENTS, lanes)]
+    rows = [row async for row in run_campaign(SEED, range(CHANGES), MOMENTS, lanes)]
     assert not [what for row in rows for what in row.wedged]
     assert not [what for row in rows for what in row.lost]
     assert len({row.kind for row in rows}) == KINDS_HERE
     kills = kills_of(rows)
-    sorts = {f"{sort}, {side}" for sort in ("hardware", "question", "journal", "file", "API")
+    sorts = {f"{sort}, {side}" for sort in ("hardware", "question", "journal", "file", "API", "program")
              for side in ("before", "after")}  # fmt: skip
     assert kills.keys() == sorts
     assert kills.total() > CHANGES * MOMENTS * 0.8

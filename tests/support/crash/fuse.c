@@ -1,4 +1,5 @@
-/* Ends its process (SIGKILL) before or after a chosen deed: a change of a file, or whoever calls fuse_before.
+/* Ends its process (SIGKILL) before or after a chosen deed: a change of a file, a program of its own that has
+ * ended, or whoever calls fuse_before.
  *
  * Loaded before all else (LD_PRELOAD), it does nothing until fuse_arm. From then on each deed is written, one a
  * line, to the trace: its name before it is done; `!` and the name when the process ends by it. The names of
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define API __attribute__((visibility("default")))
@@ -126,3 +128,13 @@ API int rename(const char *from, const char *to)
 }
 
 API int unlink(const char *path) { AROUND(int, named(what, "remove", path), REAL(unlink)(path)); }
+
+API pid_t waitpid(pid_t pid, int *status, int options)
+{
+    const pid_t ended = REAL(waitpid)(pid, status, options);
+    if (ended > 0) {
+        fuse_before("program");
+        fuse_after("program");
+    }
+    return ended;
+}

@@ -117,7 +117,10 @@ class CrashNode:
         (self.root / "config.yaml").write_text(_CONFIG)
         await self.relay.open()
         config = json.loads(kubeconfig_text(self._endpoint))
-        config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{self.relay.port}"}
+        config["clusters"][0]["cluster"] = {
+            "server": f"http://127.0.0.1:{self.relay.port}",
+            "insecure-skip-tls-verify": True,  # or each life would load all authorities of the world
+        }
         (self.root / "kubeconfig").touch(mode=0o600)
         (self.root / "kubeconfig").write_text(json.dumps(config))
         await self.kubelet.start()
@@ -135,8 +138,8 @@ class CrashNode:
 
     # ---- an agent's life ----
 
-    async def start_agent(self, fuse: Fuse = NEVER) -> Life:
-        """One that ends at `fuse`."""
+    async def start_agent(self, fuse: Fuse = NEVER, *, loaded: bool = True) -> Life:
+        """One that ends at `fuse`; without `loaded` an interpreter of its own loads all modules."""
         change = self.change
         assert change is not None
         self.lives += 1
@@ -153,7 +156,7 @@ class CrashNode:
             *(("--mig-host-root", str(self.host().root)) if change.host else ()),
         )
         own = NEVER if fuse.deed.startswith(API) else fuse
-        birth = Birth(words, str(self.root), str(self.trace_file), str(self._log), HASTE, own)
+        birth = Birth(words, str(self.root), str(self.trace_file), str(self._log), HASTE, own, loaded)
         self.life = Life(await self.nursery.bear(birth))
         return self.life
 

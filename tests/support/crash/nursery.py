@@ -2,6 +2,7 @@
 
 `python -m support.crash.nursery` reads a `Birth` a line and answers with the process number of a child that
 runs the command line as the program `tonnage` does, only that its clock runs faster. Children end with it.
+With a `Birth` as its argument it is that child, which has loaded nothing before.
 """
 
 from __future__ import annotations
@@ -14,51 +15,35 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Final
 
 import msgspec
 
 from support.nvml.library import built_library
+from tonnage.model.catalog.mig import mig_boards
 
 TESTS: Final = str(Path(__file__).parents[2])
 """Where modules of tests are, for programs that are started."""
 _PR_SET_PDEATHSIG: Final = 1
-_NEEDED: Final = (
+_NEEDED: Final = ("adapters", "agent", "cli", "decide.node", "documents", "model", "wire")
+"""Rooms of which an agent loads modules."""
+_LIBRARIES: Final = (
     *(
+        "anyio._backends._asyncio",
+        "concurrent.futures.thread",
         "grpc.aio",
-        "pynvml",
-        "lightkube",
-        "tonnage.cli.node",
-        "tonnage.agent.main",
-        "tonnage.agent.mig_layout",
+        "h2.connection",
+        "h11",
+        "httpcore2",
     ),
-    *("tonnage.adapters.kubernetes.http", "tonnage.adapters.kubernetes.transport", "tonnage.cli.cluster"),
-    *("tonnage.adapters.vendors.nvml", "tonnage.adapters.cdi_files", "tonnage.adapters.kubelet.holds"),
-    *("tonnage.adapters.kubelet.plugin_folder", "tonnage.adapters.machine", "tonnage.adapters.mps_daemon"),
-    *("tonnage.adapters.container_runtime", "tonnage.adapters.logging", "tonnage.adapters.kubernetes.late"),
-    *("tonnage.agent.cdi", "tonnage.agent.device_plugin", "tonnage.agent.features", "tonnage.agent.mps"),
-    *("tonnage.agent.status", "tonnage.documents.mig_parted", "tonnage.documents.device_plugin_config"),
-    *("tonnage.agent.label_sinks", "tonnage.adapters.device_nodes", "tonnage.adapters.features_file"),
-    *(
-        "tonnage.adapters.kubernetes.client",
-        "tonnage.adapters.node_facts.files",
-        "tonnage.agent.node_software",
-    ),
-    *("tonnage.agent.start", "tonnage.agent.status_body", "tonnage.agent.status_device", "tonnage.cli.main"),
-    *(
-        "tonnage.decide.node.labels",
-        "tonnage.decide.node.machine_labels",
-        "tonnage.documents.node_gpu_status",
-    ),
+    *("importlib.readers", "pynvml", "truststore"),
 )
-"""What an agent loads in its first second."""
-_SPARED: Final = ("anyio._backends._asyncio", "h11", "httpcore2", "truststore", "hpack", "h2.connection")
-"""What a client of the API loads by itself, if it still does."""
+"""What is loaded at first use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +71,8 @@ class Birth:
     log: str
     haste: float
     fuse: Fuse = NEVER
+    loaded: bool = True
+    """False: it is a new interpreter, as a program that is started."""
 
 
 class HastyClock:
@@ -142,11 +129,9 @@ class Nursery:
 
 def main() -> None:
     """Fork for every line of the input."""
-    for name in _NEEDED:
-        import_module(name)
-    for name in _SPARED:
-        with suppress(ImportError):
-            import_module(name)
+    if len(sys.argv) > 1:
+        _live(msgspec.json.decode(sys.argv[1], type=Birth))
+    _load()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
@@ -155,12 +140,23 @@ def main() -> None:
         parent = os.getpid()
         child = os.fork()
         if child == 0:
-            _live(birth, parent)
+            _be_born(birth, parent)
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()
 
 
-def _live(birth: Birth, parent: int) -> None:
+def _load() -> None:
+    """All that an agent needs, of the catalogue as well; nothing is started."""
+    for room in _NEEDED:
+        package = import_module(f"tonnage.{room}")
+        for found in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(found.name)
+    for name in _LIBRARIES:
+        import_module(name)
+    mig_boards()
+
+
+def _be_born(birth: Birth, parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -169,6 +165,13 @@ def _live(birth: Birth, parent: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for old, new in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(old, new)
+    if not birth.loaded:
+        words = (sys.executable, "-m", "support.crash.nursery", msgspec.json.encode(birth).decode())
+        os.execv(sys.executable, words)
+    _live(birth)
+
+
+def _live(birth: Birth) -> None:
     _arm(birth)
     HastyClock.haste = birth.haste
     setattr(import_module("tonnage.adapters.clock"), "SystemClock", HastyClock)  # noqa: B010 - not for mypy

@@ -16,6 +16,7 @@ from support.crash.transitions import CREATE, CREATE_PART, DESTROY, DESTROY_PART
 CHANGES: Final = (CREATE, CREATE_PART, DESTROY, DESTROY_PART, MODE, "nvmlShutdown", "nvmlInitWithFlags")
 """Between the last two GPUs are reset."""
 _FILES: Final = ("create ", "write ", "sync ", "rename ", "remove ")
+_PROGRAM: Final = "program"
 _HARDWARE: Final = "fake-nvml.conf"
 _BEGIN: Final = ("create mig", API)
 
@@ -42,12 +43,13 @@ async def attempt(node: CrashNode, change: Transition, *fuses: Fuse) -> Trial:
     """Make that change, with an agent that ends at the first fuse, and so on.
 
     All but the first start without an API server, which is there again once one has ended what was begun.
+    Without a fuse the agent is a program of its own from its first byte on, not forked.
     """
     trial = Trial(change, fuses)
     await node.set_scene(change)
     before = node.gpus()
     for place, fuse in enumerate((*fuses, NEVER)):
-        await node.start_agent(fuse)
+        await node.start_agent(fuse, loaded=bool(fuses))
         trial.wrong = await node.until(lambda: _unfinished(node, change)) if place else ""
         await node.relay.open()
         trial.wrong = trial.wrong or await _lived(node, change, before)
@@ -165,8 +167,29 @@ def fuses(trace: tuple[str, ...]) -> list[Fuse]:
     return found
 
 
+def different(found: Sequence[Fuse]) -> list[Fuse]:
+    """Of moments in their order those that leave different things: the first, and after what changes any.
+
+    What a killed agent leaves are hardware, files and objects as the deeds that are done have made them. So
+    with N that change something it leaves one of N + 1 things, at whichever of the moments between it dies.
+    """
+    return [*found[:1], *(fuse for fuse in found if fuse.after and _changes(fuse.deed))]
+
+
+def _changes(deed: str) -> bool:
+    return not deed.startswith("sync ") and sort_of(deed) != "question"
+
+
+def moments(trace: tuple[str, ...]) -> int:
+    """How many there are before and after deeds, each question counted."""
+    begin = next((place for place, deed in enumerate(trace) if deed.startswith(_BEGIN)), len(trace))
+    return 2 * sum(_HARDWARE not in deed for deed in trace[begin:])
+
+
 def sort_of(deed: str) -> str:
     """What is changed by it."""
+    if deed == _PROGRAM:
+        return deed
     if deed.startswith(API):
         return "API"
     if deed.startswith(_FILES):
