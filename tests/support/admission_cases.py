@@ -24,6 +24,7 @@ _SLOW_KINDS: Final = re.compile(
 )
 _GENERATED: Final = re.compile(r"\b([a-z]+-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _UID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_SELF: Final = re.compile(r"\bselfType\d+")
 _MOMENT: Final = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _BROWSED: Final = re.compile(r"([\w-]+)|\[(\d+)\]")
 
@@ -104,7 +105,7 @@ def told(
     text = json.dumps(kept)
     for name, value in values.items():
         text = text.replace(json.dumps(value)[1:-1], _brace(name))
-    text = _GENERATED.sub(r"\1?????", text)
+    text = _SELF.sub("selfType#", _GENERATED.sub(r"\1?????", text))
     plain: dict[str, Any] = json.loads(_MOMENT.sub("{moment}", _UID.sub("{uid}", text)))
     return plain
 

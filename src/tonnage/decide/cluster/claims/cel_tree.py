@@ -10,54 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
-from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message, message_factory
+from google.protobuf import message
+
+from tonnage.decide.cluster.cel.tree import children, packed, unpacked, walk
 
 ATTRIBUTES: Final = "device.attributes"
 CAPACITY: Final = "device.capacity"
 PADDED: Final = "device.padded_"
 """Prefix of the variables in which every domain that an expression names is there."""
 LARGEST_MAP: Final = 48
-_TYPE_INT64: Final = 3
-_TYPE_BOOL: Final = 8
-_TYPE_STRING: Final = 9
-_TYPE_MESSAGE: Final = 11
-_SCALARS: Final = {"int64": _TYPE_INT64, "bool": _TYPE_BOOL, "string": _TYPE_STRING}
 _LOOKUPS: Final = frozenset({"_[_]", "_[?_]", "_?._"})
-_PACKAGE: Final = "tonnage.cel"
-_URL: Final = "type.googleapis.com/cel.expr.CheckedExpr"
-_SHAPES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
-    "Reference": {"name": (1, "string"), "overload_id": (3, "string*")},
-    "ReferenceEntry": {"key": (1, "int64"), "value": (2, "Reference")},
-    "Checked": {"reference_map": (2, "ReferenceEntry*"), "expr": (4, "Expr")},
-    "Constant": {"string_value": (6, "string?")},
-    "Ident": {"name": (1, "string")},
-    "Select": {"operand": (1, "Expr"), "field": (2, "string"), "test_only": (3, "bool")},
-    "Call": {"target": (1, "Expr"), "function": (2, "string"), "args": (3, "Expr*")},
-    "CreateList": {"elements": (1, "Expr*")},
-    "Entry": {"map_key": (3, "Expr"), "value": (4, "Expr")},
-    "CreateStruct": {"entries": (2, "Entry*")},
-    "Comprehension": {
-        "iter_range": (2, "Expr"),
-        "accu_init": (4, "Expr"),
-        "loop_condition": (5, "Expr"),
-        "loop_step": (6, "Expr"),
-        "result": (7, "Expr"),
-    },
-    "Expr": {
-        "id": (2, "int64"),
-        "const_expr": (3, "Constant"),
-        "ident_expr": (4, "Ident"),
-        "select_expr": (5, "Select"),
-        "call_expr": (6, "Call"),
-        "list_expr": (7, "CreateList"),
-        "struct_expr": (8, "CreateStruct"),
-        "comprehension_expr": (9, "Comprehension"),
-    },
-}
-"""Only what is read or changed; the other fields travel along unseen. `*` repeated, `?` with presence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +47,7 @@ class Tree:
 
 def read_tree(serialized: bytes, functions: Mapping[str, str]) -> Tree:
     """The tree of a checked expression. `functions` gives the generic overload by the checked one's id."""
-    wrapped = any_pb2.Any.FromString(serialized)
-    checked: Any = _checked().FromString(wrapped.value)
+    checked = unpacked(serialized)
     references = {entry.key: entry.value for entry in checked.reference_map}
     for reference in references.values():
         generic = {functions[name] for name in reference.overload_id if name in functions}
@@ -93,13 +56,13 @@ def read_tree(serialized: bytes, functions: Mapping[str, str]) -> Tree:
     domains: dict[str, set[str]] = {ATTRIBUTES: set(), CAPACITY: set()}
     names: set[str] = set()
     whole = computed = False
-    for expr in _walk(checked.expr):
+    for expr in walk(checked.expr):
         computed = _pad(expr, references, domains) or computed
         names.update(_named(expr))
         whole = whole or (expr.ident_expr.name == "device")
     everything = _looks_at_all(checked.expr)
-    program = _packed(checked)
-    for expr in list(_walk(checked.expr)):
+    program = packed(checked)
+    for expr in list(walk(checked.expr)):
         _mind_versions(expr, references)
     return Tree(
         {name: frozenset(found) for name, found in domains.items()},
@@ -107,37 +70,11 @@ def read_tree(serialized: bytes, functions: Mapping[str, str]) -> Tree:
         whole,
         computed,
         _steps(checked.expr),
-        sum(expr.call_expr.function == "replace" for expr in _walk(checked.expr)),
+        sum(expr.call_expr.function == "replace" for expr in walk(checked.expr)),
         everything,
         program,
-        _packed(checked),
+        packed(checked),
     )
-
-
-def _packed(checked: message.Message) -> bytes:
-    return any_pb2.Any(type_url=_URL, value=checked.SerializeToString()).SerializeToString()
-
-
-def _walk(expr: Any) -> Iterator[Any]:
-    """The expression and all below it."""
-    stack = [expr]
-    while stack:
-        current = stack.pop()
-        yield current
-        for _, part in current.ListFields():
-            if isinstance(part, message.Message):
-                stack += _children(part)
-
-
-def _children(part: Any) -> Iterator[Any]:
-    for _, value in part.ListFields():
-        values = [value] if isinstance(value, message.Message) else value
-        for child in values if not isinstance(values, str | bool | int) else ():
-            if isinstance(child, message.Message):
-                if child.DESCRIPTOR.name == "Expr":
-                    yield child
-                else:
-                    yield from _children(child)
 
 
 def _pad(expr: Any, references: Mapping[int, Any], domains: dict[str, set[str]]) -> bool:
@@ -179,7 +116,7 @@ def _steps(root: Any) -> int:
         else:
             for _, part in expr.ListFields():
                 if isinstance(part, message.Message):
-                    stack += [(child, times) for child in _children(part)]
+                    stack += [(child, times) for child in children(part)]
         most = max(most, times)
     return most
 
@@ -188,7 +125,7 @@ def _looks_at_all(root: Any) -> bool:
     """Whether a map of attributes is used as a map, or looked up by what is not spelled out."""
     by_name: set[int] = set()
     maps: set[int] = set()
-    for expr in _walk(root):
+    for expr in walk(root):
         operand, spelled = _looked_up(expr)
         if operand is not None:
             if not spelled:
@@ -237,34 +174,3 @@ def _mind_versions(expr: Any, references: Mapping[int, Any]) -> None:
     if name is not None and expr.id in references:
         expr.call_expr.function = name
         references[expr.id].overload_id[:] = [f"{name}_2"]
-
-
-@cache
-def _checked() -> type[message.Message]:
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.Checked"))
-
-
-@cache
-def _pool() -> descriptor_pool.DescriptorPool:
-    file = descriptor_pb2.FileDescriptorProto(name="tonnage_cel.proto", package=_PACKAGE, syntax="proto3")
-    for name, fields in _SHAPES.items():
-        kind = file.message_type.add(name=name)
-        for field, (number, shape) in fields.items():
-            _declare(kind, field, number, shape)
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool
-
-
-def _declare(kind: descriptor_pb2.DescriptorProto, field: str, number: int, shape: str) -> None:
-    base = shape.rstrip("*?")
-    declared = kind.field.add(name=field, number=number, label=3 if shape.endswith("*") else 1)
-    if base in _SCALARS:
-        declared.type = _SCALARS[base]  # type: ignore[assignment]
-    else:
-        declared.type = _TYPE_MESSAGE  # type: ignore[assignment]
-        declared.type_name = f".{_PACKAGE}.{base}"
-    if shape.endswith("?"):
-        kind.oneof_decl.add(name=f"_{field}")
-        declared.oneof_index = len(kind.oneof_decl) - 1
-        declared.proto3_optional = True

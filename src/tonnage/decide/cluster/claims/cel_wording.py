@@ -47,10 +47,10 @@ def compile_error(text: str, expression: str) -> str:
     shown = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
     shown = _NO_FIELD.sub(r"\1", shown)
     blocks = re.split(r"(?m)^(?=ERROR: )", shown)
-    return "compilation failed: " + "".join(_as_member(block, expression) for block in blocks)
+    return "compilation failed: " + "".join(as_member(block, expression) for block in blocks)
 
 
-def _as_member(block: str, expression: str) -> str:
+def as_member(block: str, expression: str) -> str:
     """`f` applied to `(T, U)` as `T.(U)`, where the call stands behind its target."""
     match = _NO_MATCH.search(block)
     place = re.match(r"ERROR: <input>:(\d+):(\d+):", block)

@@ -1,7 +1,7 @@
 """Rules in CEL that a custom kind's schema states (`x-kubernetes-validations`), and what breaks them.
 
-Values have no types here but scalars: a rule about a field that the schema has not is found when it is
-evaluated. The estimated cost of rules is not computed; the engine's own budget bounds them.
+A rule is compiled about the types of its schema, and estimated, when the definition is made; where it runs,
+values have no types but scalars. What it costs then is not counted; the engine's own budget bounds it.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel (v1.35).
 """
@@ -15,23 +15,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from tonnage.decide.cluster.cel.kinds import BOOL, DYN, INT, STRING, CelKind, Known
 from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
+from tonnage.twin.apiserver.objects.custom_kinds import identifiers
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError, invalid, quoted
 from tonnage.twin.apiserver.objects.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, RULES
 
 _OLD: Final = re.compile(r"\boldSelf\b")
 _OLD_OR_NONE: Final = "olds[?0]"
-_TYPES: Final = {"boolean": "BOOL", "integer": "INT", "number": "DOUBLE", "string": "STRING", "array": "LIST"}
-_MOMENTS: Final = {"date-time": "TIMESTAMP", "datetime": "TIMESTAMP", "date": "TIMESTAMP"}
-_FORMATS: Final = {**_MOMENTS, "duration": "DURATION", "byte": "BYTES"}
-_RESERVED: Final = frozenset(
-    {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
-    | {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
-)
-_ESCAPES: Final = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
+_TYPES: Final = {
+    "boolean": BOOL,
+    "integer": INT,
+    "number": CelKind("double"),
+    "string": STRING,
+    "array": CelKind("list"),
+}
+_MOMENTS: Final = dict.fromkeys(("date-time", "datetime", "date"), CelKind("timestamp"))
+_FORMATS: Final = {**_MOMENTS, "duration": CelKind("duration"), "byte": CelKind("bytes")}
 _WHOLE: Final = ("apiVersion", "kind")
 
 
@@ -168,7 +171,7 @@ def _values(place: _Place, value: JsonValue, old: JsonValue) -> dict[str, object
 
 
 def _evaluated(expression: str, place: _Place, values: dict[str, object], *, optional: bool) -> JsonValue:
-    from tonnage.decide.cluster.claims.cel_general import expression as compiled
+    from tonnage.decide.cluster.cel.expression import expression as compiled
 
     written = _OLD.sub(_OLD_OR_NONE, expression) if optional else expression
     known = known_names(place.schema, optional=optional)
@@ -176,35 +179,54 @@ def _evaluated(expression: str, place: _Place, values: dict[str, object], *, opt
     return compiled(written, known).evaluate({key: one for key, one in values.items() if key in names})
 
 
-def known_names(schema: JsonObject, *, optional: bool = False) -> tuple[tuple[str, str], ...]:
-    """What a rule of this level knows, with types."""
+def known_names(schema: JsonObject, *, optional: bool = False) -> Known:
+    """What a rule of this level knows where it runs, with types of what has no parts."""
     kind = _FORMATS.get(text(schema, "format")) if text(schema, "type") == "string" else None
-    kind = kind or _TYPES.get(text(schema, "type"), "DYN")
-    return ("self", kind), ("olds", "LIST") if optional else ("oldSelf", kind)
+    kind = kind or _TYPES.get(text(schema, "type"), DYN)
+    return ("self", kind), ("olds", CelKind("list", kind)) if optional else ("oldSelf", kind)
 
 
-def compile_problem(rule: JsonObject, schema: JsonObject) -> tuple[str, str]:
-    """What the compiler has against a rule and against its message; empty where nothing.
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the compiler has against a rule and against its message, and what each costs at most."""
+
+    rule: str = ""
+    message: str = ""
+    rule_cost: int = 0
+    message_cost: int = 0
+
+
+def compiled_rule(rule: JsonObject, kind: CelKind) -> Compiled:
+    """A rule about values of this type.
 
     Raises:
         UnsupportedError: nobody here can evaluate it.
     """
-    from tonnage.decide.cluster.claims.cel_general import expression as compiled
+    old = CelKind("optional", kind) if flag(rule, "optionalOldSelf") else kind
+    known = ("self", kind), ("oldSelf", old)
+    found = _compiled(text(rule, "rule"), known, "bool", "cel expression must evaluate to a bool")
+    if found[0]:
+        return Compiled(rule=found[0])
+    words = "messageExpression must evaluate to a string"
+    told = _compiled(text(rule, "messageExpression"), known, "string", words)
+    error = told[0].replace("compilation failed", "messageExpression compilation failed", 1)
+    return Compiled(message=error, rule_cost=found[1], message_cost=told[1])
 
-    optional = flag(rule, "optionalOldSelf")
-    known = known_names(schema, optional=optional)
-    told = []
-    for key, wanted, words in (
-        ("rule", "BOOL", "cel expression must evaluate to a bool"),
-        ("messageExpression", "STRING", "messageExpression must evaluate to a string"),
-    ):
-        written = text(rule, key)
-        found = compiled(_OLD.sub(_OLD_OR_NONE, written) if optional else written, known) if written else None
-        if found is None:
-            told.append("")
-        else:
-            told.append(found.error or ("" if found.type in (wanted, "DYN", "ERROR") else words))
-    return told[0], told[1]
+
+def _compiled(written: str, known: Known, wanted: str, words: str) -> tuple[str, int]:
+    from tonnage.decide.cluster.cel.costs import estimated_cost
+    from tonnage.decide.cluster.cel.expression import Expression
+
+    if not written:
+        return "", 0
+    found = Expression(written, known, ())
+    if found.type != wanted and not found.error.startswith("compilation"):
+        return words, 0
+    if found.error:
+        return found.error, 0
+    if unrun := found.unrun():
+        raise UnsupportedError(f"the function {unrun}")
+    return "", estimated_cost(found.tree, known[0][1]).most
 
 
 def uses_old_self(rule: JsonObject) -> bool:
@@ -217,9 +239,9 @@ def _typed(value: JsonValue, schema: JsonObject, *, root: bool = False) -> objec
     match value:
         case dict():
             return {
-                _escaped(key) if key in mapping(schema, "properties") else key: _typed(part, inner)
+                name: _typed(part, _described(schema, key, whole=root or flag(schema, EMBEDDED)))
                 for key, part in value.items()
-                for inner in [_described(schema, key, whole=root or flag(schema, EMBEDDED))]
+                for name in (identifiers(key) if key in mapping(schema, "properties") else (key,))
             }
         case list():
             held = mapping(schema, "items")
@@ -241,19 +263,6 @@ def _described(schema: JsonObject, key: str, *, whole: bool) -> JsonObject:
     if described or (whole and key in _WHOLE):
         return described
     return mapping(schema, "additionalProperties")
-
-
-def _escaped(name: str) -> str:
-    """A property's name as an identifier.
-
-    >>> _escaped("a-b"), _escaped("namespace")
-    ('a__dash__b', '__namespace__')
-    """
-    if name in _RESERVED:
-        return f"__{name}__"
-    for plain, escape in _ESCAPES:
-        name = name.replace(plain, escape)
-    return name
 
 
 def _of_format(value: str, form: str) -> object:

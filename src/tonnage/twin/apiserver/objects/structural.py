@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tonnage.decide.cluster.cel.go_regexps import regexp_problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, mapping, mappings, text
-from tonnage.twin.apiserver.objects.go_regexps import regexp_problem
 from tonnage.twin.apiserver.objects.problems import FieldError, forbidden, invalid, required
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")

@@ -10,42 +10,24 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Final
 
+from tonnage.decide.cluster.cel.kinds import DYN, Known
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, mappings, text
+from tonnage.twin.apiserver.access import mappings, text
+from tonnage.twin.apiserver.policies.kinds import KINDS, with_variable
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.webhooks.matching import Asked
 from tonnage.twin.apiserver.webhooks.review import request_facts
 
-ABOUT_WEBHOOKS: Final = ("object", "oldObject", "request")
+AUTHORIZER: Final = ("authorizer", "authorizer.requestResource")
+ABOUT_WEBHOOKS: Final = ("object", "oldObject", "request", *AUTHORIZER)
 """Names that conditions of webhooks know."""
 _VARIABLE: Final = re.compile(r"\bvariables\s*\.\s*([A-Za-z_]\w*)")
 _OF_KINDS: Final = ("group", "version", "kind")
 _OF_RESOURCES: Final = ("group", "version", "resource")
 _TEXTS: Final = ("subResource", "requestSubResource", "name", "namespace", "operation")
-BOOL: Final = ("BOOL",)
-STRING: Final = ("STRING",)
-STRING_OR_NULL: Final = ("STRING", "NULL")
-
-Known = tuple[tuple[str, str], ...]
-_TYPED: Final[Known] = (
-    *((f"request.{part}.{name}", "STRING") for part in ("kind", "requestKind") for name in _OF_KINDS),
-    *(
-        (f"request.{part}.{name}", "STRING")
-        for part in ("resource", "requestResource")
-        for name in _OF_RESOURCES
-    ),
-    *((f"request.{name}", "STRING") for name in _TEXTS),
-    ("request.dryRun", "BOOL"),
-    ("request.userInfo.username", "STRING"),
-    ("request.userInfo.uid", "STRING"),
-    ("request.userInfo.groups", "LIST<STRING>"),
-    ("namespaceObject.metadata.name", "STRING"),
-    ("namespaceObject.metadata.uid", "STRING"),
-    ("namespaceObject.metadata.labels", "MAP<STRING, STRING>"),
-    ("namespaceObject.metadata.annotations", "MAP<STRING, STRING>"),
-    ("namespaceObject.status.phase", "STRING"),
-)
-"""What of these two values has a type that does not hang on the request."""
+BOOL: Final = ("bool",)
+STRING: Final = ("string",)
+STRING_OR_NULL: Final = ("string", "null")
 
 
 def names_of(spec: JsonObject) -> tuple[str, ...]:
@@ -56,17 +38,16 @@ def names_of(spec: JsonObject) -> tuple[str, ...]:
 
 def known_names(names: tuple[str, ...], variables: Sequence[JsonObject] = ()) -> Known:
     """Names with their types; a variable has that of its expression, which knows the ones before it."""
+    from tonnage.decide.cluster.cel.expression import expression as compiled
     from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
-    from tonnage.decide.cluster.claims.cel_general import expression as compiled
 
-    typed = tuple(one for one in _TYPED if one[0].partition(".")[0] in names)
-    known: Known = (*((name, "DYN") for name in names), *typed)
+    known: Known = tuple((name, KINDS.get(name, DYN)) for name in names)
     for variable in variables:
         try:
-            kind = compiled(text(variable, "expression"), known).type
+            kind = compiled(text(variable, "expression"), known).kind
         except UnsupportedError:
-            kind = "DYN"
-        known = (*known, (f"variables.{text(variable, 'name')}", kind))
+            kind = DYN
+        known = with_variable(known, text(variable, "name"), kind)
     return known
 
 
@@ -93,10 +74,6 @@ class Activation:
             "namespaceObject": namespace,
             "params": None,
         }
-        for name, _ in _TYPED:
-            part = at(self._values, *name.split("."))
-            if part is not None:
-                self._values[name] = part
         self._known = known_names(ABOUT_WEBHOOKS)
         self._variables: Mapping[str, str] = {}
         self._found: dict[str, JsonValue] = {}
@@ -120,9 +97,9 @@ class Activation:
             raise EvaluationError(f"expression '{expression}' resulted in error: {error}") from None
 
     def _value(self, expression: str, wanted: tuple[str, ...] = ()) -> JsonValue:
+        from tonnage.decide.cluster.cel.expression import OVER_BUDGET, AbsentError
+        from tonnage.decide.cluster.cel.expression import expression as compiled
         from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
-        from tonnage.decide.cluster.claims.cel_general import OVER_BUDGET, AbsentError
-        from tonnage.decide.cluster.claims.cel_general import expression as compiled
 
         try:
             program = compiled(expression, self._known, wanted)

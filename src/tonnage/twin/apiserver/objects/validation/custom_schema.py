@@ -1,7 +1,6 @@
 """What the schema of a custom kind must keep to beside being structural: types, lists, defaults, rules.
 
-Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation (validation.go), v1.35. What rules
-cost is not estimated.
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation (validation.go), v1.35.
 """
 
 from __future__ import annotations
@@ -10,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tonnage.decide.cluster.cel.ranges import MOST
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, text, texts
+from tonnage.twin.apiserver.objects.custom_kinds import kind_of
 from tonnage.twin.apiserver.objects.custom_rules import rule_problems
 from tonnage.twin.apiserver.objects.custom_values import prune, validate_value
 from tonnage.twin.apiserver.objects.go_schema import schema_in_go
@@ -33,7 +34,15 @@ from tonnage.twin.apiserver.objects.structural import (
     TYPES,
     schema_problems,
 )
-from tonnage.twin.apiserver.objects.validation.custom_schema_rules import compiled_rule, rule_text
+from tonnage.twin.apiserver.objects.validation.custom_schema_rules import (
+    RuleCosts,
+    RulePlace,
+    compiled_rules,
+    most_inside,
+    most_of_size,
+    rule_text,
+    rules_too_dear,
+)
 from tonnage.twin.apiserver.objects.validation.fields import Found
 
 _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
@@ -62,6 +71,8 @@ class _Place:
     in_meta: bool = False
     uncorrelated: str = ""
     """The highest level above whose old value nothing can be told."""
+    often: int | None = 1
+    """How many values of it an object can have; None where nothing bounds them."""
 
     def inner(self) -> _Place:
         return replace(self, root=False)
@@ -71,6 +82,7 @@ class _Place:
 class _Findings:
     schema: list[FieldError] = field(default_factory=list)
     rules: list[FieldError] = field(default_factory=list)
+    costs: RuleCosts = field(default_factory=RuleCosts)
 
 
 def custom_schema(schema: JsonObject, path: str, *, status: bool) -> Found:
@@ -88,6 +100,7 @@ def custom_schema(schema: JsonObject, path: str, *, status: bool) -> Found:
     _level(schema, path, _Place(logical=not sound), found, 0)
     yield from found.schema
     yield from found.rules
+    yield from rules_too_dear(found.costs, path)
     if strange is not None and not found.schema and strange.get("$schema"):
         yield invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")
 
@@ -174,7 +187,7 @@ def _level(schema: JsonObject, path: str, place: _Place, found: _Findings, depth
     """One schema and those in it. Rules of a level are compiled where nothing in it is wrong."""
     if depth > DEEPEST:
         return
-    own = _Findings()
+    own = _Findings(costs=found.costs)
     own.schema += _standard(schema, path, place)
     if flag(schema, "uniqueItems"):
         words = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
@@ -190,14 +203,19 @@ def _level(schema: JsonObject, path: str, place: _Place, found: _Findings, depth
     for index, rule in enumerate(rules):
         own.schema += rule_text(rule, schema, f"{path}.{RULES}[{index}]")
     if not own.schema and not place.logical:
-        for index, rule in enumerate(rules):
-            own.rules += compiled_rule(rule, schema, f"{path}.{RULES}[{index}]", place.uncorrelated)
+        kind = kind_of(schema, root=place.root or flag(schema, EMBEDDED))
+        if rules and kind is not None:
+            often = place.often if place.often is not None else most_of_size(kind)
+            where = RulePlace(f"{path}.{RULES}", kind, often, place.uncorrelated, found.costs)
+            own.rules += compiled_rules(rules, where)
     found.schema += own.schema
     found.rules += own.rules
 
 
 def _place_of(key: str, schema: JsonObject, path: str, place: _Place) -> _Place:
-    inner = place.inner()
+    most = most_inside(schema)
+    often = None if place.often is None or most is None else min(place.often * most, MOST)
+    inner = replace(place.inner(), often=often)
     if key == "additionalProperties":
         words = "inside additionalProperties applying to object metadata"
         return replace(inner, no_defaults=words) if place.in_meta else inner

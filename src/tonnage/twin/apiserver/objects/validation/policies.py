@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from tonnage.decide.cluster.cel.kinds import Known
 from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, text, texts
@@ -29,7 +30,6 @@ from tonnage.twin.apiserver.policies.evaluating import (
     BOOL,
     STRING,
     STRING_OR_NULL,
-    Known,
     known_names,
     names_of,
 )
@@ -169,10 +169,13 @@ def match_conditions(conditions: list[JsonObject], path: str, params: tuple[str,
 
 def compiles(expression: str, known: Known, wanted: tuple[str, ...], path: str) -> Found:
     """CEL of the type that is wanted, about these names. What nobody here can evaluate is refused."""
-    from tonnage.decide.cluster.claims.cel_general import expression as compiled
+    from tonnage.decide.cluster.cel.expression import expression as compiled
 
     try:
-        error = compiled(expression, known, wanted).error
+        found = compiled(expression, known, wanted)
+        if not found.error and (unrun := found.unrun()):
+            raise UnsupportedError(f"the function {unrun}")
+        error = found.error
     except UnsupportedError as unsupported_here:
         error = f"this server cannot evaluate {unsupported_here}"
     if error:

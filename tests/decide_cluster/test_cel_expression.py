@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from tonnage.decide.cluster.cel.expression import OVER_BUDGET, AbsentError, expression
+from tonnage.decide.cluster.cel.kinds import DYN, INT
 from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
-from tonnage.decide.cluster.claims.cel_general import OVER_BUDGET, AbsentError, expression
 
-KNOWN = (("object", "DYN"), ("variables.x", "INT"))
+KNOWN = (("object", DYN), ("variables.x", INT))
 OBJECT: dict[str, Any] = {"name": "ab", "list": [1, {"a": None}], "size": "1Gi"}
 
 
@@ -39,8 +40,8 @@ def test_values_are_those_of_json(text: str, found: object) -> None:
 
 
 def test_the_type_that_is_wanted_is_checked_before() -> None:
-    assert expression("object.name", KNOWN, ("BOOL",)).error == "must evaluate to bool but got dyn"
-    assert value("variables.x == 5", "BOOL") is True
+    assert expression("object.name", KNOWN, ("bool",)).error == "must evaluate to bool but got dyn"
+    assert value("variables.x == 5", "bool") is True
 
 
 def test_an_unknown_name_is_blamed_where_it_begins() -> None:

@@ -41,6 +41,11 @@ def regexp_problem(pattern: str) -> str:
     return ""
 
 
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern that Go can compile, as Python has it."""
+    return re.compile(_in_python(pattern))
+
+
 def _in_python(pattern: str) -> str:
     """The pattern without what Go has and Python has not: classes by name, `\\z`, lazy flags."""
     plain = re.sub(r"\[:\^?[a-z]+:\]|\\[pP](?:\{\^?\w+\}|[A-Z])", "a", pattern)

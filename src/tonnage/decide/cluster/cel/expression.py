@@ -1,0 +1,169 @@
+"""Expressions about objects of any kind: of admission policies, of webhooks, of custom resources.
+
+An expression is compiled about what is known, with types, and its errors are the server's. What it comes to
+is found on plain values, as JSON has them. What it costs while it runs is not counted as Kubernetes does; the
+library's own budget ends what goes on for long.
+
+Source: k8s.io/apiserver pkg/cel/environment, pkg/admission/plugin/cel (1.35.8).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from tonnage.decide.cluster.cel.kinds import CelKind, Known, declared, kind_named
+from tonnage.decide.cluster.cel.library import UNRUN, checker, runtime, runtime_names
+from tonnage.decide.cluster.cel.literals import wrong_literals, wrong_pattern
+from tonnage.decide.cluster.cel.tree import copied, packed, parsed, type_words, unpacked, walk
+from tonnage.decide.cluster.cel.wording import Written, compile_words, full_name, titled
+from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.cluster.claims.cel_wording import general_error
+from tonnage.model.json import JsonValue
+
+LONGEST: Final = 10 * 1024
+OVER_BUDGET: Final = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+_ABSENT: Final = re.compile(r"No value with name \"([\w.]+)\" found in Activation")
+
+
+class AbsentError(Exception):
+    """An expression needs a variable, named by this error, that is not among the values."""
+
+
+class Expression:
+    """One compiled expression. With an `error`, in cel-go's words, it cannot be evaluated."""
+
+    def __init__(self, text: str, known: Known, wanted: tuple[str, ...]) -> None:
+        """`wanted`: the types of which it must have one, such as `bool`; none for any.
+
+        Raises:
+            UnsupportedError: nobody here can compile it.
+        """
+        self.text = text
+        self.error = ""
+        self.type = "dyn"
+        self.tree: Any = None
+        self._program: Any = None
+        if len(text.encode()) > LONGEST:
+            raise UnsupportedError(f"more than {LONGEST} bytes")
+        environment, titles = _environment(known)
+        root = f"selfType{zlib.crc32(text.encode()) % 10**9}"
+        try:
+            program = environment.compile(text)
+        except RuntimeError as error:
+            words = compile_words(str(error), Written(text, titles, root), lambda: _parsed(environment, text))
+            self.error = f"compilation failed: {words}"
+            return
+        self.tree = unpacked(program.serialize())
+        if wrong := wrong_literals(self.tree, text):
+            self.error = f"compilation failed: {wrong}"
+            return
+        types = {entry.key: entry.value for entry in self.tree.type_map}
+        kind = types.get(self.tree.expr.id)
+        self.type = "dyn" if kind is None else type_words(kind)
+        if wanted and self.type not in wanted:
+            told = " ".join(full_name(one) for one in wanted)
+            one_of = told if len(wanted) == 1 else f"one of [{told}]"
+            got = titled(full_name(self.type), Written(text, titles, root))
+            self.error = f"must evaluate to {one_of} but got {got}"
+        else:
+            self.error = wrong_pattern(self.tree)
+
+    def evaluate(self, values: Mapping[str, object]) -> JsonValue:
+        """What it comes to.
+
+        Raises:
+            CelError: it fails; the text is cel-go's.
+            AbsentError: it hangs on a variable that has no value.
+            UnsupportedError: its result cannot be known.
+        """
+        if self.error:
+            raise CelError(self.error)
+        if self._program is None:
+            self._program = runtime().deserialize(_runnable(self.tree))
+        try:
+            found = self._program.eval(data=dict(values))
+            kind, plain = found.type().name(), found.value()
+        except (RuntimeError, TypeError, OverflowError) as error:
+            if "budget exceeded" in str(error):
+                raise CelError(OVER_BUDGET) from None
+            raise UnsupportedError(f"what cannot be evaluated here ({str(error)[:200]})") from None
+        if kind == "ERROR":
+            if absent := _ABSENT.search(str(plain)):
+                owner, _, name = absent[1].rpartition(".")
+                raise AbsentError(name) if owner == "variables" else CelError(f"no such key: {name}")
+            raise CelError(general_error(str(plain)))
+        return plain_value(plain)
+
+    @property
+    def kind(self) -> CelKind:
+        """The type of what it comes to, as far as other expressions need it."""
+        return kind_named(self.type)
+
+    def unrun(self) -> str:
+        """A function that nobody here can run; empty where there is none."""
+        references = {entry.key: entry.value.overload_id for entry in self.tree.reference_map}
+        for expr in walk(self.tree.expr):
+            if expr.HasField("call_expr") and UNRUN.intersection(references.get(expr.id, ())):
+                return str(expr.call_expr.function)
+        return ""
+
+
+@lru_cache(maxsize=2048)
+def expression(text: str, known: Known, wanted: tuple[str, ...] = ()) -> Expression:
+    """The compiled expression. Raises UnsupportedError."""
+    return Expression(text, known, wanted)
+
+
+@lru_cache(maxsize=256)
+def _environment(known: Known) -> tuple[Any, Mapping[str, str]]:
+    """Where expressions about these are compiled, and what errors call the messages of it."""
+    signatures, made = declared(known)
+    return checker(signatures, made.file.SerializeToString()), made.titles
+
+
+def _parsed(environment: Any, text: str) -> Any:
+    """The tree of an expression that does not compile."""
+    return parsed(environment.compile(text, disable_check=True).serialize())
+
+
+def _runnable(tree: Any) -> bytes:
+    """The tree with functions of ours under the names that they run by."""
+    changed = copied(tree)
+    names = runtime_names()
+    references = {entry.key: entry.value for entry in changed.reference_map}
+    for expr in walk(changed.expr):
+        reference = references.get(expr.id)
+        if not expr.HasField("call_expr") or reference is None:
+            continue
+        own = {names[one] for one in reference.overload_id if one in names}
+        call = expr.call_expr
+        if own and all(one in names for one in reference.overload_id):
+            if call.HasField("target"):
+                arguments = [copied(call.target), *(copied(one) for one in call.args)]
+                call.ClearField("target")
+                del call.args[:]
+                call.args.extend(arguments)
+            call.function = own.pop()
+            reference.overload_id[:] = [f"{call.function}_{len(call.args)}"]
+        elif own:
+            reference.overload_id[:] = [one for one in reference.overload_id if one not in names]
+    return packed(changed)
+
+
+def plain_value(value: Any) -> JsonValue:
+    """A result as JSON has it; what JSON has not is told as text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if callable(getattr(value, "value", None)):  # what a list or a map of the library's holds
+        return plain_value(value.value())
+    if isinstance(value, Mapping) or hasattr(value, "keys"):
+        return {str(key): plain_value(value[key]) for key in value}
+    if hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, bytes):
+        return [plain_value(value[index]) for index in range(len(value))]
+    return str(value)

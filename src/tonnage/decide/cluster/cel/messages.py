@@ -1,0 +1,65 @@
+"""The message types that Kubernetes' CEL knows, for the library."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from google.protobuf import (
+    any_pb2,
+    descriptor_pb2,
+    descriptor_pool,
+    duration_pb2,
+    empty_pb2,
+    message,
+    message_factory,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
+
+_WELL_KNOWN: Final = (any_pb2, struct_pb2, wrappers_pb2, duration_pb2, timestamp_pb2, empty_pb2)
+_KINDS: Final = {
+    "kubernetes": ("Quantity", "Semver", "URL", "NamedFormat"),
+    "net": ("IP", "CIDR"),
+    "kubernetes.authorization": ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision"),
+}
+_FIELDS: Final = {"Quantity": "value"}
+"""What holds a value's text, where that is not `text`."""
+
+
+@cache
+def _files() -> tuple[bytes, ...]:
+    made = []
+    for package, kinds in _KINDS.items():
+        file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
+        for name in kinds:
+            kind = file.message_type.add(name=name)
+            kind.field.add(name=_FIELDS.get(name, "text"), number=1, type=9, label=1)
+        made.append(file.SerializeToString())
+    return tuple(made)
+
+
+def pool(files: tuple[bytes, ...]) -> descriptor_pool.DescriptorPool:
+    """The types that every expression knows, and those of these files."""
+    made = descriptor_pool.DescriptorPool()
+    for known in _WELL_KNOWN:
+        made.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
+    for file in (*_files(), *files):
+        made.AddSerializedFile(file)
+    return made
+
+
+@cache
+def _class(name: str) -> type[message.Message]:
+    return message_factory.GetMessageClass(_own().FindMessageTypeByName(name))
+
+
+@cache
+def _own() -> descriptor_pool.DescriptorPool:
+    return pool(())
+
+
+def value_of(kind: str, text: str) -> Any:
+    """A value of a kind that has a text and nothing else."""
+    return _class(kind)(text=text)
