@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MARK = re.compile(r"<!-- runs on the twin(?:: (?P<scenario>[^ ]+))? -->")
 PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if MARK.search(page.read_text()))
 END = "@@end@@"
-_LONG = 8
+_LONG = 5
 """A page with more commands is for `make test-long`."""
 
 

@@ -25,12 +25,16 @@ LONGEST = frozenset(
         "contention",
         "failing-gpu",
         "mig-reconfigure",
+        "mps",
+        "numa",
         "pending-pod",
         "priority",
+        "repartitioned-pool",
         "sharing-by-tier",
+        "slow-placement",
     }
 )
-"""More than half of what all labs need."""
+"""Two thirds of what all labs need."""
 RUNS = [
     pytest.param(name, VERSIONS[number % len(VERSIONS)], marks=[pytest.mark.long] if name in LONGEST else [])
     for number, name in enumerate(lab_names())

@@ -29,7 +29,11 @@ def twin(folder: Path) -> Cluster:
 
 @pytest.mark.parametrize(
     ("name", "major"),
-    [("a server's life", 3), ("an operator's life", 4), ("a monitor's life", 4)],
+    [
+        pytest.param("a server's life", 3, marks=pytest.mark.long),
+        pytest.param("an operator's life", 4, marks=pytest.mark.long),
+        ("a monitor's life", 4),
+    ],
     ids=["a server, Helm 3", "an operator, Helm 4", "a monitor, Helm 4"],
 )
 async def test_helm_finds_what_it_finds_on_a_genuine_kubernetes(name: str, major: Major) -> None:
