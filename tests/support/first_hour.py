@@ -66,7 +66,12 @@ KINDS: Final = Book(
     DATA / "kubectl-kinds-1.35.8-answers.json.gz",
     DATA / "kubectl-kinds-exceptions.yaml",
 )
-BOOKS: Final = (FIRST_HOUR, WORKLOADS, APPLYING, KINDS)
+RULES: Final = Book(
+    DATA / "kubectl-rules.yaml",
+    DATA / "kubectl-rules-1.35.8-answers.json.gz",
+    DATA / "kubectl-rules-exceptions.yaml",
+)
+BOOKS: Final = (FIRST_HOUR, WORKLOADS, APPLYING, KINDS, RULES)
 
 
 @dataclass(frozen=True)
@@ -262,6 +267,7 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"\.[0-9a-f]{16}\b", ".NUMBER"),
         (r"\b10\.(?:96|0)\.\d+\.\d+\b", "ADDRESS"),
         (r"\b3[0-2]\d{3}(/TCP|$)", r"PORT\1"),
+        (r"(odePort\"?: )3[0-2]\d{3}\b", r"\1PORT"),
         (r" \(x\d+ over \w+\)", ""),
         (r"(patch: Invalid value: )\".*\"(?=: )", r"\1PATCHED"),
         (r"^Warning: on this twin .*\n", ""),

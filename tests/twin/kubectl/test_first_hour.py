@@ -21,6 +21,7 @@ from support.first_hour import (
     FIRST_HOUR,
     KINDS,
     NAMESPACE,
+    RULES,
     WORKLOADS,
     Answer,
     Book,
@@ -146,8 +147,8 @@ async def test_the_twin_answers_as_a_genuine_kubernetes(book: Book, scene: Scene
 
 @pytest.mark.parametrize(
     ("book", "count"),
-    [(FIRST_HOUR, 19), (WORKLOADS, 1), (KINDS, 1)],
-    ids=["first hour", "workloads", "kinds"],
+    [(FIRST_HOUR, 19), (WORKLOADS, 1), (KINDS, 1), (RULES, 2)],
+    ids=["first hour", "workloads", "kinds", "rules"],
 )
 def test_exceptions_are_few_and_name_recorded_commands(book: Book, count: int) -> None:
     commands = {scene.name: set(scene.commands) for scene in scenes(book)}

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.class_defaults import ClaimGrowth, ClassDefaults
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.limits import LimitBounds, LimitDefaults
 from tonnage.twin.apiserver.pod_security import PodSecurity
@@ -28,7 +29,6 @@ from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found, shown_n
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE, NODE, POD
 from tonnage.twin.apiserver.topology_labels import TopologyLabels
-from tonnage.twin.apiserver.volume_defaults import VolumeDefaults
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
 
 PRIORITY_CLASS: Final[Resource] = ("scheduling.k8s.io", "priorityclasses")
@@ -182,7 +182,7 @@ def default_plugins(
         ServiceAccounts(store, suffix),
         NodeTaint(),
         Priority(store),
-        VolumeDefaults(store),
+        ClassDefaults(store),
         RuntimeClasses(store),
         TopologyLabels(store),
     )
@@ -194,6 +194,7 @@ def default_gates(store: Store, registry: Registry, codec: Codec) -> tuple[Plugi
     return (
         LimitBounds(store),
         PodSecurity(store),
+        ClaimGrowth(store),
         AdmissionPolicies(store, registry, codec),
         ValidatingWebhooks(store, registry, codec),
         ResourceQuotas(store),

@@ -11,9 +11,9 @@ from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.twin.apiserver.access import copied, mapping, put, text
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.rbac.defaults import default_roles
-from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE
+from tonnage.twin.apiserver.services import API_ADDRESS
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import NAMESPACE
+from tonnage.twin.apiserver.strategies import NAMESPACE, SERVICE
 from tonnage.wire.timestamps import timestamp
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")

@@ -161,7 +161,7 @@ class Pipeline:
             owners = applied.entries if applied else self.ownership.updated(request, obj, old, sent)
             put_entries(obj, owners)
             await self.admit(request, obj, old)
-            obj = prepare_update(request, obj, old)
+            obj = prepare_update(request, obj, old, timestamp(self.clock.now()))
             put_entries(obj, owners)
             put(obj, at(old, "metadata", "resourceVersion"), "metadata", "resourceVersion")
             self._check(request, obj, old)

@@ -165,8 +165,13 @@ def _disruption_budget(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _resource_slice(obj: JsonObject, now: datetime) -> list[JsonValue]:
     spec = mapping(obj, "spec")
-    node = text(spec, "nodeName") or ("<all>" if flag(spec, "allNodes") else "<some>")
-    return [_name(obj), node, text(spec, "driver"), text(spec, "pool", "name"), age(obj, now)]
+    return [
+        _name(obj),
+        text(spec, "nodeName"),
+        text(spec, "driver"),
+        text(spec, "pool", "name"),
+        age(obj, now),
+    ]
 
 
 def _claim(obj: JsonObject, now: datetime) -> list[JsonValue]:

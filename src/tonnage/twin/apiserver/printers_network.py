@@ -77,6 +77,17 @@ def _slice(obj: JsonObject, now: datetime) -> list[JsonValue]:
     ]
 
 
+def _service_range(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    return [text(obj, "metadata", "name"), ",".join(texts(obj, "spec", "cidrs")), age(obj, now)]
+
+
+def _service_address(obj: JsonObject, _now: datetime) -> list[JsonValue]:
+    parent = mapping(obj, "spec", "parentRef")
+    kind = ".".join(filter(None, (text(parent, "resource"), text(parent, "group")))).lower()
+    owner = "/".join(filter(None, (kind, text(parent, "namespace"), text(parent, "name"))))
+    return [text(obj, "metadata", "name"), owner or NONE]
+
+
 def _columns(names: str) -> tuple[Column, ...]:
     return (NAME, *(age_column() if name == "Age" else Column(name) for name in names.split("|")))
 
@@ -86,5 +97,7 @@ NETWORK: Final[dict[Resource, Printer]] = {
     ("discovery.k8s.io", "endpointslices"): Printer(_columns("AddressType|Ports|Endpoints|Age"), _slice),
     ("networking.k8s.io", "ingresses"): Printer(_columns("Class|Hosts|Address|Ports|Age"), _ingress),
     ("networking.k8s.io", "ingressclasses"): Printer(_columns("Controller|Parameters|Age"), _ingress_class),
+    ("networking.k8s.io", "ipaddresses"): Printer(_columns("ParentRef"), _service_address),
+    ("networking.k8s.io", "servicecidrs"): Printer(_columns("CIDRs|Age"), _service_range),
     ("networking.k8s.io", "networkpolicies"): Printer(_columns("Pod-Selector|Age"), _policy),
 }

@@ -50,7 +50,7 @@ def _claim(obj: JsonObject, now: datetime) -> list[JsonValue]:
         text(obj, "metadata", "name"),
         _phase(obj),
         bound,
-        text(obj, "status", "capacity", "storage") if bound else "",
+        (text(obj, "status", "capacity", "storage") or "0") if bound else "",
         access_modes(texts(obj, "status", "accessModes")) if bound else "",
         _storage_class(obj),
         text(obj, "spec", "volumeAttributesClassName") or _UNSET,
@@ -108,6 +108,25 @@ def _driver(obj: JsonObject, now: datetime) -> list[JsonValue]:
     ]
 
 
+def _attachment(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    return [
+        text(obj, "metadata", "name"),
+        text(obj, "spec", "attacher"),
+        text(obj, "spec", "source", "persistentVolumeName"),
+        text(obj, "spec", "nodeName"),
+        flag(obj, "status", "attached"),
+        age(obj, now),
+    ]
+
+
+def _attributes_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    return [text(obj, "metadata", "name"), text(obj, "driverName"), age(obj, now)]
+
+
+def _capacity(obj: JsonObject, _now: datetime) -> list[JsonValue]:
+    return [text(obj, "metadata", "name"), text(obj, "metadata", "creationTimestamp")]
+
+
 def _columns(names: str) -> tuple[Column, ...]:
     plain = (age_column() if name == "Age" else Column(name) for name in names.split("|"))
     return (NAME, *plain)
@@ -134,6 +153,9 @@ VOLUMES: Final[dict[Resource, Printer]] = {
     ("storage.k8s.io", "storageclasses"): Printer(
         _columns("Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _class
     ),
+    ("storage.k8s.io", "volumeattachments"): Printer(_columns("Attacher|PV|Node|Attached|Age"), _attachment),
+    ("storage.k8s.io", "volumeattributesclasses"): Printer(_columns("DriverName|Age"), _attributes_class),
+    ("storage.k8s.io", "csistoragecapacities"): Printer(_columns("Created At"), _capacity),
     ("storage.k8s.io", "csinodes"): Printer(_columns("Drivers|Age"), _csi_node),
     ("storage.k8s.io", "csidrivers"): Printer(
         _columns("AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age"),

@@ -1,6 +1,6 @@
 """Addresses and ports that services are given. Nothing routes them: the twin has no network of its own.
 
-Source: pkg/registry/core/service (alloc.go, storage.go), v1.35.
+Source: pkg/registry/core/service (storage/alloc.go, storage/storage.go), v1.35.
 """
 
 from __future__ import annotations
@@ -9,21 +9,35 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Final
 
-from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, items, mappings, number, text
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, text
 from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, invalid, invalid_status
-from tonnage.twin.apiserver.objects.validation.network import legacy_address, parsed
+from tonnage.twin.apiserver.objects.validation.network import parsed
+from tonnage.twin.apiserver.objects.validation.services import is_headless, needs_health_check
 from tonnage.twin.apiserver.requests import Request
-from tonnage.twin.apiserver.statuses import forbidden
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.service_changes import (
+    drop_for_type,
+    keep_given,
+    needs_address,
+    needs_ports,
+    pair_addresses,
+)
+from tonnage.twin.apiserver.service_families import settle_families
+from tonnage.twin.apiserver.statuses import forbidden, internal_error
+from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.strategies import SERVICE
 
-SERVICE: Final[Resource] = ("", "services")
 _RANGE: Final = IPv4Network("10.96.0.0/16")
 _RESERVED: Final = 16
 """The first addresses are for the cluster's own services."""
 API_ADDRESS: Final = str(_RANGE[1])
 """The address of the API's own service."""
 _NODE_PORTS: Final = range(30000, 32768)
+_TAKEN: Final = "provided port is already allocated"
+_OUTSIDE: Final = (
+    "provided port is not in the valid range. "
+    f"The range of valid ports is {_NODE_PORTS.start}-{_NODE_PORTS.stop - 1}"
+)
 
 
 class ServiceAddresses:
@@ -33,49 +47,46 @@ class ServiceAddresses:
         self._store = store
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
-        """Keep what the service has; give it what it lacks. Raises ApiError 403 when nothing is left."""
+        """Keep what the service has; give it what it lacks. Raises ApiError where that cannot be."""
         if request.resource != SERVICE or obj is None or request.subresource:
             return
-        spec = obj.get("spec")
-        if not isinstance(spec, dict) or text(spec, "type") == "ExternalName":
-            return
-        self._check_address(request, obj, old)
-        if not text(spec, "clusterIP"):
-            address = text(old, "spec", "clusterIP") or next(self._free_addresses(), "")
-            if not address:
-                raise forbidden(SERVICE, text(obj, "metadata", "name"), "the range of addresses is full")
-            spec["clusterIP"] = address
-        if not items(spec, "clusterIPs"):
-            spec["clusterIPs"] = [spec["clusterIP"]]
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-        if text(spec, "type") in ("NodePort", "LoadBalancer"):
-            self._check_ports(request, obj, old)
-            if text(spec, "type") == "NodePort" or at(spec, "allocateLoadBalancerNodePorts") is not False:
-                self._give_ports(spec, old)
+        spec, before = mapping(obj, "spec"), mapping(old, "spec")
+        keep_given(spec, before)
+        pair_addresses(spec, before)
+        faults = [*settle_families(spec, before)]
+        faults = faults or [*self._give_address(request, obj, old)]
+        if needs_ports(spec):
+            faults = faults or [*self._give_ports(spec, before)]
+        if faults:
+            name = text(obj, "metadata", "name")
+            raise InvalidError(invalid_status(request.served.row, name, tuple(faults)))
+        if needs_health_check(spec) and not needs_health_check(before):
+            self._give_health_port(spec, before)
+        drop_for_type(spec, before)
 
-    def _check_address(self, request: Request, service: JsonObject, old: JsonObject | None) -> None:
-        """Refuse an address that cannot be given, or a second one. Raises InvalidError."""
-        address, before = text(service, "spec", "clusterIP"), text(old, "spec", "clusterIP")
-        if address in ("", "None", before):
+    def _give_address(
+        self, request: Request, obj: JsonObject, old: JsonObject | None
+    ) -> Iterator[FieldError]:
+        """An address for a service that is new, or has been a mere name."""
+        spec = mapping(obj, "spec")
+        if not needs_address(spec) or is_headless(spec) or (old and needs_address(mapping(old, "spec"))):
             return
-        if faults := tuple(self._faults(address, before)):
-            name = text(service, "metadata", "name")
-            raise InvalidError(invalid_status(request.served.row, name, faults))
+        wanted = text(spec, "clusterIP")
+        if wanted:
+            yield from self._faults(wanted)
+            return
+        given = next(self._free_addresses(), "")
+        if not given:
+            raise forbidden(SERVICE, text(obj, "metadata", "name"), "the range of addresses is full")
+        spec["clusterIP"], spec["clusterIPs"] = given, [given]
 
-    def _faults(self, address: str, before: str) -> Iterator[FieldError]:
-        found, first = parsed(address), "spec.clusterIPs[0]"
-        if before:
-            yield invalid(first, [address], "may not change once set")
-        elif found is None:
-            yield from legacy_address(address, first)
-        elif found.version == 6:
-            yield invalid(first, [address], "IPv6 is not configured on this cluster")
-        elif found not in _RANGE or found in (_RANGE[0], _RANGE[-1]):
+    def _faults(self, address: str) -> Iterator[FieldError]:
+        found, why = parsed(address), ""
+        if found not in _RANGE or found in (_RANGE[0], _RANGE[-1]):
             why = "the provided network does not match the current range"
-            yield invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
         elif str(found) in self._used_addresses():
             why = "provided IP is already allocated"
+        if why:
             yield invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
 
     def _used_addresses(self) -> set[str]:
@@ -86,37 +97,51 @@ class ServiceAddresses:
         addresses = (str(_RANGE[index]) for index in range(_RESERVED, _RANGE.num_addresses - 1))
         return (address for address in addresses if address not in used)
 
-    def _check_ports(self, request: Request, service: JsonObject, old: JsonObject | None) -> None:
-        """Refuse node ports that are out of range or another service's. Raises InvalidError."""
-        own = {number(port, "nodePort") for port in _ports(old)}
-        used = {number(port, "nodePort") for one in self._store.list(SERVICE) for port in _ports(one.object)}
-        faults: list[FieldError] = []
-        for index, port in enumerate(_ports(service)):
-            wanted = number(port, "nodePort")
-            path = f"spec.ports[{index}].nodePort"
-            if not wanted or wanted in own:
+    def _used_ports(self) -> set[int]:
+        specs = [mapping(stored.object, "spec") for stored in self._store.list(SERVICE)]
+        ports = {number(port, "nodePort") for spec in specs for port in mappings(spec, "ports")}
+        return ports | {number(spec, "healthCheckNodePort") for spec in specs}
+
+    def _give_ports(self, spec: JsonObject, before: JsonObject) -> Iterator[FieldError]:
+        """Ports on the nodes: those asked for, if they are free, and others where they are wished for."""
+        used, ports = self._used_ports(), mappings(spec, "ports")
+        own = {number(port, "nodePort") for port in mappings(before, "ports")}
+        gives = text(spec, "type") == "NodePort" or flag(spec, "allocateLoadBalancerNodePorts")
+        # In a new service the protocols of one port may share a port of the nodes.
+        shared = {
+            at(port, "port"): number(port, "nodePort") for port in reversed(ports) if at(port, "nodePort")
+        }
+        given: dict[JsonValue, int] = {}
+        for index, port in enumerate(ports):
+            name = at(port, "port")
+            wanted = number(port, "nodePort") or (0 if before else shared.get(name, 0))
+            if not wanted and not gives:
                 continue
-            if wanted not in _NODE_PORTS:
-                ports = f"{_NODE_PORTS.start}-{_NODE_PORTS.stop - 1}"
-                why = f"provided port is not in the valid range. The range of valid ports is {ports}"
-                faults.append(invalid(path, wanted, why))
-            elif wanted in used:
-                faults.append(invalid(path, wanted, "provided port is already allocated"))
-        if faults:
-            name = text(service, "metadata", "name")
-            raise InvalidError(invalid_status(request.served.row, name, tuple(faults)))
+            if not wanted:
+                wanted = given.get(name, 0) if not before else 0
+                wanted = wanted or next((one for one in _NODE_PORTS if one not in used), 0)
+                if not wanted:
+                    raise internal_error("failed to allocate a nodePort: range is full")
+            elif wanted not in own and given.get(name) != wanted and (why := _why_not(wanted, used)):
+                yield invalid(f"spec.ports[{index}].nodePort", wanted, why)
+                return
+            port["nodePort"] = wanted
+            used.add(wanted)
+            given.setdefault(name, wanted)
+            if before:
+                own.add(wanted)
 
-    def _give_ports(self, spec: JsonObject, old: JsonObject | None) -> None:
-        used = {number(port, "nodePort") for one in self._store.list(SERVICE) for port in _ports(one.object)}
-        before = {at(port, "port"): number(port, "nodePort") for port in _ports(old)}
-        for port in mappings(spec, "ports"):
-            if number(port, "nodePort"):
-                continue
-            given = before.get(at(port, "port")) or next((one for one in _NODE_PORTS if one not in used), 0)
-            used.add(given)
-            if given:
-                port["nodePort"] = given
+    def _give_health_port(self, spec: JsonObject, before: JsonObject) -> None:
+        """The port at which a load balancer asks nodes for endpoints."""
+        used = self._used_ports() | {number(port, "nodePort") for port in mappings(spec, "ports")}
+        wanted = number(spec, "healthCheckNodePort")
+        if wanted and (why := _why_not(wanted, used)):
+            raise internal_error(f"failed to allocate requested HealthCheck NodePort {wanted}: {why}")
+        spec["healthCheckNodePort"] = wanted or next(one for one in _NODE_PORTS if one not in used)
 
 
-def _ports(service: JsonObject | None) -> list[JsonObject]:
-    return mappings(service, "spec", "ports")
+def _why_not(port: int, used: set[int]) -> str:
+    """Why a port cannot be given; empty if it can."""
+    if port not in _NODE_PORTS:
+        return _OUTSIDE
+    return _TAKEN if port in used else ""

@@ -171,6 +171,12 @@ def no_space() -> StatusError:
     return StatusError(500, "", "etcdserver: mvcc: database space exceeded")
 
 
+def internal_error(why: str) -> StatusError:
+    """500 with its cause."""
+    message = f"Internal error occurred: {why}"
+    return StatusError(500, "InternalError", message, details={"causes": [{"message": why}]})
+
+
 def not_stored(why: str) -> StatusError:
     """500 of a write that the disk refuses."""
     return StatusError(500, "InternalError", f"Internal error occurred: the write was not stored: {why}")

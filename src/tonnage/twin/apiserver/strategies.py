@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, copied, drop, flag, items, mapping, mappings, number, put, text
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, put, text
+from tonnage.twin.apiserver.births import AT_BIRTH, stored_versions
 from tonnage.twin.apiserver.objects.patch import same_json
-from tonnage.twin.apiserver.requests import Request, User
+from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Resource
+from tonnage.twin.apiserver.volume_strategies import date_phase, pair_sources
 
 POD: Final[Resource] = ("", "pods")
 NODE: Final[Resource] = ("", "nodes")
@@ -21,7 +23,9 @@ NAMESPACE: Final[Resource] = ("", "namespaces")
 JOB: Final[Resource] = ("batch", "jobs")
 DEPLOYMENT: Final[Resource] = ("apps", "deployments")
 DAEMON_SET: Final[Resource] = ("apps", "daemonsets")
-_SIGNING_REQUEST: Final[Resource] = ("certificates.k8s.io", "certificatesigningrequests")
+VOLUME: Final[Resource] = ("", "persistentvolumes")
+CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
+SERVICE: Final[Resource] = ("", "services")
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 _COUNTED: Final[frozenset[Resource]] = frozenset(
@@ -134,49 +138,9 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
             obj.pop("status", None)
         else:
             obj["status"] = copied(first)
-    if served.key == POD:
-        put(obj, qos_class(mapping(obj, "spec")), "status", "qosClass")
-        if at(obj, "spec", "schedulingGates"):
-            put(obj, [_gated(text(metadata, "creationTimestamp"))], "status", "conditions")
-    if served.key == NAMESPACE:
-        put(obj, ["kubernetes"], "spec", "finalizers")
-    if served.key == _SIGNING_REQUEST:
-        _sign_asker(obj, request.user)
-    if served.key == JOB:
-        _select_own_pods(obj)
+    if rule := AT_BIRTH.get(served.key):
+        rule(obj, request.user)
     _drop_gated(served, obj, {})
-    if served.key == DEFINITION:
-        put(obj, _stored_versions(obj), "status", "storedVersions")
-
-
-def _sign_asker(signing_request: JsonObject, user: User) -> None:
-    """Write into a request for a certificate who asks, whatever he says of himself."""
-    spec = mapping(signing_request, "spec")
-    extra: JsonObject = {key: list(values) for key, values in user.extra}
-    known: JsonObject = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
-    for key, value in known.items():
-        spec.pop(key, None)
-        if value:
-            spec[key] = value
-
-
-def _gated(now: str) -> JsonObject:
-    """The condition of a pod that is not to be scheduled yet."""
-    return {
-        "type": "PodScheduled",
-        "status": "False",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "reason": "SchedulingGated",
-        "message": "Scheduling is blocked due to non-empty scheduling gates",
-    }
-
-
-def _stored_versions(definition: JsonObject) -> list[JsonValue]:
-    """In what versions objects of a custom kind may be stored: the storage version beside those of old."""
-    known = items(definition, "status", "storedVersions")
-    storing = [at(one, "name") for one in mappings(definition, "spec", "versions") if flag(one, "storage")]
-    return [*known, *(one for one in storing[:1] if one not in known)]
 
 
 def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
@@ -186,30 +150,6 @@ def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
         drop(obj, *path)
 
 
-def _select_own_pods(job: JsonObject) -> None:
-    """Label a job's pods with its uid and select them by that, unless its writer selects himself."""
-    if flag(job, "spec", "manualSelector"):
-        return
-    uid, name = text(job, "metadata", "uid"), text(job, "metadata", "name")
-    own: JsonObject = {
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": name,
-        "controller-uid": uid,
-        "job-name": name,
-    }
-    labels = mapping(job, "spec", "template", "metadata", "labels")
-    # A job without labels has got its pods'; what is added to the one is added to the other.
-    shared = mapping(job, "metadata", "labels") is labels
-    put(job, {**own, **labels}, "spec", "template", "metadata", "labels")
-    if shared:
-        put(job, {**own, **labels}, "metadata", "labels")
-    selected: JsonObject = {
-        "batch.kubernetes.io/controller-uid": uid,
-        **mapping(job, "spec", "selector", "matchLabels"),
-    }
-    put(job, dict(sorted(selected.items())), "spec", "selector", "matchLabels")
-
-
 def finish_create(request: Request, obj: JsonObject) -> None:
     """What reading a new object back from its store adds to it, unchecked."""
     labels = mapping(obj, "spec", "template", "metadata", "labels")
@@ -217,11 +157,14 @@ def finish_create(request: Request, obj: JsonObject) -> None:
         put(obj, copied(labels), "metadata", "labels")
 
 
-def prepare_update(request: Request, obj: JsonObject, old: JsonObject) -> JsonObject:
+def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
     """What `obj`, sent to this (sub)resource, makes of `old`."""
     served = request.served
     if request.subresource == "status":
-        return _with_status(served, obj, old)
+        result = _with_status(served, obj, old)
+        if served.key == VOLUME:
+            date_phase(result, old, now)
+        return result
     if request.subresource == "finalize":
         result = copied(old)
         put(result, at(obj, "spec", "finalizers") or [], "spec", "finalizers")
@@ -230,12 +173,16 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject) -> JsonOb
         obj.pop("status", None)
         if "status" in old:
             obj["status"] = copied(mapping(old, "status"))
+    if served.key == SERVICE and text(obj, "spec", "type") != "LoadBalancer":
+        put(obj, {}, "status", "loadBalancer")
     if served.key == NAMESPACE:
         put(obj, at(old, "spec", "finalizers") or [], "spec", "finalizers")
     if served.key == DEFINITION:
-        put(obj, _stored_versions(obj), "status", "storedVersions")
+        put(obj, stored_versions(obj), "status", "storedVersions")
     if served.key == DAEMON_SET:
         _count_templates(obj, old)
+    if served.key == CLAIM:
+        pair_sources(obj, old)
     _drop_gated(served, obj, old)
     keep_identity(obj, old)
     count_generation(served, obj, old)
@@ -308,34 +255,3 @@ def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject
         if key in mapping(obj, "metadata"):
             put(result, copied({key: mapping(obj, "metadata")[key]})[key], "metadata", key)
     return result
-
-
-def qos_class(spec: JsonObject) -> str:
-    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers.
-
-    >>> qos_class({"containers": [{"resources": {"requests": {"cpu": "1"}}}]})
-    'Burstable'
-    """
-    containers = [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
-    if at(spec, "resources"):
-        containers = [spec]
-    guaranteed, asks = True, False
-    for container in containers:
-        requests = _compute(mapping(container, "resources", "requests"))
-        limits = _compute(mapping(container, "resources", "limits"))
-        asks = asks or bool(requests) or bool(limits)
-        if limits.keys() != {"cpu", "memory"} or any(
-            requests.get(name, amount) != amount for name, amount in limits.items()
-        ):
-            guaranteed = False
-    if not asks:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _compute(amounts: JsonObject) -> dict[str, str]:
-    return {
-        name: text(amounts, name) or str(amounts[name])
-        for name in ("cpu", "memory")
-        if name in amounts and amounts[name] not in ("0", 0)
-    }

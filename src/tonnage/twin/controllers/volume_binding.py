@@ -18,7 +18,6 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.volume_plan import best_volume, class_of, is_reserved, mismatch
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
 from tonnage.wire.kinds import PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_CLAIM, Kind
-from tonnage.wire.timestamps import timestamp
 
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 _BY_US: Final = "pv.kubernetes.io/bound-by-controller"
@@ -42,7 +41,6 @@ class VolumeBindingController:
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
-        self._clock = clock
         self._events = EventRecorder(api, clock, "persistentvolume-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._claims = informers.of(VOLUME_CLAIM, self._claim_changed)
@@ -204,8 +202,7 @@ class VolumeBindingController:
 
     async def _phase(self, volume: PersistentVolume, phase: str) -> None:
         if volume.status.get("phase") != phase:
-            now = timestamp(self._clock.now())
-            status: JsonObject = {"phase": phase, "lastPhaseTransitionTime": now}
+            status: JsonObject = {"phase": phase, "message": None}
             await self._patch(PERSISTENT_VOLUME, volume, {"status": status}, "status")
 
     async def _patch(

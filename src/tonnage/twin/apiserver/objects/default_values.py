@@ -97,6 +97,7 @@ DEFAULTS: Final[dict[str, JsonObject]] = {
         "fsGroupPolicy": "ReadWriteOnceWithFSType",
         "volumeLifecycleModes": ["Persistent"],
         "requiresRepublish": False,
+        "seLinuxMount": False,
     },
     "authentication/v1.TokenRequestSpec": {"expirationSeconds": 3600},
     "rbac/v1.RoleRef": {"apiGroup": "rbac.authorization.k8s.io"},

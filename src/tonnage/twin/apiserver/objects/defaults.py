@@ -168,6 +168,14 @@ def _service_spec(obj: JsonObject) -> None:
         obj.setdefault("allocateLoadBalancerNodePorts", True)
 
 
+def _service(obj: JsonObject) -> None:
+    if _object(obj, "spec").get("type") == "LoadBalancer":
+        ingress = _object(_object(obj, "status"), "loadBalancer").get("ingress")
+        for one in _objects(ingress):
+            if one.get("ip"):
+                one.setdefault("ipMode", "VIP")
+
+
 def _rolling(obj: JsonObject) -> None:
     if (obj.get("type") or "RollingUpdate") == "RollingUpdate":
         _object(obj, "rollingUpdate")
@@ -270,6 +278,7 @@ RULES: Final[dict[str, Callable[[JsonObject], None]]] = {
     "core/v1.Namespace": _namespace,
     "core/v1.NodeStatus": _node_status,
     "core/v1.LimitRangeItem": _limit_range_item,
+    "core/v1.Service": _service,
     "core/v1.ServiceSpec": _service_spec,
     "core/v1.ReplicationController": _replication_controller,
     "apps/v1.DeploymentStrategy": _rolling,

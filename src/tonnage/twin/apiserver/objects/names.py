@@ -30,6 +30,11 @@ _LABEL_1035_WORDS: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
     "start with an alphabetic character, and end with an alphanumeric character"
 )
+_WILDCARD: Final = rf"\*\.{SUBDOMAIN}"
+_WILDCARD_WORDS: Final = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must "
+    "consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
+)
 _CONFIG_KEY_WORDS: Final = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 Complaints = tuple[str, ...]
 
@@ -59,6 +64,18 @@ def dns_subdomain(text: str, unit: str = "characters") -> Complaints:
     if _matches(SUBDOMAIN, text):
         return long
     return (*long, pattern_complaint(OF_SUBDOMAIN, SUBDOMAIN, "example.com"))
+
+
+def wildcard_subdomain(text: str) -> Complaints:
+    """A subdomain whose first label is any: hosts of Ingresses.
+
+    >>> wildcard_subdomain("*.example.com")
+    ()
+    """
+    long = (length_complaint(253),) if _bytes(text) > 253 else ()
+    if _matches(_WILDCARD, text):
+        return long
+    return (*long, pattern_complaint(_WILDCARD_WORDS, _WILDCARD, "*.example.com"))
 
 
 def dns_label_1035(text: str) -> Complaints:

@@ -16,9 +16,7 @@ from tonnage.twin.apiserver.objects.problems import (
     invalid,
     required,
     too_long,
-    unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.containers import port_or_name
 from tonnage.twin.apiserver.objects.validation.fields import (
     Found,
     one_of,
@@ -244,43 +242,3 @@ def event(obj: JsonObject) -> Found:
         if len(text(obj, "message").encode()) > 1024:
             yield invalid("message", "", "can have at most 1024 characters")
     yield from complaints("namespace", home, names.dns_subdomain(home, "characters"))
-
-
-def service(obj: JsonObject) -> Found:
-    """A Service's ports and type; addresses are not checked."""
-    spec = mapping(obj, "spec")
-    kind, kinds = text(spec, "type"), ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    if not items(spec, "ports") and kind != "ExternalName" and text(spec, "clusterIP") != "None":
-        yield required("spec.ports")
-    yield from _service_ports(mappings(spec, "ports"))
-    yield from one_of(text(spec, "sessionAffinity"), ("ClientIP", "None"), "spec.sessionAffinity")
-    if kind not in kinds:
-        yield unsupported("spec.type", kind, kinds)
-    yield from _ports_once(mappings(spec, "ports"))
-
-
-def _ports_once(ports: list[JsonObject]) -> Found:
-    """No two ports have one protocol and one number."""
-    seen: set[tuple[str, int]] = set()
-    for index, port in enumerate(ports):
-        protocol, written = text(port, "protocol"), number(port, "port")
-        if (protocol, written) in seen:
-            shown: JsonObject = {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": written}
-            yield duplicate(f"spec.ports[{index}]", {**shown, "TargetPort": 0, "NodePort": 0})
-        seen.add((protocol, written))
-
-
-def _service_ports(ports: list[JsonObject]) -> Found:
-    seen: set[str] = set()
-    for index, port in enumerate(ports):
-        path, name = f"spec.ports[{index}]", text(port, "name")
-        if not name and len(ports) > 1:
-            yield required(f"{path}.name")
-        elif name:
-            yield from complaints(f"{path}.name", name, names.dns_label(name))
-            if name in seen:
-                yield duplicate(f"{path}.name", name)
-            seen.add(name)
-        yield from complaints(f"{path}.port", number(port, "port"), names.port_number(number(port, "port")))
-        yield from port_or_name(port.get("targetPort"), f"{path}.targetPort")
-        yield from one_of(text(port, "protocol"), ("SCTP", "TCP", "UDP"), f"{path}.protocol")

@@ -17,12 +17,14 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     standard_finalizer,
     unchanged,
 )
+from tonnage.twin.apiserver.objects.validation.network import canonical_address
 from tonnage.wire.schema import KindRow
 
 LARGEST_ANNOTATIONS: Final = 256 * 1024
 NAME_RULES: Final[dict[tuple[str, str], Callable[[str], names.Complaints]]] = {
     ("", "Namespace"): names.dns_label,
     ("", "Service"): names.dns_label_1035,
+    ("networking.k8s.io", "IPAddress"): canonical_address,
     ("rbac.authorization.k8s.io", "Role"): names.path_segment,
     ("rbac.authorization.k8s.io", "RoleBinding"): names.path_segment,
     ("rbac.authorization.k8s.io", "ClusterRole"): names.path_segment,

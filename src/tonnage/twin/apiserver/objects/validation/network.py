@@ -6,8 +6,8 @@ Source: pkg/apis/core/validation, pkg/apis/discovery/validation (v1.35).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Callable, Container
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
 from tonnage.model.json import JsonObject
@@ -16,14 +16,18 @@ from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
+    forbidden,
     invalid,
     required,
     too_many,
+    unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found, labels, one_of, unchanged
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+_MODES: Final = ("Proxy", "VIP")
+_NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _MOST_ADDRESSES: Final = 100
 _MOST_ENDPOINTS: Final = 1000
@@ -58,6 +62,64 @@ def legacy_address(shown: str, path: str) -> Found:
     """An IP address as old fields take it."""
     if parsed(shown) is None:
         yield invalid(path, shown, _NO_ADDRESS)
+
+
+def canonical_address(shown: str) -> names.Complaints:
+    """Complaints about an address that must be spelt in one way: names of IPAddresses.
+
+    >>> canonical_address("::0")
+    ('must be in canonical form ("::")',)
+    """
+    found = parsed(shown)
+    if found is None:
+        return (_NO_ADDRESS,)
+    if "." in shown and re.search(r"(?<![0-9])0[0-9]", shown):
+        return ("must not have leading 0s",)
+    return () if str(found) == shown else (f'must be in canonical form ("{found}")',)
+
+
+def legacy_range(shown: str, path: str, known: Container[str] = ()) -> Found:
+    """A range of addresses as old fields take it; what was there before may stay."""
+    if shown not in known and parsed_range(shown) is None:
+        yield invalid(path, shown, _NO_RANGE)
+
+
+def parsed_range(shown: str) -> IPv4Network | IPv6Network | None:
+    """A range of addresses; the bits that it leaves open may be set. None if it is none.
+
+    >>> parsed_range("10.1.2.3/08"), parsed_range("10.1.2.3")
+    (IPv4Network('10.0.0.0/8'), None)
+    """
+    address, _, length = shown.partition("/")
+    found = parsed(address)
+    if found is None or not re.fullmatch("[0-9]{1,3}", length) or int(length) > found.max_prefixlen:
+        return None
+    return ip_network(f"{found}/{int(length)}", strict=False)
+
+
+def load_balancer_ingress(
+    found: list[JsonObject], path: str, known: Container[str], *, modes: bool = False
+) -> Found:
+    """Where a load balancer answers; `modes` tells whether addresses have them."""
+    for index, ingress in enumerate(found):
+        where, address, mode = f"{path}[{index}]", text(ingress, "ip"), ingress.get("ipMode")
+        if address and address not in known:
+            yield from legacy_address(address, f"{where}.ip")
+        if modes and address and mode is None:
+            yield required(f"{where}.ipMode", "must be specified when `ip` is set")
+        elif modes and mode is not None and not address:
+            yield forbidden(f"{where}.ipMode", "may not be specified when `ip` is not set")
+        elif modes and mode is not None and mode not in _MODES:
+            yield unsupported(f"{where}.ipMode", mode, _MODES)
+        if hostname := text(ingress, "hostname"):
+            yield from complaints(f"{where}.hostname", hostname, names.dns_subdomain(hostname))
+            yield from not_an_address(hostname, f"{where}.hostname")
+
+
+def not_an_address(hostname: str, path: str) -> Found:
+    """The name of a host."""
+    if parsed(hostname) is not None:
+        yield invalid(path, hostname, "must be a DNS name, not an IP address")
 
 
 def endpoint_address(shown: str, path: str) -> Found:

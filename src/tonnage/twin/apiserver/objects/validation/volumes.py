@@ -17,23 +17,13 @@ from tonnage.twin.apiserver.objects.problems import (
     forbidden,
     invalid,
     required,
-    unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.containers import descending_path, no_backsteps
+from tonnage.twin.apiserver.objects.validation.containers import descending_path
 from tonnage.twin.apiserver.objects.validation.environment import field_reference
 from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.volume_sources import host_path
 
 _MODE_WORDS: Final = "must be a number between 0 and 0777 (octal), both inclusive"
-_HOST_PATH_TYPES: Final = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
 _DOWNWARD: Final = (
     "metadata.annotations",
     "metadata.labels",
@@ -87,7 +77,7 @@ def _checked(kind: str, source: JsonObject, path: str) -> Found:
             if parse_quantity(limit) < 0:
                 yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
         case "hostPath":
-            yield from _host_path(source, path)
+            yield from host_path(source, path)
         case "configMap":
             yield from _keyed(source, "name", path)
         case "secret":
@@ -101,15 +91,6 @@ def _checked(kind: str, source: JsonObject, path: str) -> Found:
             yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
         case _:
             return
-
-
-def _host_path(source: JsonObject, path: str) -> Found:
-    if not text(source, "path"):
-        yield required(f"{path}.path")
-        return
-    yield from no_backsteps(text(source, "path"), f"{path}.path")
-    if (kind := text(source, "type")) not in _HOST_PATH_TYPES:
-        yield unsupported(f"{path}.type", kind, _HOST_PATH_TYPES)
 
 
 def _keyed(source: JsonObject, name_key: str, path: str) -> Found:

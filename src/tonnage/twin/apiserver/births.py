@@ -1,0 +1,133 @@
+"""What the server writes into new objects, kind by kind.
+
+Source: PrepareForCreate of pkg/registry/*/*/strategy.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, put, text
+from tonnage.twin.apiserver.requests import User
+from tonnage.twin.apiserver.store import Resource
+from tonnage.twin.apiserver.volume_strategies import pair_sources
+
+
+def _pod(pod: JsonObject, _user: User) -> None:
+    put(pod, qos_class(mapping(pod, "spec")), "status", "qosClass")
+    if at(pod, "spec", "schedulingGates"):
+        put(pod, [_gated(text(pod, "metadata", "creationTimestamp"))], "status", "conditions")
+
+
+def _namespace(namespace: JsonObject, _user: User) -> None:
+    put(namespace, ["kubernetes"], "spec", "finalizers")
+
+
+def _volume(volume: JsonObject, _user: User) -> None:
+    put(volume, text(volume, "metadata", "creationTimestamp"), "status", "lastPhaseTransitionTime")
+
+
+def _claim(claim: JsonObject, _user: User) -> None:
+    pair_sources(claim, {})
+
+
+def _definition(definition: JsonObject, _user: User) -> None:
+    put(definition, stored_versions(definition), "status", "storedVersions")
+
+
+def _signing_request(signing_request: JsonObject, user: User) -> None:
+    """Write into a request for a certificate who asks, whatever he says of himself."""
+    spec = mapping(signing_request, "spec")
+    extra: JsonObject = {key: list(values) for key, values in user.extra}
+    known: JsonObject = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    for key, value in known.items():
+        spec.pop(key, None)
+        if value:
+            spec[key] = value
+
+
+def _gated(now: str) -> JsonObject:
+    """The condition of a pod that is not to be scheduled yet."""
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+
+
+def stored_versions(definition: JsonObject) -> list[JsonValue]:
+    """In what versions objects of a custom kind may be stored: the storage version beside those of old."""
+    known = items(definition, "status", "storedVersions")
+    storing = [at(one, "name") for one in mappings(definition, "spec", "versions") if flag(one, "storage")]
+    return [*known, *(one for one in storing[:1] if one not in known)]
+
+
+def _job(job: JsonObject, _user: User) -> None:
+    """Label a job's pods with its uid and select them by that, unless its writer selects himself."""
+    if flag(job, "spec", "manualSelector"):
+        return
+    uid, name = text(job, "metadata", "uid"), text(job, "metadata", "name")
+    own: JsonObject = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    labels = mapping(job, "spec", "template", "metadata", "labels")
+    # A job without labels has got its pods'; what is added to the one is added to the other.
+    shared = mapping(job, "metadata", "labels") is labels
+    put(job, {**own, **labels}, "spec", "template", "metadata", "labels")
+    if shared:
+        put(job, {**own, **labels}, "metadata", "labels")
+    selected: JsonObject = {
+        "batch.kubernetes.io/controller-uid": uid,
+        **mapping(job, "spec", "selector", "matchLabels"),
+    }
+    put(job, dict(sorted(selected.items())), "spec", "selector", "matchLabels")
+
+
+def qos_class(spec: JsonObject) -> str:
+    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers.
+
+    >>> qos_class({"containers": [{"resources": {"requests": {"cpu": "1"}}}]})
+    'Burstable'
+    """
+    containers = [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
+    if at(spec, "resources"):
+        containers = [spec]
+    guaranteed, asks = True, False
+    for container in containers:
+        requests = _compute(mapping(container, "resources", "requests"))
+        limits = _compute(mapping(container, "resources", "limits"))
+        asks = asks or bool(requests) or bool(limits)
+        if limits.keys() != {"cpu", "memory"} or any(
+            requests.get(name, amount) != amount for name, amount in limits.items()
+        ):
+            guaranteed = False
+    if not asks:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _compute(amounts: JsonObject) -> dict[str, str]:
+    return {
+        name: text(amounts, name) or str(amounts[name])
+        for name in ("cpu", "memory")
+        if name in amounts and amounts[name] not in ("0", 0)
+    }
+
+
+AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
+    ("", "namespaces"): _namespace,
+    ("", "persistentvolumeclaims"): _claim,
+    ("", "persistentvolumes"): _volume,
+    ("", "pods"): _pod,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
+    ("batch", "jobs"): _job,
+    ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
+}
