@@ -1,46 +1,173 @@
 """What the server warns the writer of a valid object of, by kind.
 
-Source: pkg/api/service/warnings.go (v1.35).
+Source: WarningsOnCreate and WarningsOnUpdate of pkg/registry/*/*/strategy.go (v1.35).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, items, mapping, text
+from tonnage.twin.apiserver import notices_network
+from tonnage.twin.apiserver.access import at, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.notices_network import odd_range
+from tonnage.twin.apiserver.notices_pods import (
+    claimed_bytes,
+    deprecated_volumes,
+    described_pod,
+    host_name,
+    node_terms,
+    old_label,
+    pod,
+)
 from tonnage.twin.apiserver.store import Resource
 
-_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
-_MODE: Final = "service.kubernetes.io/topology-mode"
+_CLASS_ONCE: Final = "volume.beta.kubernetes.io/storage-class"
+_OPTIONS_ONCE: Final = "volume.beta.kubernetes.io/mount-options"
+_CLASS_WORDS: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
+_RECYCLE: Final = (
+    "The Recycle reclaim policy is deprecated. "
+    "Instead, the recommended approach is to use dynamic provisioning."
+)
+_POD_NAMES: Final = "Pod names and hostnames"
+_MANY_COMPLETIONS: Final = 100_000
+_MANY_AT_ONCE: Final = 10_000
+_TOO_MANY: Final = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
+    "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+)
 
 
-def notices(resource: Resource, obj: JsonObject) -> Iterator[str]:
+def notices(resource: Resource, subresource: str, obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     """Texts of Warning headers for an object that is written."""
-    rule = _RULES.get(resource)
+    rules = {"": _RULES, "status": _STATUS_RULES}.get(subresource, {})
+    rule = rules.get(resource)
     if rule is not None:
-        yield from rule(obj)
+        yield from rule(obj, old)
 
 
-def _service(obj: JsonObject) -> Iterator[str]:
-    spec = mapping(obj, "spec")
-    if at(obj, "metadata", "annotations", _HINTS) is not None:
-        yield f"annotation {_HINTS} is deprecated, please use {_MODE} instead"
-    kind = text(spec, "type")
-    if kind == "ClusterIP" and text(spec, "clusterIP") == "None":
-        if text(spec, "loadBalancerIP"):
-            yield "spec.loadBalancerIP is ignored for headless services"
-        if items(spec, "externalIPs"):
-            yield "spec.externalIPs is ignored for headless services"
-        if text(spec, "sessionAffinity") != "None":
-            yield "spec.SessionAffinity is ignored for headless services"
-    if kind == "ExternalName" and items(spec, "externalIPs"):
-        yield f'spec.externalIPs is ignored when spec.type is "{kind}"'
-    if kind != "ExternalName" and text(spec, "externalName"):
-        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
-    if text(spec, "trafficDistribution") == "PreferClose":
-        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
+def _differs(obj: JsonObject, old: JsonObject | None) -> bool:
+    """Whether an object is new or more than its metadata and status have changed."""
+    return old is None or number(obj, "metadata", "generation") != number(old, "metadata", "generation")
 
 
-_RULES: Final[dict[Resource, Callable[[JsonObject], Iterator[str]]]] = {("", "services"): _service}
+def _workload(obj: JsonObject, old: JsonObject | None, *, names_pods: bool) -> Iterator[str]:
+    if old is None and names_pods:
+        yield from host_name(obj, _POD_NAMES)
+    if _differs(obj, old):
+        yield from described_pod(mapping(obj, "spec", "template"), "spec.template")
+
+
+def _daemon_set(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    template = mapping(obj, "spec", "template")
+    if old is None or template != mapping(old, "spec", "template"):
+        yield from described_pod(template, "spec.template")
+
+
+def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    yield from _workload(obj, old, names_pods=False)
+    for index, template in enumerate(mappings(obj, "spec", "volumeClaimTemplates")):
+        path = f"spec.volumeClaimTemplates[{index}]" + ("" if old is None else ".Spec")
+        yield from claimed_bytes(mapping(template, "spec"), path)
+    if number(obj, "spec", "revisionHistoryLimit") < 0:
+        words = "a negative value retains all historical revisions; a value >= 0 is recommended"
+        yield f"spec.revisionHistoryLimit: {words}"
+
+
+def _job(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    if old is None:
+        yield from host_name(obj, _POD_NAMES)
+    if _differs(obj, old):
+        yield from _described_job(mapping(obj, "spec"), "spec")
+
+
+def _described_job(spec: JsonObject, path: str) -> Iterator[str]:
+    indexed = text(spec, "completionMode") == "Indexed"
+    many = number(spec, "completions") > _MANY_COMPLETIONS and number(spec, "parallelism") > _MANY_AT_ONCE
+    if indexed and many:
+        yield f"{path}: {_TOO_MANY}"
+    yield from described_pod(mapping(spec, "template"), f"{path}.template")
+
+
+def _cron_job(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    if old is None:
+        yield from host_name(obj, _POD_NAMES)
+    if _differs(obj, old):
+        yield from _described_job(mapping(obj, "spec", "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    if old is not None and "TZ" in text(obj, "spec", "schedule"):
+        page = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/"
+        yield (
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, "
+            f"see {page} for more details"
+        )
+
+
+def _volume(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    annotations = mapping(obj, "metadata", "annotations")
+    for key, words in (
+        (_CLASS_ONCE, _CLASS_WORDS),
+        (_OPTIONS_ONCE, 'deprecated since v1.31; use "mountOptions" attribute instead'),
+    ):
+        if key in annotations:
+            yield f"metadata.annotations[{key}]: {words}"
+    if text(obj, "spec", "persistentVolumeReclaimPolicy") == "Recycle":
+        yield f"spec.persistentVolumeReclaimPolicy: {_RECYCLE}"
+    terms = "spec.nodeAffinity.required.nodeSelectorTerms"
+    yield from node_terms(mappings(obj, *terms.split(".")), terms)
+    yield from deprecated_volumes(mapping(obj, "spec"), "spec")
+
+
+def _claim(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    if at(obj, "metadata", "annotations", _CLASS_ONCE) is not None:
+        yield f"metadata.annotations[{_CLASS_ONCE}]: {_CLASS_WORDS}"
+    yield from claimed_bytes(mapping(obj, "spec"), "spec")
+
+
+def _storage_class(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    for index, term in enumerate(mappings(obj, "allowedTopologies")):
+        for place, wanted in enumerate(mappings(term, "matchLabelExpressions")):
+            path = f"allowedTopologies[{index}].matchLabelExpressions[{place}].key"
+            yield from old_label(text(wanted, "key"), path)
+
+
+def _runtime_class(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    for key in mapping(obj, "scheduling", "nodeSelector"):
+        yield from old_label(key, "scheduling.nodeSelector")
+
+
+def _node(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    if at(obj, "spec", "configSource") is not None:
+        yield "spec.configSource: the feature is removed"
+    if text(obj, "spec", "externalID"):
+        yield "spec.externalID: this field is deprecated, and is unused by Kubernetes"
+    for index, shown in enumerate(texts(obj, "spec", "podCIDRs")):
+        yield from odd_range(shown, f"spec.podCIDRs[{index}]")
+
+
+_Rule = Callable[[JsonObject, JsonObject | None], Iterator[str]]
+_RULES: Final[dict[Resource, _Rule]] = {
+    ("", "endpoints"): notices_network.endpoints,
+    ("", "nodes"): _node,
+    ("", "persistentvolumeclaims"): _claim,
+    ("", "persistentvolumes"): _volume,
+    ("", "pods"): pod,
+    ("", "replicationcontrollers"): partial(_workload, names_pods=True),
+    ("", "services"): notices_network.service,
+    ("apps", "daemonsets"): _daemon_set,
+    ("apps", "deployments"): partial(_workload, names_pods=True),
+    ("apps", "replicasets"): partial(_workload, names_pods=True),
+    ("apps", "statefulsets"): _stateful_set,
+    ("batch", "cronjobs"): _cron_job,
+    ("batch", "jobs"): _job,
+    ("discovery.k8s.io", "endpointslices"): notices_network.endpoint_slice,
+    ("networking.k8s.io", "ingresses"): notices_network.ingress,
+    ("networking.k8s.io", "networkpolicies"): notices_network.network_policy,
+    ("node.k8s.io", "runtimeclasses"): _runtime_class,
+    ("storage.k8s.io", "storageclasses"): _storage_class,
+}
+_STATUS_RULES: Final[dict[Resource, _Rule]] = {
+    ("", "services"): notices_network.load_balancer,
+    ("networking.k8s.io", "ingresses"): notices_network.load_balancer,
+}

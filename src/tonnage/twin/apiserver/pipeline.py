@@ -268,9 +268,8 @@ class Pipeline:
         )
         if errors:
             raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
-        if request.subresource != "status":
-            for words in notices(request.resource, obj):
-                request.notes.warn(words)
+        for words in notices(request.resource, request.subresource, obj, old):
+            request.notes.warn(words)
 
 
 def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:
