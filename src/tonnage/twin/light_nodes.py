@@ -14,6 +14,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
@@ -201,6 +203,7 @@ def _running(pod: Pod, now: str, host: str, address: str) -> JsonObject:
             "state": {"running": {"startedAt": now}},
             "lastState": {},
             "containerID": f"containerd://{pod.metadata.uid}-{container.name}",
+            "resources": msgspec.to_builtins(container.resources),
         }
         for container in pod.spec.containers
     ]

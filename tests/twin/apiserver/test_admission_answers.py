@@ -64,6 +64,9 @@ class Twin:
             case "PUT":
                 outcome = await self._verbs.update(request, body)
                 return 200, outcome.object, outcome.warnings
+            case "PATCH" if step.content_type == "application/apply-patch+yaml":
+                outcome, _ = await self._verbs.apply(request, body, force=query.get("force") == "true")
+                return 200, outcome.object, outcome.warnings
             case "PATCH":
                 outcome = await self._verbs.patch(request, PatchType(step.content_type), body)
                 return 200, outcome.object, outcome.warnings

@@ -10,6 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, put, text
+from tonnage.twin.apiserver.objects.pod_amounts import qos_class
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import pair_sources
@@ -89,37 +90,6 @@ def _job(job: JsonObject, _user: User) -> None:
         **mapping(job, "spec", "selector", "matchLabels"),
     }
     put(job, dict(sorted(selected.items())), "spec", "selector", "matchLabels")
-
-
-def qos_class(spec: JsonObject) -> str:
-    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers.
-
-    >>> qos_class({"containers": [{"resources": {"requests": {"cpu": "1"}}}]})
-    'Burstable'
-    """
-    containers = [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
-    if at(spec, "resources"):
-        containers = [spec]
-    guaranteed, asks = True, False
-    for container in containers:
-        requests = _compute(mapping(container, "resources", "requests"))
-        limits = _compute(mapping(container, "resources", "limits"))
-        asks = asks or bool(requests) or bool(limits)
-        if limits.keys() != {"cpu", "memory"} or any(
-            requests.get(name, amount) != amount for name, amount in limits.items()
-        ):
-            guaranteed = False
-    if not asks:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _compute(amounts: JsonObject) -> dict[str, str]:
-    return {
-        name: text(amounts, name) or str(amounts[name])
-        for name in ("cpu", "memory")
-        if name in amounts and amounts[name] not in ("0", 0)
-    }
 
 
 AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {

@@ -12,6 +12,7 @@ from tonnage.decide.cluster.admission.pod_security import PREFIX, Demand, Insecu
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import flag, mapping, mappings, text
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
+from tonnage.twin.apiserver.pod_parts import POD_PARTS
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.store import Resource, Store
@@ -32,6 +33,9 @@ _TEMPLATES: Final[dict[Resource, tuple[str, ...]]] = {
 }
 
 
+_LOOKED_AT: Final = ("", *POD_PARTS)
+
+
 class PodSecurity:
     """Asked of pods, of what has a template of pods, and of namespaces."""
 
@@ -40,7 +44,7 @@ class PodSecurity:
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse what the namespace enforces; warn and note for the audit as it wants."""
-        if obj is None or request.subresource:
+        if obj is None or request.subresource not in _LOOKED_AT:
             return
         if request.resource == NAMESPACE:
             self._namespace(request, obj, old)

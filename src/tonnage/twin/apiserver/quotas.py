@@ -48,9 +48,12 @@ class ResourceQuotas:
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse an object that costs too much, dry runs too."""
-        if request.subresource or obj is None or not request.namespace or request.resource in UNCOUNTED:
+        resized = request.subresource == "resize"
+        if (request.subresource and not resized) or obj is None or not request.namespace:
             return
-        if old is not None and request.resource not in _CHANGING:
+        if request.resource in UNCOUNTED:
+            return
+        if old is not None and request.resource not in _CHANGING and not resized:
             return
         stored = self._store.list(RESOURCE_QUOTA, namespace=request.namespace)
         if not stored:
@@ -67,7 +70,9 @@ class ResourceQuotas:
         if request.resource == POD:
             found = snapshot_from([msgspec.convert(one, Pod) for one in there])
             manifest = written_manifest(obj)
-            return pod_refusals(manifest.pod, replace(found, quotas=tuple(quotas)), formats_of(manifest))
+            before = written_manifest(old).pod if old is not None else None
+            snapshot = replace(found, quotas=tuple(quotas))
+            return pod_refusals(manifest.pod, snapshot, formats_of(manifest), before)
         if request.resource == _DEVICE_CLAIM:
             found = snapshot_from([msgspec.convert(one, ResourceClaim) for one in there])
             [claim] = snapshot_from([msgspec.convert(obj, ResourceClaim)]).claims

@@ -12,6 +12,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, put, text
 from tonnage.twin.apiserver.births import AT_BIRTH, stored_versions
 from tonnage.twin.apiserver.objects.patch import same_json
+from tonnage.twin.apiserver.pod_parts import POD_PARTS, with_part
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Resource
@@ -168,6 +169,10 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str)
     if request.subresource == "finalize":
         result = copied(old)
         put(result, at(obj, "spec", "finalizers") or [], "spec", "finalizers")
+        return result
+    if served.key == POD and request.subresource in POD_PARTS:
+        result = with_part(request.subresource, obj, old)
+        count_generation(served, result, old)
         return result
     if served.has_status:
         obj.pop("status", None)

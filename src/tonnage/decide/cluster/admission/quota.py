@@ -102,14 +102,20 @@ class Uncounted:
 QuotaRefusal = OverQuota | Undeclared | Uncounted
 
 
-def pod_refusals(pod: Pod, snapshot: Snapshot, formats: Formats | None = None) -> tuple[QuotaRefusal, ...]:
-    """What each quota says against a new pod; first those that cannot even count it, as the server does."""
+def pod_refusals(
+    pod: Pod, snapshot: Snapshot, formats: Formats | None = None, before: Pod | None = None
+) -> tuple[QuotaRefusal, ...]:
+    """What each quota says against a new pod, or one that asks for more than `before`.
+
+    First come those that cannot even count it, as on the server.
+    """
     own = sorted((q for q in snapshot.quotas if q.namespace == pod.namespace), key=lambda q: q.name)
     tracked = [(q, _tracked(q, charged_to_pods)) for q in own if counts(q, pod)]
     matching = [(quota, keys) for quota, keys in tracked if keys]
     early = [found for quota, keys in matching if (found := _undeclared(pod, quota, keys))]
     early += [found for quota, keys in matching if (found := _uncounted(quota, keys))]
-    charges = pod_charges(pod)
+    known = pod_charges(before) if before is not None else {}
+    charges = {key: amount - known.get(key, Fraction(0)) for key, amount in pod_charges(pod).items()}
     over: list[QuotaRefusal] = []
     for quota, keys in matching:
         found = _exceeded(quota, keys, charges, partial(_pod_users, quota, snapshot), formats or {})
@@ -190,7 +196,7 @@ def _exceeded(
             used = _amount(quota.used.get(key, "0"))
         else:
             used = sum((spent.get(key, Fraction(0)) for _, spent in counted), Fraction(0))
-        if asked and hard is not None and used is not None and asked + used > hard:
+        if asked > 0 and hard is not None and used is not None and asked + used > hard:
             form = formats.get(_resource(key), "decimal")
             told = canonical_quantity(quota.used[key]) if key in quota.used else write_quantity(used, form)
             most = canonical_quantity(quota.hard[key])

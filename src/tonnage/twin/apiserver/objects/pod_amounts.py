@@ -1,4 +1,4 @@
-"""What a pod's containers ask for together, as its own requests and limits are held against it.
+"""What a pod's containers ask for together, and the class of service that this makes.
 
 Source: k8s.io/component-helpers resource (AggregateContainerRequests), v1.35.
 """
@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
-from tonnage.twin.apiserver.access import mapping, mappings, text
+from tonnage.twin.apiserver.access import at, mapping, mappings, text
 
 Amounts = dict[str, Fraction]
 
@@ -55,3 +55,34 @@ def _amounts(container: JsonObject, part: str, forms: dict[str, str]) -> Amounts
 def _add(total: Amounts, more: Mapping[str, Fraction]) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, Fraction(0)) + amount
+
+
+def qos_class(spec: JsonObject) -> str:
+    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers.
+
+    >>> qos_class({"containers": [{"resources": {"requests": {"cpu": "1"}}}]})
+    'Burstable'
+    """
+    containers = [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
+    if at(spec, "resources"):
+        containers = [spec]
+    guaranteed, asks = True, False
+    for container in containers:
+        requests = _compute(mapping(container, "resources", "requests"))
+        limits = _compute(mapping(container, "resources", "limits"))
+        asks = asks or bool(requests) or bool(limits)
+        if limits.keys() != {"cpu", "memory"} or any(
+            requests.get(name, amount) != amount for name, amount in limits.items()
+        ):
+            guaranteed = False
+    if not asks:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _compute(amounts: JsonObject) -> dict[str, str]:
+    return {
+        name: text(amounts, name) or str(amounts[name])
+        for name in ("cpu", "memory")
+        if name in amounts and amounts[name] not in ("0", 0)
+    }

@@ -136,6 +136,11 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""
+PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found]]] = {
+    ("", "Pod", "ephemeralcontainers"): pods.ephemeral_update,
+    ("", "Pod", "resize"): pods.resize_update,
+}
+"""Rules of subresources that change a part of their object."""
 WITHOUT_METADATA_RULES: Final = (("", "Event"),)
 """Kinds whose metadata the server takes as it comes."""
 
@@ -155,6 +160,9 @@ def validate_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subreso
     if subresource == "status":
         rule = STATUS.get(key)
         return tuple(found if rule is None else [*found, *rule(new, old)])
+    part = PARTS.get((*key, subresource))
+    if part is not None:
+        return (*found, *part(new, old))
     if key in UPDATE:
         return (*found, *UPDATE[key](new, old))
     if key in CREATE and key not in NOT_AGAIN:

@@ -47,6 +47,8 @@ _IGNORED: Final[dict[tuple[Resource, str], FieldSet]] = {
         "f:spec": {},
         "f:metadata": {"f:deletionTimestamp": {}, "f:ownerReferences": {}},
     },
+    (("", "pods"), "ephemeralcontainers"): {},
+    (("", "pods"), "resize"): {},
     (("apps", "deployments"), "status"): {"f:spec": {}, "f:metadata": {"f:labels": {}}},
     (("certificates.k8s.io", "certificatesigningrequests"), ""): {"f:spec": {}, "f:status": {}},
     (("certificates.k8s.io", "certificatesigningrequests"), "status"): {

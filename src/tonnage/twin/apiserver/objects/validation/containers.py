@@ -15,6 +15,7 @@ from tonnage.twin.apiserver.objects.problems import (
     invalid,
     not_found,
     required,
+    too_long,
     unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.environment import environment, environment_from
@@ -31,6 +32,9 @@ _PULL: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGES: Final = ("File", "FallbackToLogsOnError")
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _RESTARTS: Final = ("Always", "Never", "OnFailure")
+_OPERATORS: Final = ("In", "NotIn")
+_MOST_RULES: Final = 20
+_MOST_CODES: Final = 255
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _ONLY_SIDECARS: Final = "may not be set for init containers without restartPolicy=Always"
@@ -53,17 +57,12 @@ def containers(found: list[JsonObject], path: str, pod: PodFacts) -> Found:
     seen: set[str] = set()
     for index, container in enumerate(found):
         where, name = f"{path}[{index}]", text(container, "name")
-        yield from _common(container, where, pod)
+        yield from container_rules(container, where, pod)
         if name in seen:
             yield duplicate(f"{where}.name", name)
         seen.add(name)
         yield from _life(container, where, pod)
-        policy = text(container, "restartPolicy")
-        if policy and policy not in _RESTARTS:
-            yield unsupported(f"{where}.restartPolicy", policy, _RESTARTS)
-        if items(container, "restartPolicyRules") and not policy:
-            words = "must specify restartPolicy when restart rules are used"
-            yield required(f"{where}.restartPolicy", words)
+        yield from _restarts(container, where)
     yield from host_port_conflicts(found, path)
 
 
@@ -72,16 +71,14 @@ def init_containers(found: list[JsonObject], regular: list[JsonObject], path: st
     seen = {text(container, "name") for container in regular}
     for index, container in enumerate(found):
         where, name = f"{path}[{index}]", text(container, "name")
-        yield from _common(container, where, pod)
-        policy = text(container, "restartPolicy")
-        if policy and policy not in _RESTARTS:
-            yield unsupported(f"{where}.restartPolicy", policy, _RESTARTS)
+        yield from container_rules(container, where, pod)
+        yield from _init_restarts(container, where)
         if name in seen:
             yield duplicate(f"{where}.name", name)
         elif name:
             seen.add(name)
         yield from host_port_conflicts([container], path)
-        if policy == "Always":
+        if text(container, "restartPolicy") == "Always":
             yield from _life(container, where, pod)
             continue
         for key in ("lifecycle", *_PROBES):
@@ -89,7 +86,44 @@ def init_containers(found: list[JsonObject], regular: list[JsonObject], path: st
                 yield forbidden(f"{where}.{key}", _ONLY_SIDECARS)
 
 
-def _common(container: JsonObject, path: str, pod: PodFacts) -> Found:
+def _init_restarts(container: JsonObject, path: str) -> Found:
+    if text(container, "restartPolicy") != "Always":
+        yield from _restarts(container, path)
+    elif items(container, "restartPolicyRules"):
+        words = "restartPolicyRules are not allowed for init containers with restart policy Always"
+        yield forbidden(f"{path}.restartPolicyRules", words)
+
+
+def _restarts(container: JsonObject, path: str) -> Found:
+    """A container's own policy for its restarts, and its rules."""
+    policy, rules = text(container, "restartPolicy"), mappings(container, "restartPolicyRules")
+    if policy and policy not in _RESTARTS:
+        yield unsupported(f"{path}.restartPolicy", policy, _RESTARTS)
+    if rules and not policy:
+        yield required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+    if len(rules) > _MOST_RULES:
+        yield too_long(f"{path}.restartPolicyRules", _MOST_RULES)
+    for index, rule in enumerate(rules):
+        where, codes = f"{path}.restartPolicyRules[{index}]", mapping(rule, "exitCodes")
+        if text(rule, "action") != "Restart":
+            yield unsupported(f"{where}.action", text(rule, "action"), ("Restart",))
+        if rule.get("exitCodes") is None:
+            yield required(f"{where}.exitCodes", "must be specified")
+            continue
+        if text(codes, "operator") not in _OPERATORS:
+            yield unsupported(f"{where}.exitCodes.operator", text(codes, "operator"), _OPERATORS)
+        if len(items(codes, "values")) > _MOST_CODES:
+            yield too_long(f"{where}.exitCodes.values", _MOST_CODES)
+
+
+def image_rules(container: JsonObject, path: str) -> Found:
+    """What only a pod's own containers must keep to, not those of a template."""
+    image = text(container, "image")
+    if image.strip() != image:
+        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+
+
+def container_rules(container: JsonObject, path: str, pod: PodFacts) -> Found:
     name = text(container, "name")
     if not name:
         yield required(f"{path}.name")

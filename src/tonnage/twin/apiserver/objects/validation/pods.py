@@ -8,7 +8,6 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.body import copy_json
-from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
@@ -22,8 +21,10 @@ from tonnage.twin.apiserver.objects.validation.containers import (
     PodFacts,
     containers,
     image_changes_only,
+    image_rules,
     init_containers,
 )
+from tonnage.twin.apiserver.objects.validation.differences import changed_paths
 from tonnage.twin.apiserver.objects.validation.fields import (
     Found,
     in_range,
@@ -34,6 +35,12 @@ from tonnage.twin.apiserver.objects.validation.fields import (
 )
 from tonnage.twin.apiserver.objects.validation.metadata import annotation_rules
 from tonnage.twin.apiserver.objects.validation.placement import affinity, spread_constraints
+from tonnage.twin.apiserver.objects.validation.pod_parts import (
+    ephemeral_containers,
+    ephemeral_kept,
+    resized,
+    static_pod,
+)
 from tonnage.twin.apiserver.objects.validation.resources import pod_requirements, requirements
 from tonnage.twin.apiserver.objects.validation.volumes import good_volumes, volumes
 
@@ -51,18 +58,38 @@ _CHANGEABLE: Final = (
 def pod_create(obj: JsonObject) -> Found:
     """A new pod, but for its metadata."""
     spec = mapping(obj, "spec")
-    yield from pod_spec(spec, "spec")
-    for key in ("containers", "initContainers"):
-        # In templates an image of blanks is a token that controllers know.
-        for index, container in enumerate(mappings(spec, key)):
-            image = text(container, "image")
-            if image.strip() != image:
-                why = "must not have leading or trailing whitespace"
-                yield invalid(f"spec.{key}[{index}].image", image, why)
+    yield from _whole(spec)
     if items(spec, "ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if text(spec, "nodeName") and items(spec, "schedulingGates"):
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def _whole(spec: JsonObject) -> Found:
+    """The spec of a pod, not of a template."""
+    yield from pod_spec(spec, "spec")
+    for key in ("containers", "initContainers"):
+        # In templates an image of blanks is a token that controllers know.
+        for index, container in enumerate(mappings(spec, key)):
+            yield from image_rules(container, f"spec.{key}[{index}]")
+
+
+def ephemeral_update(new: JsonObject, old: JsonObject) -> Found:
+    """A pod that got ephemeral containers, but for its metadata."""
+    if static := list(static_pod(old, "static pods do not support ephemeral containers")):
+        yield from static
+        return
+    yield from _whole(mapping(new, "spec"))
+    yield from ephemeral_kept(new, old)
+
+
+def resize_update(new: JsonObject, old: JsonObject) -> Found:
+    """A pod whose containers got other resources, but for its metadata."""
+    if static := list(static_pod(old, "static pods cannot be resized")):
+        yield from static
+        return
+    yield from _whole(mapping(new, "spec"))
+    yield from resized(new, old)
 
 
 def pod_template(template: JsonObject, path: str) -> Found:
@@ -93,6 +120,7 @@ def pod_spec(spec: JsonObject, path: str) -> Found:
     regular = mappings(spec, "containers")
     yield from containers(regular, f"{path}.containers", facts)
     yield from init_containers(mappings(spec, "initContainers"), regular, f"{path}.initContainers", facts)
+    yield from ephemeral_containers(spec, f"{path}.ephemeralContainers", facts)
     yield from pod_requirements(spec, f"{path}.resources")
     yield from _policies(spec, path)
     yield from _security(mapping(spec, "securityContext"), f"{path}.securityContext")
@@ -286,22 +314,6 @@ def _without_changeable(spec: JsonObject, before: JsonObject) -> JsonObject:
             if key in before:
                 munged[key] = before[key]
     return munged
-
-
-def changed_paths(new: JsonValue, old: JsonValue, path: str) -> list[tuple[str, JsonValue, JsonValue]]:
-    """Places where two values differ: path, new, old."""
-    if isinstance(new, dict) and isinstance(old, dict):
-        keys = list(dict.fromkeys([*old, *new]))
-        return [one for key in keys for one in changed_paths(new.get(key), old.get(key), f"{path}.{key}")]
-    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
-        return [
-            one
-            for index, (now, was) in enumerate(zip(new, old, strict=True))
-            for one in changed_paths(now, was, f"{path}[{index}]")
-        ]
-    empty: tuple[JsonValue, ...] = (None, "", [], {}, False)
-    same = same_json(new, old) or (new in empty and old in empty)
-    return [] if same else [(path, new, old)]
 
 
 def _shown(value: JsonValue) -> str:

@@ -1,0 +1,22 @@
+"""Where two values differ."""
+
+from __future__ import annotations
+
+from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.objects.patch import same_json
+
+
+def changed_paths(new: JsonValue, old: JsonValue, path: str) -> list[tuple[str, JsonValue, JsonValue]]:
+    """Places where two values differ: path, new, old."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        keys = list(dict.fromkeys([*old, *new]))
+        return [one for key in keys for one in changed_paths(new.get(key), old.get(key), f"{path}.{key}")]
+    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        return [
+            one
+            for index, (now, was) in enumerate(zip(new, old, strict=True))
+            for one in changed_paths(now, was, f"{path}[{index}]")
+        ]
+    empty: tuple[JsonValue, ...] = (None, "", [], {}, False)
+    same = same_json(new, old) or (new in empty and old in empty)
+    return [] if same else [(path, new, old)]
