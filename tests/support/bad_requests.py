@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import re
 import ssl
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +40,33 @@ class BadRequest:
         headers.update(self.headers)
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return f"{self.method} {self.path} HTTP/1.1\r\n{lines}\r\n".encode() + self.body
+
+
+_VERSIONS = ("abc", "-1", "99999999", "1.5", "18446744073709551616", "+1")
+_LISTED = (
+    *(f"resourceVersion={version}" for version in _VERSIONS),
+    *("watch=1&resourceVersion=abc", "watch=1&resourceVersionMatch=Exact", "watch=1&sendInitialEvents=true"),
+    *("watch=1&resourceVersionMatch=NotOlderThan", "watch=1&sendInitialEvents=x&resourceVersionMatch=Exact"),
+    *("resourceVersion=1&resourceVersionMatch=Nope", "resourceVersionMatch=Nope", "sendInitialEvents=true"),
+    *("resourceVersion=0&resourceVersionMatch=Exact", "resourceVersionMatch=Exact&continue=x"),
+    *("timeoutSeconds=x", "limit=1.5", "continue=abc", "continue=!!!", "continue=WzFd"),
+)
+_TOKENS = (
+    '{"v":"meta.k8s.io/v1","rv":0,"start":"a"}',
+    '{"v":"meta.k8s.io/v1","rv":5}',
+    '{"v":"meta.k8s.io/v2","rv":5,"start":"a"}',
+    '{"v":"meta.k8s.io/v1","rv":1,"start":"../x"}',
+    '{"v":"meta.k8s.io/v1","rv":1,"start":"/x/../../a"}',
+    '{"v":"meta.k8s.io/v1","rv":-1,"start":"zz"}',
+    '{"v":"meta.k8s.io/v1","rv":99999999,"start":"a"}',
+    '{"rv":"x"}',
+)
+
+
+def _continued(body: str) -> str:
+    """The path of a list that goes on where a token of this content says."""
+    token = base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
+    return f"{MAPS}?limit=1&continue={token}"
 
 
 MAP_TO_PATCH = BadRequest("a good one", body=b'{"metadata":{"name":"p"},"data":{"a":"b"}}')
@@ -117,6 +146,9 @@ REQUESTS = (
     BadRequest("a limit beyond 64 bits", "GET", f"{MAPS}?limit=99999999999999999999"),
     BadRequest("a manager of no letters", "PATCH", f"{_MAP}?fieldManager=%07", b"{}", _MERGE),
     BadRequest("XML is wanted", "GET", headers=(("accept", "application/xml"),)),
+    *(BadRequest(f"a list with {query}", "GET", f"{MAPS}?{query}") for query in _LISTED),
+    *(BadRequest(f"a list that goes on by {body}", "GET", _continued(body)) for body in _TOKENS),
+    *(BadRequest(f"a map at {version}", "GET", f"{_MAP}?resourceVersion={version}") for version in _VERSIONS),
 )
 
 
@@ -134,4 +166,5 @@ async def answer_to(request: BadRequest, port: int, token: str, context: ssl.SSL
         content = json.loads(body)
     except ValueError:
         return [int(head.split()[1]), "", body[:80].decode("latin-1")]
-    return [int(head.split()[1]), content.get("reason", ""), content.get("message") or content["kind"]]
+    said = re.sub(r"(?<=current: )[0-9]+", "#", content.get("message") or content["kind"])
+    return [int(head.split()[1]), content.get("reason", ""), said]

@@ -20,6 +20,7 @@ from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
 from tonnage.twin.apiserver.items import item_json, item_of
+from tonnage.twin.apiserver.listing import check_version
 from tonnage.twin.apiserver.proxy import KubeletProxy
 from tonnage.twin.apiserver.requests import Address, Options, Outcome, Request, User
 from tonnage.twin.apiserver.resources import REVIEWS
@@ -112,6 +113,7 @@ class Application:
         single = bool(address.name)
         match exchange.method:
             case "GET" if parameters.flag_of(exchange.query, "watch"):
+                parameters.check_listing(exchange.query, watch=True)
                 await self._watches.run(exchange, self._request("watch", exchange, address, user), address)
             case "GET" if single:
                 await self._get(exchange, self._request("get", exchange, address, user))
@@ -142,9 +144,11 @@ class Application:
         await exchange.answer(outcome.object, 201)
 
     async def _get(self, exchange: Exchange, request: Request) -> None:
+        check_version(self._verbs.store, exchange.query.get("resourceVersion", ""))
         await self._show(exchange, request, await self._verbs.get(request))
 
     async def _list(self, exchange: Exchange, request: Request, address: Address) -> None:
+        parameters.check_listing(exchange.query, watch=False)
         found = self._verbs.page(request, parameters.list_query(exchange.query, address))
         served = request.served
         form = parameters.wanted_form(exchange.headers.get("accept", ""))
@@ -205,6 +209,7 @@ class Application:
             "deletecollection", address, options=write, notes=exchange.notes, user=user
         )
         exchange.warnings += cautions(request) + deletion_cautions(request, options.propagation)
+        parameters.check_listing(exchange.query, watch=False)
         query = parameters.list_query(exchange.query, address)
         gone = await self._verbs.delete_collection(request, query, options)
         deleted: list[JsonValue] = [item_of(request.served, obj) for obj in gone]

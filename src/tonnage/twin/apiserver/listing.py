@@ -1,29 +1,32 @@
 """Lists: selectors, and pages that all show one moment.
 
 A continue token names the revision of the first page and the last name given out. It holds as long as the log
-covers that revision; after that it answers 410, and the client starts again.
+covers that revision; after that it answers 410, with a token that goes on at the present one.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-import msgspec
-
+from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.continuing import LATEST, Token, read_token
 from tonnage.twin.apiserver.event_versions import RENAMED, stored_path
+from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_fields, parse_labels
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.statuses import bad_request, expired
+from tonnage.twin.apiserver.statuses import StatusError, bad_request, expired, too_new
 from tonnage.twin.apiserver.store import Name, Store, Stored, TooOldError
 from tonnage.twin.apiserver.watching import Matches, everything
 
 _TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. "
-    "You must start a new list without the continue parameter."
+    "You can start a new list without the continue parameter, or use the continue token in this response "
+    "to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent "
+    "list - objects that were created, modified, or deleted between the time the first chunk was returned "
+    "and now may show up in the list."
 )
 
 
@@ -60,11 +63,6 @@ class Page:
         return result
 
 
-class _Token(msgspec.Struct, rename={"revision": "rv"}):
-    revision: int
-    start: tuple[str, str]
-
-
 def matcher(served: Served, label_selector: str, field_selector: str) -> Matches:
     """Whether an object meets both selectors. Raises ApiError 400 for one that cannot be read."""
     labels = parse_labels(label_selector) if label_selector else ()
@@ -84,48 +82,68 @@ def matcher(served: Served, label_selector: str, field_selector: str) -> Matches
 def page(store: Store, served: Served, query: ListQuery) -> Page:
     """The page that a query asks for. Raises ApiError 400, 410."""
     matches = matcher(served, query.label_selector, query.field_selector)
-    after: Name | None = None
-    revision = _asked_revision(store, query)
-    if query.continue_token:
-        token = _read_token(query.continue_token)
-        revision, after = token.revision, token.start
+    revision, after = _moment(store, served, query)
     try:
         found = store.list(served.key, namespace=query.namespace, at=revision, after=after)
     except TooOldError:
-        raise expired(
-            _TOO_OLD if after else "The resourceVersion for the provided list is too old."
-        ) from None
+        if after is None:
+            raise expired("The resourceVersion for the provided list is too old.") from None
+        raise GoneError(_TOO_OLD, Token(LATEST, after).text()) from None
     if matches is not everything:
         found = [one for one in found if matches(one.object)]
     if not query.limit or len(found) <= query.limit:
         return Page(found, revision)
     shown = found[: query.limit]
-    token_text = _token_text(_Token(revision, _name(shown[-1].object)))
+    token = Token(revision, _name(shown[-1].object)).text()
     counted = matches is everything
-    return Page(shown, revision, token_text, len(found) - query.limit if counted else None)
+    return Page(shown, revision, token, len(found) - query.limit if counted else None)
 
 
-def _asked_revision(store: Store, query: ListQuery) -> int:
-    asked = query.resource_version
-    if asked in ("", "0") or query.continue_token:
-        return store.kept
-    if not asked.isdecimal() or len(asked) > 18:
-        raise bad_request(f'resourceVersion: Invalid value: "{asked}": strconv.ParseUint: invalid syntax')
-    if int(asked) > store.kept:
-        raise expired(f"Too large resource version: {asked}, current: {store.kept}")
-    return int(asked) if query.resource_version_match == "Exact" else store.kept
-
-
-def _token_text(token: _Token) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
-
-
-def _read_token(value: str) -> _Token:
+def _moment(store: Store, served: Served, query: ListQuery) -> tuple[int, Name | None]:
+    """The revision that a list shows, and the name after which it begins."""
+    if query.continue_token:
+        namespaced = served.row.namespaced
+        token = read_token(query.continue_token, namespaced=namespaced, namespace=query.namespace)
+        if query.resource_version not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        if token.revision > store.kept:
+            raise too_new(token.revision, store.kept)
+        return (store.kept if token.revision == LATEST else token.revision), token.after
     try:
-        raw = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-        return msgspec.json.decode(raw, type=_Token)
-    except (ValueError, msgspec.MsgspecError):
-        raise bad_request("continue key is not valid: incorrect encoded start key") from None
+        asked = revision_of(query.resource_version)
+    except ValueError as error:
+        raise bad_request(f"invalid resource version: {error}") from None
+    if asked > store.kept:
+        raise too_new(asked, store.kept)
+    exact = query.resource_version_match == "Exact" or (query.limit and not query.resource_version_match)
+    return (asked if asked and exact else store.kept), None
+
+
+def revision_of(version: str) -> int:
+    """A resource version as a number, 0 where none is given. Raises ValueError with the server's words."""
+    if not version:
+        return 0
+    why = "invalid syntax"
+    if version.isascii() and version.isdigit():
+        if int(version) < 1 << 64:
+            return int(version)
+        why = "value out of range"
+    told = f"strconv.ParseUint: parsing {quoted(version)}: {why}"
+    raise ValueError(f"resourceVersion: Invalid value: {quoted(version)}: {told}")
+
+
+def number_of(version: str) -> int:
+    """A resource version outside a list. Raises ApiError 500, as upstream does."""
+    try:
+        return revision_of(version)
+    except ValueError as error:
+        raise StatusError(500, "", str(error)) from None
+
+
+def check_version(store: Store, version: str) -> None:
+    """Refuse the version at which somebody wants to read an object. Raises ApiError 500, 504."""
+    if (asked := number_of(version)) > store.kept:
+        raise too_new(asked, store.kept)
 
 
 def _name(obj: JsonObject) -> Name:

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.model.json import JsonValue
 from tonnage.twin.apiserver.access import at, items, text
 from tonnage.twin.apiserver.listing import ListQuery
-from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, forbidden, required
+from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, forbidden, required, unsupported
 from tonnage.twin.apiserver.ownership.names import manager_of_agent, manager_problems, options_status
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, FieldValidation, Options
 from tonnage.twin.apiserver.statuses import bad_request
@@ -17,6 +17,7 @@ from tonnage.twin.apiserver.verbs import WatchOptions
 _FALSE: Final = ("false", "0")
 _MOST_DIGITS: Final = 18
 _MOST_SECONDS: Final = 24 * 3600
+_NOT_OLDER: Final = "NotOlderThan"
 
 
 def address_of(segments: list[str]) -> Address | None:
@@ -64,6 +65,42 @@ def count_of(query: Mapping[str, str], name: str, most: int) -> int | None:
     if len(value) > _MOST_DIGITS:
         raise bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
     return min(max(int(value), 0), most)
+
+
+def check_listing(query: Mapping[str, str], *, watch: bool) -> None:
+    """Refuse options of lists and watches that go not together. Raises ApiError 400, 422.
+
+    Source: k8s.io/apimachinery pkg/apis/meta/internalversion/validation (v1.35).
+    """
+    count_of(query, "timeoutSeconds", _MOST_SECONDS)
+    match, where = query.get("resourceVersionMatch", ""), "resourceVersionMatch"
+    wrong: list[FieldError] = []
+    if watch:
+        initial = "sendInitialEvents" in query
+        if initial and match != _NOT_OLDER:
+            words = f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"
+            wrong.append(forbidden(where, words))
+        if match and not initial:
+            words = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            wrong.append(forbidden(where, words))
+        if match and match != _NOT_OLDER:
+            wrong.append(unsupported(where, match, (_NOT_OLDER,)))
+    elif match:
+        version = query.get("resourceVersion", "")
+        if not version:
+            words = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            wrong.append(forbidden(where, words))
+        if query.get("continue"):
+            wrong.append(forbidden(where, "resourceVersionMatch is forbidden when continue is provided"))
+        if match not in ("Exact", _NOT_OLDER):
+            wrong.append(unsupported(where, match, ("Exact", _NOT_OLDER, "")))
+        if match == "Exact" and version == "0":
+            words = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            wrong.append(forbidden(where, words))
+    if not watch and "sendInitialEvents" in query:
+        wrong.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if wrong:
+        raise InvalidError(options_status("ListOptions", tuple(wrong)))
 
 
 def list_query(query: Mapping[str, str], address: Address) -> ListQuery:

@@ -39,7 +39,7 @@ def status_of(error: ApiError) -> JsonObject:
     status: JsonObject = {
         "kind": "Status",
         "apiVersion": "v1",
-        "metadata": {},
+        "metadata": {"continue": error.resume} if isinstance(error, GoneError) and error.resume else {},
         "status": "Failure",
         "message": error.message,
     }
@@ -180,6 +180,13 @@ def internal_error(why: str) -> StatusError:
 def not_stored(why: str) -> StatusError:
     """500 of a write that the disk refuses."""
     return StatusError(500, "InternalError", f"Internal error occurred: the write was not stored: {why}")
+
+
+def too_new(asked: int, current: int) -> StatusError:
+    """504 of a version that is yet to come."""
+    cause: JsonObject = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return StatusError(504, "Timeout", message, details={"causes": [cause], "retryAfterSeconds": 1})
 
 
 def expired(message: str) -> GoneError:

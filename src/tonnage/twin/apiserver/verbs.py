@@ -14,7 +14,7 @@ from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.eviction import evict
-from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, page
+from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, number_of, page
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.patches import patched, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
@@ -105,10 +105,7 @@ class Verbs:
     def watch(self, request: Request, query: ListQuery, options: WatchOptions) -> AsyncIterator[list[Seen]]:
         """Every change after the query's resource version; without one, the present state first."""
         version = query.resource_version
-        if version and (not version.isdecimal() or len(version) > 18):
-            raise bad_request(
-                f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: invalid syntax'
-            )
+        number_of(version)
         present_first = version in ("", "0") or options.initial_end
         watched = WatchQuery(
             request.resource,

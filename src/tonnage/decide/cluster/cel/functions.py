@@ -10,8 +10,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, quote, urlsplit
+
+from google.protobuf import duration_pb2, timestamp_pb2
 
 from tonnage.decide.cluster.cel.go_regexps import compiled, regexp_problem
 from tonnage.decide.cluster.cel.messages import value_of
@@ -199,6 +202,8 @@ def _index_of(name: str, *, last: bool) -> Callable[..., int]:
 
 
 def _in_text(value: str, wanted: str, offset: object, *, last: bool) -> int:
+    if isinstance(offset, int) and offset > len(value) and not last:
+        return -1
     if offset is not None and not (isinstance(offset, int) and 0 <= offset <= len(value)):
         raise CelError(f"index out of range: {offset}")
     begin = offset if offset is not None else (len(value) if last else 0)
@@ -226,8 +231,33 @@ def _values(query: str) -> Mapping[str, Sequence[str]]:
     return parse_qs(query, keep_blank_values=True)
 
 
+def _sum(values: object) -> object:
+    if not isinstance(values, list):
+        raise _no_overload("sum", values)
+    return sum(values[1:], values[0]) if values else 0
+
+
+def taken(function: Callable[..., object]) -> Callable[..., object]:
+    """A function whose spans and moments are messages, which the library takes back."""
+
+    def called(*values: object) -> object:
+        found = function(*values)
+        if isinstance(found, timedelta):
+            span = duration_pb2.Duration()
+            span.FromTimedelta(found)
+            return span
+        if isinstance(found, datetime):
+            moment = timestamp_pb2.Timestamp()
+            moment.FromDatetime(found)
+            return moment
+        return found
+
+    return called
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     **cel_values.FUNCTIONS,
+    "sum": _sum,
     "url": _make_url,
     "isURL": _succeeds(_parsed_url, "isURL"),
     "getScheme": _url("getScheme", lambda parts: parts.scheme),

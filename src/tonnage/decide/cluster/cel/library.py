@@ -13,7 +13,7 @@ from functools import cache
 from itertools import permutations
 from typing import Any, Final
 
-from tonnage.decide.cluster.cel.functions import FUNCTIONS
+from tonnage.decide.cluster.cel.functions import FUNCTIONS, taken
 from tonnage.decide.cluster.cel.messages import pool
 from tonnage.decide.cluster.claims.cel_values import QUANTITY, SEMVER
 
@@ -223,8 +223,8 @@ def _arities() -> Iterator[tuple[str, int]]:
 def runtime_names() -> Mapping[str, str]:
     """What a function of ours is called where it runs, by the overload that was compiled."""
     return {overload: f"@{_parts(signature)[0]}" for overload, signature, _ in _OWN} | {
-        "cel_@mapInsert_map_key_value": "@mapInsert",
-        "cel_@mapInsert_map_map": "@mapInsert",
+        "@mapInsert_map_key_value": "@mapInsert",
+        "@mapInsert_map_map": "@mapInsert",
     }
 
 
@@ -242,7 +242,7 @@ def runtime() -> Any:
             cel.Type.DYN,
             [anything] * count,
             is_member=False,
-            impl=FUNCTIONS[name],
+            impl=taken(FUNCTIONS[name]),
         )
     return cel.NewEnv(
         config=cel.NewEnvConfigFromYaml("\n".join(_extended("2"))),

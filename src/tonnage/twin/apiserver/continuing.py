@@ -1,0 +1,89 @@
+"""Continue tokens: which moment a list shows, and where its next page begins.
+
+Source: k8s.io/apiserver pkg/storage/continue.go (v1.35).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.statuses import bad_request
+from tonnage.twin.apiserver.store import Name
+
+LATEST: Final = -1
+"""Stands for a moment where a list goes on at the present one."""
+_VERSION: Final = "meta.k8s.io/v1"
+_KINDS: Final = ((bool, "bool"), (int | float, "number"), (str, "string"), (list, "array"), (dict, "object"))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The rest of a list as it was at `revision`, after what is called `after`."""
+
+    revision: int
+    after: Name
+
+    def text(self) -> str:
+        """The token as clients hand it back."""
+        namespace, name = self.after
+        start = f"{namespace}/{name}\0" if namespace else f"{name}\0"
+        body = json.dumps({"v": _VERSION, "rv": self.revision, "start": start}, separators=(",", ":"))
+        return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
+
+
+def read_token(value: str, *, namespaced: bool, namespace: str) -> Token:
+    """What a token says; its names are within `namespace` if one is given. Raises ApiError 400."""
+    body = _body(value)
+    version, revision, start = (body.get(key) for key in ("v", "rv", "start"))
+    if (version or "") != _VERSION:
+        raise _invalid(f"server does not recognize this encoded version {version or ''}")
+    if not revision:
+        raise _invalid(f"incorrect encoded start resourceVersion (version {_VERSION})")
+    if not start:
+        raise _invalid(f"encoded start key empty (version {_VERSION})")
+    assert isinstance(revision, int)
+    assert isinstance(start, str)
+    key = start if start.startswith("/") else f"/{start}"
+    if posixpath.normpath(key) != key.rstrip("/"):
+        raise _invalid(start)
+    parts = start.removesuffix("\0").strip("/").split("/")
+    owner, name = (parts[0], "/".join(parts[1:])) if namespaced and len(parts) > 1 else (namespace, parts[0])
+    return Token(revision, (owner if namespaced else "", name))
+
+
+def _body(value: str) -> dict[str, JsonValue]:
+    if strange := re.search(r"[^A-Za-z0-9_-]", value):
+        raise _invalid(f"illegal base64 data at input byte {strange.start()}")
+    try:
+        text = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode(errors="replace")
+    except (ValueError, binascii.Error):
+        raise _invalid(f"illegal base64 data at input byte {len(value) - len(value) % 4}") from None
+    try:
+        body = json.loads(text)
+    except ValueError:
+        first = text.strip()[:1]
+        raise _invalid(f"invalid character '{first}' looking for beginning of value") from None
+    if not isinstance(body, dict):
+        raise _invalid(f"json: cannot unmarshal {_kind(body)} into Go value of type storage.continueToken")
+    for key, wanted, called in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
+        held = body.get(key)
+        if held is not None and (not isinstance(held, wanted) or isinstance(held, bool)):
+            field = f"Go struct field continueToken.{key} of type {called}"
+            raise _invalid(f"json: cannot unmarshal {_kind(held)} into {field}")
+    return body
+
+
+def _kind(value: JsonValue) -> str:
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), "null")
+
+
+def _invalid(why: str) -> ApiError:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")
