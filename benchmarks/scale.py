@@ -22,10 +22,12 @@ def took(deed):
 
 def ready():
     from pathlib import Path
+    from tonnage.adapters.snapshots.objects import collector_paused
     from tonnage.cli.cluster import read_snapshot
     from tonnage.diagnose.explain import explain_on
     from tonnage.diagnose.ground import ground_of
-    return ground_of(read_snapshot(Path(sys.argv[1])))
+    with collector_paused(kept=True):  # as `tonnage explain` does, to its end
+        return ground_of(read_snapshot(Path(sys.argv[1])))
 
 ground, wall, cpu = took(ready)
 if sys.argv[2] != "load":

@@ -72,17 +72,25 @@ def command(
     if words[:1] == (WORD,) and filename is None:
         return explain_message(words[1:], common.output)
     asked = _asked(words, filename)
+    from tonnage.adapters.snapshots.objects import collector_paused
+
+    with collector_paused():  # nothing that is made goes in circles
+        found = _found(common, asked, filename, scheduler_config)
+    _show(found, common.output)
+    return 0 if all(one.verdict is Verdict.FITS for one in found) else 1
+
+
+def _found(
+    common: Common, asked: tuple[str, str] | None, filename: Path | None, scheduler_config: Path | None
+) -> tuple[Explanation, ...]:
     snapshot, namespace = asyncio.run(_ask(common, asked))
     snapshot = with_profiles(snapshot, scheduler_config)
     version = common.server_version or ""
     if filename is not None:
-        found = _manifests(filename, snapshot, namespace, version)
-    elif asked is not None and asked[0] != "Pod":
-        found = (_workload(asked, snapshot, namespace, version),)
-    else:
-        found = (_pod(asked[1] if asked else "", snapshot, namespace, version),)
-    _show(found, common.output)
-    return 0 if all(one.verdict is Verdict.FITS for one in found) else 1
+        return _manifests(filename, snapshot, namespace, version)
+    if asked is not None and asked[0] != "Pod":
+        return (_workload(asked, snapshot, namespace, version),)
+    return (_pod(asked[1] if asked else "", snapshot, namespace, version),)
 
 
 def _asked(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,8 @@ from tonnage.wire import objects as w
 
 _NONE: Final = msgspec.Raw(b"[]")
 _NULL: Final = msgspec.Raw(b"null")
+MOST_SHARED: Final = 50_000
+"""So much of a sort is remembered; what was not met for longest goes first."""
 
 
 class _Holder(w.Wire):
@@ -54,8 +57,12 @@ class _Body(w.Wire):
     cuda_version: msgspec.Raw = _NULL
 
 
+class _Meta(w.Wire):
+    name: str = ""
+
+
 class _Report(w.Wire):
-    metadata: w.ObjectMeta
+    metadata: _Meta
     status: _Body = msgspec.field(default_factory=_Body)
 
 
@@ -71,37 +78,25 @@ _COMMON: Final = tuple(part.name for part in fields(GpuStatus) if part.name not 
 """What comes after these two."""
 
 
-@dataclass(slots=True)
 class Reports:
     """Reads reports of one snapshot; `once` gives of equal texts always the first."""
 
-    _once: Callable[[str], str]
-    _links: dict[bytes, tuple[DeviceLinks, ...]] = field(default_factory=dict)
-    _common: dict[tuple[bytes, ...], tuple[Any, ...]] = field(default_factory=dict)
-    _report: msgspec.json.Decoder[_Report] = field(default_factory=lambda: msgspec.json.Decoder(_Report))
-
-    def remembered(self) -> tuple[dict[Any, Any], ...]:
-        """What was read already, to be cleared when it is too much."""
-        return self._links, self._common
+    def __init__(self, once: Callable[[str], str]) -> None:
+        self._once = once
+        self._links = lru_cache(MOST_SHARED)(_links)
+        self._common = lru_cache(MOST_SHARED)(_common)
+        self._report = msgspec.json.Decoder(_Report)
 
     def read(self, line: bytes) -> GpuStatus:
         """What a node's agent publishes. Raises msgspec.DecodeError."""
         report = self._report.decode(line)
         body = report.status
-        rest = tuple(bytes(getattr(body, name)) for name, _ in _REST)
-        common = self._common.get(rest)
-        if common is None:
-            told = {key: msgspec.json.decode(text) for (_, key), text in zip(_REST, rest, strict=True)}
-            read = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=told))
-            common = self._common[rest] = tuple(getattr(read, name) for name in _COMMON)
         devices = tuple([self._device(device) for device in body.devices])
-        return _report(report.metadata.name, devices, *common)
+        rest = (bytes(getattr(body, name)) for name, _ in _REST)
+        return _report(report.metadata.name, devices, *self._common(*rest))
 
     def _device(self, device: _Device) -> GpuDevice:
-        once, links = self._once, bytes(device.links)
-        joined = self._links.get(links)
-        if joined is None:
-            joined = self._links[links] = links_from(msgspec.json.decode(links))
+        once = self._once
         return _device(
             device.uuid,
             once(device.product),
@@ -116,13 +111,24 @@ class Reports:
             once(device.compute_capability),
             once(device.pci_bus_id),
             device.numa_node,
-            joined,
-            self._parts(bytes(device.mig_devices)),
+            self._links(bytes(device.links)),
+            self._parts(device.mig_devices),
         )
 
-    def _parts(self, text: bytes) -> tuple[DevicePart, ...]:
-        return parts_from(msgspec.json.decode(text)) if text != b"[]" else ()
+    def _parts(self, text: msgspec.Raw) -> tuple[DevicePart, ...]:
+        return parts_from(msgspec.json.decode(text)) if text is not _NONE else ()
 
     def _holder(self, holder: _Holder) -> DeviceHolder:
         namespace, resource = self._once(holder.namespace), self._once(holder.resource)
         return DeviceHolder(namespace, holder.pod, self._once(holder.container), resource, tuple(holder.ids))
+
+
+def _links(text: bytes) -> tuple[DeviceLinks, ...]:
+    return links_from(msgspec.json.decode(text))
+
+
+def _common(*texts: bytes) -> tuple[Any, ...]:
+    """What is not of the devices alone, out of the texts of `_REST`."""
+    told = {key: msgspec.json.decode(text) for (_, key), text in zip(_REST, texts, strict=True)}
+    read = gpu_status_from(w.NodeGPUStatus(metadata=w.ObjectMeta(), status=told))
+    return tuple(getattr(read, name) for name in _COMMON)

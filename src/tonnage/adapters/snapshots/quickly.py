@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import field, fields, make_dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 def quickly(cls: type[T]) -> Callable[..., T]:
-    """What makes objects of a frozen dataclass with slots; it takes every field, in their order.
+    """What makes objects of a frozen dataclass with slots; it takes its fields in their order.
 
     An object is made of a class with the same slots that lets fields be set, and then becomes one of `cls`:
     the constructor of a frozen class sets each field by its name.
@@ -19,10 +19,9 @@ def quickly(cls: type[T]) -> Callable[..., T]:
     >>> quickly(Owner)("Job", "train")
     Owner(kind='Job', name='train')
     """
-    slots = {part.name: Any for part in fields(cls)}  # type: ignore[arg-type]
-    draft: Any = dataclass(slots=True, eq=False, repr=False)(
-        type(cls.__name__, (), {"__annotations__": slots, "__module__": __name__})
-    )
+    parts = fields(cls)  # type: ignore[arg-type]
+    slots = [(p.name, Any, field(default=p.default, default_factory=p.default_factory)) for p in parts]
+    draft: Any = make_dataclass(cls.__name__, slots, slots=True, eq=False, repr=False)
 
     def made(*values: Any) -> T:
         found: Any = draft(*values)

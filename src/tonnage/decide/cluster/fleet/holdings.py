@@ -116,7 +116,7 @@ class Holdings:
     ports: dict[HostPort, ByRow] = field(default_factory=dict)
     terms: dict[OwnedTerm, ByRow] = field(default_factory=dict)
     changed: list[int] = field(default_factory=list)
-    uncounted: list[tuple[int, Pod]] = field(default_factory=list)
+    uncounted: list[tuple[int, tuple[Pod, ...]]] = field(default_factory=list)
     """Pods that are in no count of kin yet."""
     _kin: dict[_Kin, ByRow] = field(default_factory=dict)
     _censuses: dict[Hashable, _Census] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class Holdings:
             for census in self._censuses_of(self._count(row, pod)):
                 census.counts[row] += 1
         else:
-            self.uncounted.append((row, pod))
+            self.uncounted.append((row, (pod,)))
         self.changed.append(row)
 
     def counts(
@@ -157,8 +157,9 @@ class Holdings:
         """
         census = self._censuses.get(key)
         if census is None:
-            for row, pod in self.uncounted:
-                self._count(row, pod)
+            for row, pods in self.uncounted:
+                for pod in pods:
+                    self._count(row, pod)
             self.uncounted.clear()
             census = _Census(matches, terminating, np.zeros(len(self.columns), np.int64))
             for kin in self._kin if namespace is None else self._kin_in.get(namespace, ()):
@@ -240,7 +241,7 @@ def holdings_of(columns: Columns, views: Mapping[str, NodeView]) -> Holdings:
         np.fromiter((min(node.scored_cpu, MOST) for node in nodes), np.int64, count),
         np.fromiter((min(node.scored_memory, MOST) for node in nodes), np.int64, count),
         np.fromiter((len(node.pods) for node in nodes), np.int64, count),
-        uncounted=[(row, pod) for row, node in enumerate(nodes) for pod in node.pods],
+        uncounted=[(row, node.pods) for row, node in enumerate(nodes)],
     )
     for row, node in enumerate(nodes):
         for pod in node.pods:
