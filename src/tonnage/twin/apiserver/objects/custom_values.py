@@ -36,6 +36,7 @@ from tonnage.twin.apiserver.objects.structural import EMBEDDED, INT_OR_STRING, L
 from tonnage.wire.schema import Schema
 
 _META: Final = ("apiVersion", "kind", "metadata")
+_LOGIC: Final = frozenset({"allOf", "anyOf", "oneOf", "not"})
 
 
 @dataclass(slots=True)
@@ -210,7 +211,8 @@ def _value(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldErr
             yield from _array(value, schema, path)
         case dict():
             yield from _object(value, schema, path)
-    yield from _logic(value, schema, path)
+    if not _LOGIC.isdisjoint(schema):
+        yield from _logic(value, schema, path)
 
 
 def json_type(value: JsonValue) -> str:
