@@ -302,7 +302,9 @@ async def test_mig_4_a_device_that_is_being_given_out_for_long_is_waited_for_and
             "GPU 0: 3g.40gb:2,1g.10gb:1 do not fit together on one GPU",
             id="sums that look right",
         ),
-        pytest.param(one_gpu(), made(SMALL, devices=(4,)), "the node has no GPU 4", id="no such GPU"),
+        pytest.param(
+            one_gpu(), made(SMALL, devices=(4,)), "GPU 4: the node has no such GPU", id="no such GPU"
+        ),
         pytest.param(
             one_gpu(), MigWish("x", refusal="no such thing"), "no such thing", id="no configuration"
         ),

@@ -119,7 +119,7 @@ def test_mig_3_the_documents_configurations_on_whole_gpus(
     assert [len(gpu["create"]) for gpu in by_name["all-1g.10gb"]] == [7, 7, 7, 7]
     assert [len(gpu["create"]) for gpu in by_name["mixed-workload"]] == [0, 4, 4, 4]
     assert by_name["twice"][1]["error"] == "two entries want it divided differently"
-    assert by_name["beyond"][-1]["error"] == "the node has no GPU 9"
+    assert by_name["beyond"][-1]["error"] == "the node has no such GPU"
     assert by_name["beyond"][-1]["askedAt"] == [f"{configs}:17:5 mig-configs.beyond[0]"]
 
 

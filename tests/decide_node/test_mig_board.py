@@ -56,6 +56,8 @@ def pair(one: int, other: int, links: int = 12) -> tuple[Link, ...]:
             id="whoever is linked to who is linked to it",
         ),
         pytest.param([gpu(0, HOPPER, "9.0")], switched(0), {}, id="Hopper takes the mode without"),
+        pytest.param([gpu(0, "NVIDIA B200", "10.0")], switched(0), {}, id="10.0 is newer than 9.0"),
+        pytest.param([gpu(0, "NVIDIA X1000", "8")], (), {"G0": "G0"}, id="a major number alone"),
         pytest.param([gpu(0, "Tesla T4", "7.5", mig=None)], (), {}, id="a T4 has no such mode"),
         pytest.param(
             *([gpu(0), gpu(1, "Tesla T4", "7.5", mig=None)], switched(0), {"G0": "G0"}),

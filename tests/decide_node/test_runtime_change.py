@@ -247,6 +247,9 @@ CASES = {
     "a runtime that nobody knows": Case(
         RuntimeSeen(None, "27.1", "the runtime itself"), Standing.REFUSED, why="nothing is guessed"
     ),
+    "Docker": Case(
+        replace(seen("27.0"), kind=None, name="docker"), Standing.REFUSED, why="neither containerd nor CRI-O"
+    ),
     "CRI-O has CDI without a switch": Case(
         replace(seen("1.34.2", ("/etc/crio/crio.conf", None)), kind=RuntimeKind.CRIO),
         Standing.NOTHING,

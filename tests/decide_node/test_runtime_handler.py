@@ -241,6 +241,18 @@ def test_no_template_repeats_the_handler_that_k3s_adds_by_itself(
     )
 
 
+def test_a_template_of_before_the_program_was_found_is_told_of() -> None:
+    (edit,) = handler_plan(by_k3s("1.7.23", KUBEADM), ELSEWHERE).edits
+    assert edit.after is not None
+    made = by_k3s("1.7.23", edit.after.replace(BASE, f"{KUBEADM}\n"), config=edit.after)
+    assert handler_plan(made, ELSEWHERE).standing is Standing.NOTHING
+    (problem,) = handler_plan(made, ELSEWHERE, (PROGRAM,)).problems
+    assert (problem.what, problem.where) == (
+        f"k3s adds handler nvidia by itself at its next start, and {edit.path} as well",
+        PROGRAM,
+    )
+
+
 def test_nvidias_own_handler_is_enough() -> None:
     plan = handler_plan(containerd("1.7.24", (MAIN, NVIDIAS)), PROGRAM)
     assert plan.standing is Standing.NOTHING

@@ -49,6 +49,14 @@ def crowd(node: SickNode) -> None:
         (folder / f"{number}.json").write_text(json.dumps(spec))
 
 
+def handler_by_template_and_by_itself(node: SickNode) -> None:
+    table = f"[{CRI}.containerd.runtimes.nvidia]"
+    folder = "var/lib/rancher/k3s/agent/etc/containerd"
+    node.put(f"{folder}/config.toml", f"version = 3\n{table}\n")
+    node.put(f"{folder}/config-v3.toml.tmpl", f'{{{{ template "base" . }}}}\n{table}\n')
+    node.put("usr/bin/nvidia-container-runtime")
+
+
 def replaced_by_a_drop_in(node: SickNode) -> None:
     table = 'plugins."io.containerd.grpc.v1.cri"'
     node.put("var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 1.7.30\n")
@@ -65,6 +73,12 @@ FOUND_ABOVE: dict[str, tuple[Sicken, DoctorCode, Layer, str]] = {
         DoctorCode.RUNTIME_CRI_OFF,
         Layer.RUNTIME,
         "without its part for Kubernetes",
+    ),
+    "a template's handler, and the program that k3s finds": (
+        handler_by_template_and_by_itself,
+        DoctorCode.RUNTIME_HANDLER_TWICE,
+        Layer.RUNTIME,
+        "handler nvidia would be there twice",
     ),
     "CDI off": (
         lambda n: n.put("etc/containerd/config.toml", f"version = 3\n[{CRI}]\nenable_cdi = false\n"),

@@ -239,7 +239,7 @@ class _Reader:
         self.count += 1
         if self.count > self.most:
             raise yaml.MarkedYAMLError(
-                problem=f"more than {self.most} values once aliases are expanded",
+                problem=f"more than {self.most:,} values, where an alias counts as all that it stands for",
                 problem_mark=node.start_mark,
             )
         if len(path) > MAX_DEPTH:

@@ -27,8 +27,9 @@ class ConfigFile:
 class RuntimeSeen:
     """The runtime of a node. `files`: the main one first, whether or not it is there, then what it imports.
 
-    `version` is as the runtime says it, `told_by` who said so. `unit` is what systemd calls the runtime.
-    `templates` are those that are there of what k3s and RKE2 make the main file from.
+    `version` and `name` are as the runtime says them, `told_by` who said so; `name` where it is no known one.
+    `unit` is what systemd calls the runtime. `templates` are those that are there of
+    what k3s and RKE2 make the main file from.
     """
 
     kind: RuntimeKind | None = None
@@ -38,6 +39,7 @@ class RuntimeSeen:
     unit: str = ""
     problems: tuple[Problem, ...] = ()
     templates: tuple[ConfigFile, ...] = ()
+    name: str = ""
 
 
 class Standing(StrEnum):

@@ -31,6 +31,8 @@ class Handler:
         return "nvidia-container-runtime" in self.program.rpartition("/")[2]
 
 
+TEMPLATES: Final = ("config-v3.toml.tmpl", "config.toml.tmpl")
+"""Beside containerd's main file, what k3s and RKE2 make it from: the first that is there."""
 CDI_FOLDER: Final = "/var/run/cdi"
 """Where CDI specs are written that change with the node."""
 
@@ -42,7 +44,7 @@ class RuntimeConfig:
     `cri_disabled` is where the part for Kubernetes is switched off, empty if it is not. `cdi_replaced` is the
     later file that speaks of containerd's part for Kubernetes without saying `cdi` again: to containerd 1 it
     takes the place of all that was said before. `cdi_elsewhere` is where the folders of CDI specs are said,
-    if CDI_FOLDER is not one of them.
+    if CDI_FOLDER is not one of them. `templates`: those texts by their path.
     """
 
     kind: RuntimeKind
@@ -58,6 +60,7 @@ class RuntimeConfig:
     nri: bool | None = None
     nri_where: str = ""
     cri_disabled: str = ""
+    templates: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 

@@ -12,7 +12,7 @@ from tonnage.adapters.node_facts.processes import command_line, option
 from tonnage.documents.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
 from tonnage.model.errors import Problem
 from tonnage.model.node_facts import RuntimeFacts
-from tonnage.model.runtime_config import RuntimeConfig, ToolkitConfig
+from tonnage.model.runtime_config import TEMPLATES, RuntimeConfig, ToolkitConfig
 
 SOCKETS: Final = (
     "/run/containerd/containerd.sock",
@@ -99,7 +99,14 @@ def runtime_configs(files: NodeFiles, pids: Sequence[int] = ()) -> Iterator[Runt
         imported = imported_files(files, main, found.text)
         texts, problems = _texts(files, [main, *imported])
         config = containerd_config(texts)
-        yield replace(config, files=(main, *imported), problems=(*problems, *config.problems))
+        beside, unread = _texts(files, [join(dirname(main), name) for name in TEMPLATES])
+        problems += unread
+        yield replace(
+            config,
+            files=(main, *imported),
+            problems=(*problems, *config.problems),
+            templates=dict(beside),
+        )
     paths = [_CRIO, *(path for pattern in _CRIO_PARTS for path in files.matching(pattern))]
     texts, problems = _texts(files, paths)
     if texts or problems:

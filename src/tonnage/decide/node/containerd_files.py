@@ -21,6 +21,7 @@ from tonnage.decide.node.runtime_versions import Version
 from tonnage.documents.runtime_config import imports_of, parsed_toml
 from tonnage.model.errors import Problem
 from tonnage.model.runtime_change import ConfigFile
+from tonnage.model.runtime_config import TEMPLATES
 
 _RUNTIME: Final = "io.containerd.cri.v1.runtime"
 _CRI: Final = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: _RUNTIME, 4: _RUNTIME}
@@ -30,7 +31,6 @@ _GENERATED: Final = re.compile(
 )
 _RANCHER: Final = re.compile(r"(?:.*/(?P<product>k3s|rke2))?/agent/etc/containerd/config\.toml")
 """Their main file, wherever their folder for data is."""
-_TEMPLATES: Final = ("config-v3.toml.tmpl", "config.toml.tmpl")
 _MERGING: Final = (2, 0, 0)
 _FOURTH: Final = (2, 3, 0)
 _DENIED: Final = "permission denied"
@@ -117,7 +117,7 @@ def templates_of(main: str) -> tuple[str, ...]:
     >>> templates_of("/var/lib/rancher/rke2/agent/etc/containerd/config.toml")[1]
     '/var/lib/rancher/rke2/agent/etc/containerd/config.toml.tmpl'
     """
-    return tuple(join(dirname(main), name) for name in _TEMPLATES) if _RANCHER.fullmatch(main) else ()
+    return tuple(join(dirname(main), name) for name in TEMPLATES) if _RANCHER.fullmatch(main) else ()
 
 
 def containerd_files(
@@ -130,7 +130,7 @@ def containerd_files(
     problems += [_importing(each.file.path, main) for each in said[1:] if imports_of(each.text)]
     problems += [_starred(each, main) for each in imports_of(said[0].text) if "*" in dirname(each)]
     merging = version >= _MERGING
-    known = (each for each in templates if merging or not each.path.endswith(_TEMPLATES[0]))
+    known = (each for each in templates if merging or not each.path.endswith(TEMPLATES[0]))
     return ContainerdFiles(said, merging, next(known, None)), tuple(problems)
 
 

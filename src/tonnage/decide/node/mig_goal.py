@@ -71,9 +71,7 @@ def goals_by_entries(gpus: Sequence[MigGpu], entries: Sequence[MigEntry]) -> tup
     goals = [_by_entries(gpu, entries) for gpu in gpus]
     for index in strange:
         asked = tuple(entry.where for entry in entries if index in (entry.devices or ()))
-        goals.append(
-            GpuGoal(MigGpu(index, ""), refusal=NoLayout(f"the node has no GPU {index}"), where=asked)
-        )
+        goals.append(GpuGoal(MigGpu(index, ""), refusal=NoLayout("the node has no such GPU"), where=asked))
     return tuple(goals)
 
 

@@ -192,9 +192,19 @@ def _wanted(board: MigBoard, text: str) -> dict[str, int] | NoLayout:
             return NoLayout(why, (f"{known[0]}:2,{known[-2]}:1", *layouts[:3]))
         name = profile_named(board, match["name"])
         if name is None:
-            return NoLayout(f"{board.name}: no profile {match['name']}", _offered(board, [match["name"]]))
+            return _no_profile(board, match["name"])
         wanted[name] = wanted.get(name, 0) + int(match["count"])
     return wanted if any(wanted.values()) else NoLayout("no device is asked for", layouts[:3])
+
+
+def _no_profile(board: MigBoard, text: str) -> NoLayout:
+    compute, dot, instance = text.partition(".")
+    if dot and compute.endswith("c") and profile_named(board, instance) is not None:
+        why = (
+            f"{text} is a part of a {instance}: a compute instance, which a layout by profiles does not name"
+        )
+        return NoLayout(why, (instance, "a mig-parted FILE, whose mig-devices may name it"))
+    return NoLayout(f"{board.name}: no profile {text}", _offered(board, [text]))
 
 
 def profile_named(board: MigBoard, text: str) -> str | None:

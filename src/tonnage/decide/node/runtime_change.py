@@ -29,6 +29,7 @@ from tonnage.model.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig,
 
 _KEY: Final = "enable_cdi"
 _BY_VARIABLES: Final = "or deviceListStrategy: envvar with NVIDIA's container toolkit"
+_AS_THE_NODE: Final = "--runtime containerd://2.1.4 (kubectl get node -o wide)"
 
 
 def cdi_plan(seen: RuntimeSeen) -> RuntimePlan:
@@ -156,12 +157,22 @@ def refused(*problems: Problem) -> RuntimePlan:
 
 def unknown(seen: RuntimeSeen) -> Problem:
     """What is missing to plan anything."""
+    if seen.kind is None and seen.name:
+        docker = (
+            "nvidia-ctk runtime configure --runtime=docker is for Docker; " if "docker" in seen.name else ""
+        )
+        return Problem(
+            f"{seen.name} {seen.version}".strip() + ": neither containerd nor CRI-O",
+            seen.told_by,
+            "no other runtime is configured here",
+            f"{docker}for kubelet's, say what its Node says: {_AS_THE_NODE}",
+        )
     said = f"{seen.kind.value if seen.kind else 'a runtime'} {seen.version}".strip()
     return Problem(
         f"which container runtime this is, is not known: {said[:100]}",
         seen.told_by,
         "what has to be written depends on its version, so nothing is guessed",
-        "say it as its Node does: --runtime containerd://2.1.4 (kubectl get node -o wide)",
+        f"say it as its Node does: {_AS_THE_NODE}",
     )
 
 

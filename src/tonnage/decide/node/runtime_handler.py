@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -30,8 +30,11 @@ _SEARCHED: Final = (
 )
 _BY_ITSELF: Final = frozenset((folder, _PROGRAM) for folder in _SEARCHED)
 """Source: k3s, which looks in the first and where packages put it, later releases in PATH."""
+_ADDED: Final = re.compile(rf"^\s*\[plugins\..+\.runtimes\.([\"']?){HANDLER}\1\]", re.MULTILINE)
+_BASE: Final = 'template "base"'
 _CRIO_FOLDER: Final = "/etc/crio/crio.conf.d"
 _CRIO_FILE: Final = f"{_CRIO_FOLDER}/99-tonnage.conf"
+_TWICE: Final = "with the handler in a template it is one table twice, with which containerd does not start"
 _RUNC: Final = "io.containerd.runc.v2"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._/+-]{1,300}")
 _CLASS: Final = "pods reach it by a RuntimeClass with handler nvidia"
@@ -80,6 +83,10 @@ def _containerd(seen: RuntimeSeen, version: Version, program: str, programs: Ite
         return refused(*problems, *([disabled] if disabled is not None else []))
     there = _program(files)
     if there is not None:
+        template = files.template
+        texts = {template.path: template.text or ""} if template is not None else {}
+        if (doubled := handler_twice(texts, programs)) is not None:
+            return refused(_doubled(files.generator(), *doubled))
         return _known(name, there, program, (files.last or files.main).file.path)
     change = _change(files, program)
     edit = placed(files, version, change)
@@ -88,17 +95,41 @@ def _containerd(seen: RuntimeSeen, version: Version, program: str, programs: Ite
     return _done(name, edit) if isinstance(edit, FileEdit) else refused(*edit)
 
 
+def handler_twice(templates: Mapping[str, str], programs: Iterable[str]) -> tuple[str, str] | None:
+    """The template that adds the handler to k3s' base, and the program by which k3s adds it as well.
+
+    >>> added = '{{ template "base" . }}\\n[plugins."cri".containerd.runtimes.nvidia]'
+    >>> handler_twice({"config.toml.tmpl": added}, ["/usr/bin/nvidia-container-runtime"])
+    ('config.toml.tmpl', '/usr/bin/nvidia-container-runtime')
+    >>> handler_twice({"config.toml.tmpl": added}, ["/opt/bin/nvidia-container-runtime"])
+    """
+    adding = (path for path, text in templates.items() if _BASE in text and _ADDED.search(text))
+    template, program = next(adding, None), _by_itself(programs)
+    return (template, program) if template and program else None
+
+
+def _by_itself(programs: Iterable[str]) -> str:
+    """By which of them k3s and RKE2 add the handler to their base, whatever a template adds; empty: none."""
+    return next((path for path in programs if path.rpartition("/")[::2] in _BY_ITSELF), "")
+
+
+def _doubled(generator: str, template: str, program: str) -> Problem:
+    return Problem(
+        f"{generator} adds handler {HANDLER} by itself at its next start, and {template} as well",
+        program,
+        _TWICE,
+        f"tonnage runtime undo takes out what Tonnage put in; then restart {generator}",
+    )
+
+
 def _twice(files: ContainerdFiles, programs: Iterable[str]) -> Problem | None:
-    """k3s and RKE2 add the handler to their base where they find the program, whatever a template adds."""
-    found = (path for path in programs if path.rpartition("/")[::2] in _BY_ITSELF)
-    if (path := next(found, None)) is None:
+    if not (path := _by_itself(programs)):
         return None
     generator = files.generator()
     return Problem(
         f"{generator} adds handler {HANDLER} by itself",
         path,
-        "it finds that program as it starts; a template with the handler as well would be one table twice,"
-        " with which containerd does not start",
+        f"it finds that program as it starts; {_TWICE}",
         f"restart {generator}",
     )
 

@@ -37,7 +37,8 @@ def runtime_seen(
     """
     kind, version, told_by = _told(facts, runtime)
     if kind is None:
-        return RuntimeSeen(None, version, told_by)
+        name = runtime.partition("://")[0] if runtime else facts.name
+        return RuntimeSeen(None, version, told_by, name=name[:_LONGEST])
     known = [each for each in facts.configs if each.kind is kind and each.files]
     chosen = [each for each in known if each.files[0] == config] if config else _likely(known, facts)
     if len(chosen) > 1:

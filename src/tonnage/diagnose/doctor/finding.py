@@ -82,6 +82,7 @@ class DoctorCode(StrEnum):
     RUNTIME_CONFIG = "runtime-config-invalid"
     RUNTIME_CRI_OFF = "runtime-cri-disabled"
     RUNTIME_DEFAULT = "nvidia-runtime-default"
+    RUNTIME_HANDLER_TWICE = "runtime-handler-twice"
     RUNTIME_PROGRAM = "runtime-program-missing"
     SECURE_BOOT = "secure-boot-refuses-module"
     TOOLKIT_CONFIG = "toolkit-config-invalid"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.cdi import wants_cdi
+from tonnage.decide.node.containerd_files import templates_of
+from tonnage.decide.node.runtime_handler import handler_twice
 from tonnage.decide.node.runtime_versions import (
     CDI_NEEDS,
     NRI_NEEDS,
@@ -82,7 +84,7 @@ def judge_runtime(facts: NodeFacts, runtime: RuntimeFacts, *, gpus: bool) -> Jud
         hint = ": in a pod, mount the host's / and give --root" if contained else ""
         return Judgement(_LAYER, tuple(general), because=f"{why}{hint}")
     seen = _Runtime(runtime, kind, told, version_of(told), config or RuntimeConfig(kind))
-    findings = [*general, *_programs(seen), *_default(seen), *_classes(seen, facts)]
+    findings = [*general, *_programs(seen), *_twice(seen), *_default(seen), *_classes(seen, facts)]
     if gpus:
         findings += [*_cdi(seen, facts), *_nri(seen), *_no_way(seen, facts)]
     return Judgement(_LAYER, tuple(findings), _summary(seen))
@@ -154,6 +156,26 @@ def _programs(seen: _Runtime) -> Iterator[Finding]:
                 if handler.is_nvidia
                 else f"install {handler.program}, or take the handler out and restart the runtime",
             )
+
+
+def _twice(seen: _Runtime) -> Iterator[Finding]:
+    for config in seen.facts.configs:
+        read = {
+            path: config.templates[path]
+            for path in templates_of("".join(config.files[:1]))
+            if path in config.templates
+        }
+        if (found := handler_twice(read, seen.facts.programs)) is None:
+            continue
+        template, program = found
+        yield error(
+            DoctorCode.RUNTIME_HANDLER_TWICE,
+            _LAYER,
+            "handler nvidia would be there twice at the next start, and containerd does not start so",
+            where=template,
+            why=f"k3s and RKE2 add it by themselves where they find {program}, and the template does, too",
+            remedy="take it out of the template (tonnage runtime undo, if Tonnage put it in), then restart",
+        )
 
 
 def _default(seen: _Runtime) -> Iterator[Finding]:
