@@ -15,7 +15,7 @@ from tonnage.twin.apiserver.objects.problems import invalid_status
 from tonnage.twin.apiserver.objects.validate import validate_create
 from tonnage.wire.schema import load_schema
 
-_COMPLETED: frozenset[str] = frozenset({"Service"})
+_COMPLETED: frozenset[str] = frozenset({"Job", "Service", "TokenRequest"})
 """Kinds that the server completes, or refuses, before it looks at their fields."""
 
 

@@ -23,7 +23,9 @@ def _pod(pod: JsonObject, _user: User) -> None:
 
 
 def _namespace(namespace: JsonObject, _user: User) -> None:
-    put(namespace, ["kubernetes"], "spec", "finalizers")
+    known = items(namespace, "spec", "finalizers")
+    if "kubernetes" not in known:
+        put(namespace, [*known, "kubernetes"], "spec", "finalizers")
 
 
 def _volume(volume: JsonObject, _user: User) -> None:

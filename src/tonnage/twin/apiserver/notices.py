@@ -5,6 +5,7 @@ Source: WarningsOnCreate and WarningsOnUpdate of pkg/registry/*/*/strategy.go (v
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
@@ -74,6 +75,21 @@ def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     if number(obj, "spec", "revisionHistoryLimit") < 0:
         words = "a negative value retains all historical revisions; a value >= 0 is recommended"
         yield f"spec.revisionHistoryLimit: {words}"
+
+
+def _pod_template(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    if _differs(obj, old):
+        yield from described_pod(mapping(obj, "template"), "template")
+
+
+def _secret(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    """A pair of certificate and key, as Go's TLS reads it: without a line of PEM each."""
+    if text(obj, "type") != "kubernetes.io/tls":
+        return
+    for key, what in (("tls.crt", "certificate"), ("tls.key", "key")):
+        if b"-----BEGIN " not in base64.b64decode(text(obj, "data", key)):
+            yield f"tls: failed to find any PEM data in {what} input"
+            return
 
 
 def _job(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
@@ -153,7 +169,9 @@ _RULES: Final[dict[Resource, _Rule]] = {
     ("", "persistentvolumeclaims"): _claim,
     ("", "persistentvolumes"): _volume,
     ("", "pods"): pod,
+    ("", "podtemplates"): _pod_template,
     ("", "replicationcontrollers"): partial(_workload, names_pods=True),
+    ("", "secrets"): _secret,
     ("", "services"): notices_network.service,
     ("apps", "daemonsets"): _daemon_set,
     ("apps", "deployments"): partial(_workload, names_pods=True),

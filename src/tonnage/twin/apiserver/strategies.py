@@ -32,6 +32,7 @@ DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinition
 _COUNTED: Final[frozenset[Resource]] = frozenset(
     {
         POD,
+        ("", "podtemplates"),
         ("", "replicationcontrollers"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
@@ -180,6 +181,8 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str)
             obj["status"] = copied(mapping(old, "status"))
     if served.key == SERVICE and text(obj, "spec", "type") != "LoadBalancer":
         put(obj, {}, "status", "loadBalancer")
+    if served.key == ("certificates.k8s.io", "certificatesigningrequests") and not request.subresource:
+        obj["spec"] = copied(mapping(old, "spec"))
     if served.key == NAMESPACE:
         put(obj, at(old, "spec", "finalizers") or [], "spec", "finalizers")
     if served.key == DEFINITION:

@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.pipeline import Change, Pipeline, fresh
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.statuses import bad_request, conflict, no_such_path
+from tonnage.twin.apiserver.statuses import StatusError, bad_request, conflict, no_such_path
 from tonnage.twin.apiserver.store import StaleError
 from tonnage.twin.apiserver.topology_labels import topology_labels
 from tonnage.wire.schema import KindRow
@@ -136,7 +136,7 @@ async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonOb
     """Assign a pod to the node that a Binding names. Raises ApiError 409 when it has one, or is going."""
     node = text(body, "target", "name")
     if not node:
-        raise bad_request("Binding.target.name: Required value")
+        raise StatusError(500, "", "target.name: Required value")
     uid = text(body, "metadata", "uid")
 
     def bound(pod: JsonObject) -> None:

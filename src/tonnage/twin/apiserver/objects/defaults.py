@@ -38,6 +38,9 @@ def _pod(obj: JsonObject) -> None:
             requests = _object(resources, "requests")
             resources["requests"] = dict(sorted({**limits, **requests}.items()))
     spec.setdefault("enableServiceLinks", True)
+    seconds = spec.get("terminationGracePeriodSeconds")
+    if isinstance(seconds, int) and seconds < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # Templates keep what they say.
     _same_list(_object(obj, "status"), "podIP", "podIPs", "ip")
     if spec.get("hostNetwork"):
         for container in containers:

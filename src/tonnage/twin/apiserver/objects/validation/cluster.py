@@ -9,6 +9,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.body import UNREAD, BodyError, parse_json
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
@@ -24,25 +25,14 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     taints,
     unchanged,
 )
-from tonnage.twin.apiserver.objects.validation.resources import (
-    amount,
-    quota_resource_name,
-)
+from tonnage.twin.apiserver.objects.validation.resources import amount
 
 LARGEST_DATA: Final = 1024 * 1024
 """Bytes that all values of a ConfigMap or Secret may take."""
 _HIGHEST_PRIORITY: Final = 1_000_000_000
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
-_SCOPES: Final = (
-    "BestEffort",
-    "CrossNamespacePodAffinity",
-    "NotBestEffort",
-    "NotTerminating",
-    "PriorityClass",
-    "Terminating",
-    "VolumeAttributesClass",
-)
 _IMMUTABLE_DATA: Final = "field is immutable when `immutable` is set"
+_REDACTED: Final = "<secret contents redacted>"
 _SECRET_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
@@ -150,6 +140,21 @@ def secret(obj: JsonObject) -> Found:
     for key in _SECRET_KEYS.get(kind, ()):
         if not data.get(key) and (key not in data or kind == "kubernetes.io/ssh-auth"):
             yield required(f"data[{key}]")
+        elif kind in ("kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson"):
+            yield from _is_json(str(data[key]), f"data[{key}]")
+
+
+def _is_json(encoded: str, path: str) -> Found:
+    """The content of a Secret that is a JSON object; the refusal does not show it."""
+    try:
+        value = parse_json(base64.b64decode(encoded))
+    except BodyError as error:
+        yield invalid(path, _REDACTED, str(error).removeprefix(UNREAD))
+        return
+    if not isinstance(value, dict | None):
+        kind = {bool: "bool", str: "string", list: "array"}.get(type(value), "number")
+        words = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        yield invalid(path, _REDACTED, words)
 
 
 def secret_update(new: JsonObject, old: JsonObject) -> Found:
@@ -157,28 +162,6 @@ def secret_update(new: JsonObject, old: JsonObject) -> Found:
     yield from unchanged(text(new, "type"), text(old, "type"), "type")
     yield from immutable_data(new, old)
     yield from secret(new)
-
-
-def resource_quota(obj: JsonObject) -> Found:
-    """A ResourceQuota's resources, amounts and scopes."""
-    hard = mapping(obj, "spec", "hard")
-    for name, quantity in sorted(hard.items()):
-        yield from quota_resource_name(name, f"spec.hard[{name}]")
-        yield from amount(name, str(quantity), f"spec.hard[{name}]")
-    scopes = texts(obj, "spec", "scopes")
-    for scope in scopes:
-        if scope not in _SCOPES:
-            yield invalid("spec.scopes", list(scopes), "unsupported scope")
-    for pair in ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}):
-        if pair <= set(scopes):
-            yield invalid("spec.scopes", list(scopes), "conflicting scopes")
-
-
-def resource_quota_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed ResourceQuota; its scopes stay."""
-    yield from resource_quota(new)
-    if set(texts(new, "spec", "scopes")) != set(texts(old, "spec", "scopes")):
-        yield invalid("spec.scopes", items(new, "spec", "scopes"), "field is immutable")
 
 
 def priority_class(obj: JsonObject) -> Found:

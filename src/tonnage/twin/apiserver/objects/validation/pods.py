@@ -20,6 +20,7 @@ from tonnage.twin.apiserver.objects.problems import (
 from tonnage.twin.apiserver.objects.validation.containers import (
     PodFacts,
     containers,
+    descending_path,
     image_changes_only,
     image_rules,
     init_containers,
@@ -47,6 +48,11 @@ from tonnage.twin.apiserver.objects.validation.volumes import good_volumes, volu
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
+_SECCOMP: Final = (
+    "seccomp.security.alpha.kubernetes.io/pod",
+    "container.seccomp.security.alpha.kubernetes.io/",
+)
+_PROFILES: Final = ("runtime/default", "docker/default", "unconfined")
 _INT32: Final = (1 << 31) - 1
 _CHANGEABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -58,6 +64,7 @@ _CHANGEABLE: Final = (
 def pod_create(obj: JsonObject) -> Found:
     """A new pod, but for its metadata."""
     spec = mapping(obj, "spec")
+    yield from _profiles(mapping(obj, "metadata", "annotations"), "metadata.annotations")
     yield from _whole(spec)
     if items(spec, "ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
@@ -96,11 +103,24 @@ def pod_template(template: JsonObject, path: str) -> Found:
     """A pod template of a workload."""
     yield from labels(mapping(template, "metadata", "labels"), f"{path}.labels")
     yield from annotation_rules(mapping(template, "metadata", "annotations"), f"{path}.annotations")
+    yield from _profiles(mapping(template, "metadata", "annotations"), f"{path}.annotations")
     yield from pod_spec(mapping(template, "spec"), f"{path}.spec")
     if items(template, "spec", "ephemeralContainers"):
         yield forbidden(
             f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
         )
+
+
+def _profiles(annotations: JsonObject, path: str) -> Found:
+    """Annotations that name seccomp profiles, as fields do today."""
+    for key in sorted(annotations, key=lambda key: key != _SECCOMP[0]):
+        if not key.startswith(_SECCOMP):
+            continue
+        shown = str(annotations[key])
+        if shown.startswith("localhost/"):
+            yield from descending_path(shown.removeprefix("localhost/"), f"{path}.{key}")
+        elif shown not in _PROFILES:
+            yield invalid(f"{path}.{key}", shown, "must be a valid seccomp profile")
 
 
 def pod_spec(spec: JsonObject, path: str) -> Found:

@@ -40,6 +40,11 @@ def is_native(name: str) -> bool:
     return "/" not in name or _NATIVE_DOMAIN in name
 
 
+def counts_standard(name: str) -> bool:
+    """Whether quotas know a resource or a kind of object by a name of their own."""
+    return name in _QUOTA or name == "requests.storage"
+
+
 def is_huge_page(name: str) -> bool:
     """`hugepages-2Mi` and the like."""
     return name.startswith(HUGE_PAGES)

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import parse_quantity
-from tonnage.twin.apiserver.access import mapping, mappings, text
+from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
@@ -24,6 +24,8 @@ from tonnage.twin.apiserver.objects.validation.fields import Found
 from tonnage.twin.apiserver.objects.validation.volume_sources import host_path
 
 _MODE_WORDS: Final = "must be a number between 0 and 0777 (octal), both inclusive"
+_PROJECTED: Final = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")
+_SHORTEST_TOKEN_S: Final = 600
 _DOWNWARD: Final = (
     "metadata.annotations",
     "metadata.labels",
@@ -89,8 +91,49 @@ def _checked(kind: str, source: JsonObject, path: str) -> Found:
             yield from _downward(source, path)
         case "projected":
             yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
+            yield from _projected(mappings(source, "sources"), path)
         case _:
             return
+
+
+def _projected(sources: list[JsonObject], path: str) -> Found:
+    """Sources of one volume; no two files lie in one place."""
+    seen: set[str] = set()
+    for index, source in enumerate(sources):
+        given = [key for key in _PROJECTED if source.get(key) is not None]
+        for key in given:
+            part, where = mapping(source, key), f"{path}.sources[{index}].{key}"
+            if key in ("secret", "configMap"):
+                yield from _keyed(part, "name", where)
+            elif key == "downwardAPI":
+                yield from _downward(part, where)
+            elif key == "serviceAccountToken":
+                yield from _token(part, path, where)
+            for item in mappings(part, "items"):
+                target = text(item, "path")
+                if target and target in seen:
+                    shown = target if key == "downwardAPI" else text(part, "name")
+                    yield invalid(path, shown, "conflicting duplicate paths")
+                seen.add(target)
+        if len(given) > 1:
+            words = "may not specify more than 1 volume type per source"
+            yield forbidden(f"{path}.sources[{index}]", words)
+
+
+def _token(source: JsonObject, path: str, where: str) -> Found:
+    """A service account's token; the server names the volume where its path is wrong."""
+    seconds = number(source, "expirationSeconds")
+    if seconds < _SHORTEST_TOKEN_S:
+        yield invalid(
+            f"{where}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
+        )
+    if seconds > 1 << 32:
+        words = "may not specify a duration larger than 2^32 seconds"
+        yield invalid(f"{where}.expirationSeconds", seconds, words)
+    if not text(source, "path"):
+        yield required(f"{path}.path")
+    else:
+        yield from _file_path(text(source, "path"), f"{path}.path")
 
 
 def _keyed(source: JsonObject, name_key: str, path: str) -> Found:

@@ -6,7 +6,8 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, mappings, number, text
-from tonnage.twin.apiserver.objects.problems import forbidden, invalid, required, unsupported
+from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
     Found,
     amount_of,
@@ -20,6 +21,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     unchanged,
 )
 from tonnage.twin.apiserver.objects.validation.pods import pod_template
+from tonnage.twin.apiserver.objects.validation.volume_claims import claim_spec
 
 _MISMATCH: Final = "`selector` does not match template `labels`"
 _EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
@@ -170,7 +172,12 @@ def _rolling_daemon_set(rolling: JsonObject) -> Found:
 
 
 def stateful_set(obj: JsonObject) -> Found:
-    """A StatefulSet's spec."""
+    """A new StatefulSet's spec."""
+    yield from _stateful_set(obj, None)
+
+
+def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Found:
+    """Claims and the service of one that is there never change, and may be what they are."""
     spec = mapping(obj, "spec")
     policy = text(spec, "podManagementPolicy")
     if policy not in ("OrderedReady", "Parallel"):
@@ -184,9 +191,13 @@ def stateful_set(obj: JsonObject) -> Found:
                 yield unsupported(
                     f"spec.persistentVolumeClaimRetentionPolicy.{key}", what, ("Retain", "Delete")
                 )
+    for index, template in enumerate(mappings(spec, "volumeClaimTemplates") if old is None else ()):
+        yield from claim_spec(mapping(template, "spec"), f"spec.volumeClaimTemplates[{index}].spec")
     yield from nonnegative(spec, "replicas", "spec")
     yield from nonnegative(spec, "minReadySeconds", "spec")
     yield from nonnegative(mapping(spec, "ordinals"), "start", "spec.ordinals")
+    if old is None and (service := text(spec, "serviceName")):
+        yield from complaints("spec.serviceName", service, names.dns_label(service))
     selector, template = mapping(spec, "selector"), _stateful_template(spec)
     if spec.get("selector") is None:
         yield required("spec.selector")
@@ -248,7 +259,7 @@ def stateful_set_update(new: JsonObject, old: JsonObject) -> Found:
         "persistentVolumeClaimRetentionPolicy",
         "minReadySeconds",
     )
-    yield from stateful_set(new)
+    yield from _stateful_set(new, old)
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     fixed = [{key: value for key, value in one.items() if key not in changeable} for one in (spec, before)]
     if fixed[0] != fixed[1]:
@@ -262,6 +273,11 @@ def selector_kept(new: JsonObject, old: JsonObject) -> Found:
     yield from unchanged(
         mapping(new, "spec").get("selector"), mapping(old, "spec").get("selector"), "spec.selector"
     )
+
+
+def template_of_pods(obj: JsonObject) -> Found:
+    """A PodTemplate."""
+    yield from pod_template(mapping(obj, "template"), "template")
 
 
 def disruption_budget(obj: JsonObject) -> Found:
