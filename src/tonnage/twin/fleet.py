@@ -12,6 +12,7 @@ from typing import Final
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.apiserver.server import LOOPBACK
 from tonnage.twin.kubelet.containers import PretendedRuntime
 from tonnage.twin.kubelet.files import FaultyDisk, LocalDisk
@@ -96,7 +97,8 @@ class Fleet:
             )
         disk = FaultyDisk(LocalDisk(), self._clock)
         runtime = PretendedRuntime(machine.spec.name, root, self._clock, programs)
-        kubelet = Kubelet(machine.spec, api, self._clock, root, runtime, disk=disk)
+        own = kubelet_client(api, machine.spec.name, machine.spec.labels)
+        kubelet = Kubelet(machine.spec, own, self._clock, root, runtime, disk=disk)
         return TwinNode(machine, kubelet, runtime, HardwareFile(root), MpsProgram(root), disk, root)
 
     async def start(self, authority: Authority, loops: Loops) -> None:

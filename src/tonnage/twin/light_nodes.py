@@ -22,6 +22,7 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.decide.cluster.requests import PODS
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts
 from tonnage.twin.kubelet.images import full_image
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
@@ -116,10 +117,14 @@ class LightNodes:
             "conditions": node_conditions(timestamp(self._clock.now()), {}),
         }
         try:
-            await self._api.create(kinds.NODE, body)
+            await self._as(node.spec.name).create(kinds.NODE, body)
         except ApiError as error:
             if error.reason != "AlreadyExists":  # an earlier life of a cluster that is kept has made it
                 raise
+
+    def _as(self, node: str) -> KubernetesApi:
+        """The client of that node's kubelet."""
+        return kubelet_client(self._api, node, self._nodes[node].spec.labels)
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         pod = delta.after or delta.before
@@ -156,7 +161,7 @@ class LightNodes:
             node = self._nodes[pod.spec.node_name].spec
             status = _running(pod, timestamp(self._clock.now()), node.address, taken)
         try:
-            await self._api.patch(
+            await self._as(pod.spec.node_name).patch(
                 kinds.POD,
                 pod.metadata.name,
                 {"metadata": {"uid": pod.metadata.uid}, "status": status},
@@ -170,7 +175,7 @@ class LightNodes:
 
     async def _end(self, pod: Pod) -> None:
         """As a kubelet ends a pod whose containers are gone: at once, since there are none."""
-        await self._api.delete(
+        await self._as(pod.spec.node_name).delete(
             kinds.POD,
             pod.metadata.name,
             namespace=pod.metadata.namespace,

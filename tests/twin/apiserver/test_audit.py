@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.model.errors import ConfigError
+from tonnage.model.errors import ApiError, ConfigError
 from tonnage.twin.apiserver.audit import AuditLog
+from tonnage.twin.apiserver.authentication.users import account_user
+from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.pki import Authority
+from tonnage.wire.kinds import NODE, POD
 from twin.apiserver.conftest import Client
 
 
@@ -82,3 +85,38 @@ async def test_a_watch_is_told_when_it_begins_and_when_it_ends(tmp_path: Path) -
     ended = events(path)[1]
     assert (ended["stage"], ended["auditID"]) == ("ResponseComplete", started["auditID"])
     assert client.token not in path.read_text()
+
+
+async def test_what_the_twins_own_programs_write_is_told_under_their_names(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    server = ApiServer(SystemClock(), audit=AuditLog(path))
+    controller = server.local().acting_as(account_user("kube-system", "job-controller"))
+    kubelet = kubelet_client(server.local("kubelet"), "n1", {"kubernetes.io/hostname": "n1"})
+    await kubelet.create(NODE, {"metadata": {"name": "n1"}})
+    with pytest.raises(ApiError):
+        await controller.patch(POD, "none", {"metadata": {}}, namespace="default", subresource="status")
+    with pytest.raises(ApiError, match="not allowed to modify node"):
+        await kubelet.create(NODE, {"metadata": {"name": "n2"}})
+    told = events(path)
+    assert [
+        (one["user"]["username"], one["verb"], one["requestURI"], one["responseStatus"]["code"])
+        for one in told
+    ] == [
+        ("system:node:n1", "create", "/api/v1/nodes", 201),
+        (
+            "system:serviceaccount:kube-system:job-controller",
+            "patch",
+            "/api/v1/namespaces/default/pods/none/status",
+            404,
+        ),
+        ("system:node:n1", "create", "/api/v1/nodes", 403),
+    ]
+    assert told[0]["user"]["groups"] == ["system:nodes", "system:authenticated"]
+    assert told[0]["userAgent"] == "kubelet/v1.35.8 (linux/amd64)"
+    assert told[0]["objectRef"] == {"resource": "nodes", "name": "n1", "apiVersion": "v1"}
+
+
+def test_a_node_with_labels_that_no_kubelet_may_set_is_kept_by_another_hand() -> None:
+    api = ApiServer(SystemClock()).local("kubelet")
+    assert kubelet_client(api, "n", {"node-role.kubernetes.io/gpu": ""}) is api
+    assert kubelet_client(api, "n", {"topology.kubernetes.io/zone": "a", "gpu": "yes"}) is not api

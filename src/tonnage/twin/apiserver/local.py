@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import msgspec
 
-from tonnage.adapters.ports import Change, Listing, PatchType
+from tonnage.adapters.ports import Change, KubernetesApi, Listing, PatchType
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import mapping
+from tonnage.twin.apiserver.audit import Trail
+from tonnage.twin.apiserver.authentication.users import node_user
 from tonnage.twin.apiserver.listing import ListQuery
-from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options, User
+from tonnage.twin.apiserver.rbac.node_restriction import may_label
+from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options, Request, User
+from tonnage.twin.apiserver.statuses import status_of
 from tonnage.twin.apiserver.verbs import ADMIN, Verbs, WatchOptions
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
+Follow = Callable[[Request, str], Trail]
+"""Begins the trail of a request by a program of this name."""
 
 
 class LocalKubernetes:
@@ -23,15 +32,41 @@ class LocalKubernetes:
     nobody changes it; what other verbs give is its own.
     """
 
-    def __init__(self, verbs: Verbs, manager: str = "kube-controller-manager", user: User = ADMIN) -> None:
-        """`manager` is who owns the fields that are written here; `user` is whom admission sees."""
+    def __init__(
+        self,
+        verbs: Verbs,
+        manager: str = "kube-controller-manager",
+        user: User = ADMIN,
+        follow: Follow | None = None,
+    ) -> None:
+        """`manager` owns the fields that are written here; `user` is whom admission and `follow` see."""
         self._verbs = verbs
         self._user = user
         self._options = Options(field_manager=manager)
+        self._follow = follow
 
     def acting_as(self, user: User) -> LocalKubernetes:
         """The same client under another name. What it may do is not asked: it is part of the server."""
-        return LocalKubernetes(self._verbs, self._options.field_manager, user)
+        return LocalKubernetes(self._verbs, self._options.field_manager, user, self._follow)
+
+    async def _told(
+        self, request: Request, writing: Awaitable[R], code: int = 200, sent: JsonObject | None = None
+    ) -> R:
+        """The outcome of a write, of which the audit log is told, if there is one."""
+        if self._follow is None:
+            return await writing
+        trail = self._follow(request, self._options.field_manager)
+        trail.sent(mapping(sent, "metadata"))
+        try:
+            outcome = await writing
+        except ApiError as error:
+            trail.said(status_of(error))
+            trail.started(error.code)
+            trail.ended()
+            raise
+        trail.started(code)
+        trail.ended()
+        return outcome
 
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
         """The object. Raises ApiError 404."""
@@ -78,7 +113,7 @@ class LocalKubernetes:
         request = self._verbs.request(
             "create", _address(kind, namespace or _namespace(plain)), options=self._options, user=self._user
         )
-        return _read(kind, (await self._verbs.create(request, plain)).object)
+        return _read(kind, (await self._told(request, self._verbs.create(request, plain), 201, plain)).object)
 
     async def replace(
         self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None, subresource: str = ""
@@ -89,7 +124,7 @@ class LocalKubernetes:
         name = metadata.get("name") if isinstance(metadata, dict) else ""
         address = _address(kind, namespace or _namespace(plain), str(name or ""), subresource)
         request = self._verbs.request("update", address, options=self._options, user=self._user)
-        return _read(kind, (await self._verbs.update(request, plain)).object)
+        return _read(kind, (await self._told(request, self._verbs.update(request, plain))).object)
 
     async def patch(
         self,
@@ -105,7 +140,8 @@ class LocalKubernetes:
         request = self._verbs.request(
             "patch", _address(kind, namespace, name, subresource), options=self._options, user=self._user
         )
-        return _read(kind, (await self._verbs.patch(request, patch_type, patch)).object)
+        outcome = await self._told(request, self._verbs.patch(request, patch_type, patch))
+        return _read(kind, outcome.object)
 
     async def delete(
         self,
@@ -119,14 +155,22 @@ class LocalKubernetes:
     ) -> None:
         """Ask for deletion. Raises ApiError 404, 409."""
         request = self._verbs.request("delete", _address(kind, namespace, name), user=self._user)
-        await self._verbs.delete(request, DeleteOptions(grace_period_s, propagation, uid or ""))
+        options = DeleteOptions(grace_period_s, propagation, uid or "")
+        await self._told(request, self._verbs.delete(request, options))
 
     async def create_subresource(
         self, kind: Kind[T], name: str, subresource: str, body: JsonObject, *, namespace: str | None = None
     ) -> JsonObject:
         """The answer to a POST to a subresource, such as a pod's `binding` or `eviction`."""
         request = self._verbs.request("create", _address(kind, namespace, name, subresource), user=self._user)
-        return await self._verbs.create_subresource(request, body)
+        return await self._told(request, self._verbs.create_subresource(request, body), 201)
+
+
+def kubelet_client(api: KubernetesApi, node: str, labels: Mapping[str, str]) -> KubernetesApi:
+    """The client as that node's kubelet. One whose labels no kubelet may set goes on as it is."""
+    if not isinstance(api, LocalKubernetes) or not may_label(labels):
+        return api
+    return api.acting_as(node_user(node))
 
 
 def _address(kind: Kind[T], namespace: str | None, name: str = "", subresource: str = "") -> Address:

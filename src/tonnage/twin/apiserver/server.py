@@ -88,7 +88,8 @@ class ApiServer:
 
     def local(self, manager: str = "kube-controller-manager", user: User = SYSTEM) -> LocalKubernetes:
         """A client in this process, as whom it owns what it writes, and as which user it does so."""
-        return LocalKubernetes(self.verbs, manager, user)
+        follow = self._security.follow_local if self._security.audit is not None else None
+        return LocalKubernetes(self.verbs, manager, user, follow)
 
     async def start(
         self,

@@ -15,6 +15,8 @@ MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 ACCOUNT: Final = "system:serviceaccount:"
+NODE: Final = "system:node:"
+NODES: Final = "system:nodes"
 ACCOUNTS: Final = "system:serviceaccounts"
 ANONYMOUS: Final = User("system:anonymous", (UNAUTHENTICATED,))
 ADMIN: Final = User("admin", (MASTERS, AUTHENTICATED), "admin")
@@ -32,6 +34,11 @@ def account_user(namespace: str, name: str, uid: str = "", extra: Extra = ()) ->
 def account_groups(namespace: str) -> tuple[str, str]:
     """The groups of every service account of a namespace."""
     return ACCOUNTS, f"{ACCOUNTS}:{namespace}"
+
+
+def node_user(name: str) -> User:
+    """A node's kubelet as user."""
+    return User(f"{NODE}{name}", (NODES, AUTHENTICATED))
 
 
 def account_of(user_name: str) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ Source: plugin/pkg/admission/noderestriction (v1.35). What changes of a claim's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tonnage.model.json import JsonObject
@@ -208,15 +208,22 @@ def _node(request: Request, node: str, obj: JsonObject | None, old: JsonObject |
     return f"is not allowed to modify labels: {listed}" if listed else ""
 
 
+def may_label(labels: Mapping[str, str]) -> bool:
+    """Whether a kubelet may give its node these labels."""
+    return not any(_reserved(key) for key in labels)
+
+
 def _forbidden_labels(obj: JsonObject, old: JsonObject | None) -> Iterable[str]:
     new, known = mapping(obj, "metadata", "labels"), mapping(old, "metadata", "labels")
     for key in new.keys() | known.keys():
-        if new.get(key) == known.get(key):
-            continue
-        prefix = key.partition("/")[0] if "/" in key else ""
-        reserved = _within(prefix, ("kubernetes.io", "k8s.io")) and not _within(prefix, _OWN_PREFIXES)
-        if _within(prefix, (_RESTRICTED,)) or (reserved and key not in _OWN_LABELS):
+        if new.get(key) != known.get(key) and _reserved(key):
             yield key
+
+
+def _reserved(key: str) -> bool:
+    prefix = key.partition("/")[0] if "/" in key else ""
+    reserved = _within(prefix, ("kubernetes.io", "k8s.io")) and not _within(prefix, _OWN_PREFIXES)
+    return _within(prefix, (_RESTRICTED,)) or (reserved and key not in _OWN_LABELS)
 
 
 def _within(prefix: str, domains: Iterable[str]) -> bool:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from tonnage.twin.apiserver.access import mapping, mappings, text
+from tonnage.twin.apiserver.authentication.users import NODE, NODES
 from tonnage.twin.apiserver.rbac.bindings import CLUSTER_ROLE
 from tonnage.twin.apiserver.rbac.decisions import Decision
 from tonnage.twin.apiserver.rbac.defaults import default_roles
@@ -19,9 +20,7 @@ from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.strategies import POD
 
-NODES: Final = "system:nodes"
 LEASES: Final = "kube-node-lease"
-_PREFIX: Final = "system:node:"
 _ROLE: Final = "system:node"
 _RESOURCE: Final = "resource.k8s.io"
 _ALLOWED: Final = Decision(True)
@@ -31,9 +30,9 @@ _OWN: Final = ("get", "create", "update", "patch", "delete")
 
 def node_of(user: User) -> str | None:
     """The node whose kubelet the user is, empty if it does not say which; None for everybody else."""
-    if not user.name.startswith(_PREFIX) or NODES not in user.groups:
+    if not user.name.startswith(NODE) or NODES not in user.groups:
         return None
-    return user.name.removeprefix(_PREFIX)
+    return user.name.removeprefix(NODE)
 
 
 class Nodes:
