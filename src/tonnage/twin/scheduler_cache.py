@@ -31,6 +31,7 @@ class SchedulerCache:
         self._nodes: dict[str, Node] = {}
         self._told: dict[Key, Pod] = {}
         self._decided: dict[Key, _Decided] = {}
+        self._pods: dict[Key, Pod] = {}
         self._by_node: dict[str, dict[Key, Pod]] = {}
         self._views: dict[str, NodeView] = {}
         self._nominated: dict[Key, Pod] = {}
@@ -62,7 +63,6 @@ class SchedulerCache:
 
     def set_pod(self, key: Key, pod: Pod | None) -> None:
         """Note a pod as the server has it; a decision that it now shows, or that it refutes, is dropped."""
-        before = self.pod(key)
         decided = self._decided.get(key)
         if decided is not None and (pod is None or _settled(decided, pod)):
             del self._decided[key]
@@ -70,7 +70,7 @@ class SchedulerCache:
             self._told.pop(key, None)
         else:
             self._told[key] = pod
-        self._place(key, before, self.pod(key))
+        self._place(key)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Count the pod on a node from now on, until the server says otherwise or `forget`."""
@@ -82,12 +82,14 @@ class SchedulerCache:
 
     def forget(self, key: Key) -> None:
         """A decision came to nothing."""
-        before = self.pod(key)
         self._decided.pop(key, None)
-        self._place(key, before, self.pod(key))
+        self._place(key)
 
     def pod(self, key: Key) -> Pod | None:
         """The pod with what was decided about it, or None."""
+        return self._pods.get(key)
+
+    def _known(self, key: Key) -> Pod | None:
         pod, decided = self._told.get(key), self._decided.get(key)
         if pod is None or decided is None:
             return pod
@@ -120,11 +122,14 @@ class SchedulerCache:
         return View(nodes, nominated, surroundings, self._profile)
 
     def _decide(self, pod: Pod, decided: _Decided) -> None:
-        before = self.pod(pod.key)
         self._decided[pod.key] = decided
-        self._place(pod.key, before, self.pod(pod.key))
+        self._place(pod.key)
 
-    def _place(self, key: Key, before: Pod | None, after: Pod | None) -> None:
+    def _place(self, key: Key) -> None:
+        """Put the pod where it belongs by what is known and decided now."""
+        before, after = self._pods.pop(key, None), self._known(key)
+        if after is not None:
+            self._pods[key] = after
         self._note(key, before, after)
         if before is not None and before.node_name:
             self._by_node.get(before.node_name, {}).pop(key, None)
@@ -145,20 +150,14 @@ class SchedulerCache:
         if after is not None and here and not left:
             if key != self._placed:
                 self._columns.come(after, after.node_name)
-        elif left and (before is None or after is None or not here or _weight(before) != _weight(after)):
+        elif left and (before is None or after is None or not here or not _weigh_alike(before, after)):
             self._columns.forget()
 
 
-def _weight(pod: Pod) -> Pod:
-    """The pod with nothing of its status but what counts on its node."""
-    status = pod.status
-    kept = replace(
-        type(status)(),
-        terminating=status.terminating,
-        resized=status.resized,
-        cannot_resize=status.cannot_resize,
-    )
-    return replace(pod, status=kept)
+def _weigh_alike(one: Pod, other: Pod) -> bool:
+    """Whether two states of a pod differ in nothing but what of the status does not count on its node."""
+    weights = [(s.terminating, s.resized, s.cannot_resize) for s in (one.status, other.status)]
+    return weights[0] == weights[1] and replace(one, status=other.status) == other
 
 
 def _settled(decided: _Decided, pod: Pod) -> bool:

@@ -91,6 +91,11 @@ def copied(value: JsonObject) -> JsonObject:
     return {key: kept if key == "metadata" else result[key] for key in value}
 
 
+def opened(value: JsonObject) -> JsonObject:
+    """A copy of an object and of the objects right in it, to be changed there; what is deeper is shared."""
+    return {key: {**inner} if isinstance(inner, dict) else inner for key, inner in value.items()}
+
+
 def _copied(value: JsonValue) -> JsonValue:
     # Most values are scalars, which need no call of their own.
     if isinstance(value, dict):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import copied, mapping, text
+from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
 from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, unchanged_left_out
 from tonnage.twin.apiserver.objects.custom_rules import rule_problems
@@ -146,8 +146,5 @@ def _of_kind(served: Served, body: JsonValue) -> JsonObject:
         )
     if version and kind:
         return body
-    completed = copied(body)
-    return {"apiVersion": row.api_version, "kind": row.kind, **completed} | {
-        "apiVersion": row.api_version,
-        "kind": row.kind,
-    }
+    named: JsonObject = {"apiVersion": row.api_version, "kind": row.kind}
+    return {**named, **body, **named}

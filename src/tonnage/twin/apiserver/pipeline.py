@@ -154,10 +154,11 @@ class Pipeline:
             if sent is not None and sent == at(old, "metadata", "managedFields"):
                 # Most writers send back who owns what, which is much to read for nothing.
                 body, sent = without_entries(body), None
-            obj, warnings = self._read(request, body, unreadable)
+            kept = _kept(request, body, old)
+            obj, warnings = self._read(request, _less(body, kept), unreadable)
             self.address(request, obj)
             self._expect(request, obj, old)
-            obj = self.codec.default(request.served, obj)
+            obj = self.codec.default(request.served, obj) | kept
             owners = applied.entries if applied else self.ownership.updated(request, obj, old, sent)
             put_entries(obj, owners)
             await self.admit(request, obj, old)
@@ -270,6 +271,23 @@ class Pipeline:
             raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
         for words in notices(request.resource, request.subresource, obj, old):
             request.notes.warn(words)
+
+
+def _kept(request: Request, body: JsonValue, old: JsonObject) -> JsonObject:
+    """What the body of a writer of `status` has from the object itself, and is not to be read again."""
+    if request.subresource != "status" or request.served.custom is not None or not isinstance(body, dict):
+        return {}
+    return {
+        key: value
+        for key, value in body.items()
+        if key not in ("metadata", "status") and isinstance(value, dict) and value is old.get(key)
+    }
+
+
+def _less(body: JsonValue, kept: JsonObject) -> JsonValue:
+    if not kept or not isinstance(body, dict):
+        return body
+    return {key: value for key, value in body.items() if key not in kept}
 
 
 def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from tonnage.model.json import JsonObject
@@ -31,7 +32,7 @@ class CustomVersion:
     terminating: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Served:
     """A resource in one version: what discovery lists and requests are routed to."""
 
@@ -40,12 +41,12 @@ class Served:
     custom: CustomVersion | None = None
     subresources: frozenset[str] = field(default_factory=frozenset)
 
-    @property
+    @cached_property
     def key(self) -> Resource:
         """Where the store keeps its objects; the same for all versions and names."""
         return _STORED_AS.get((self.row.group, self.row.plural), (self.row.group, self.row.plural))
 
-    @property
+    @cached_property
     def has_status(self) -> bool:
         """Whether status is written apart from the rest."""
         return "status" in self.subresources

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, put, text
+from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, opened, put, text
 from tonnage.twin.apiserver.births import AT_BIRTH, stored_versions
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.pod_parts import POD_PARTS, with_part
@@ -251,15 +251,15 @@ def _desired(served: Served, obj: JsonObject) -> JsonObject:
 
 
 def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject:
-    result = copied(old)
+    result = opened(old)
     drop(result, "status")
     if "status" in obj:
-        result["status"] = copied(mapping(obj, "status"))
+        result["status"] = mapping(obj, "status")
     if served.key == POD:
         put(result, at(old, "status", "qosClass"), "status", "qosClass")
     custom: tuple[str, ...] = () if served.custom is not None else _METADATA
     for key in _METADATA_OF_STATUS.get(served.key, custom):
         drop(result, "metadata", key)
         if key in mapping(obj, "metadata"):
-            put(result, copied({key: mapping(obj, "metadata")[key]})[key], "metadata", key)
+            put(result, mapping(obj, "metadata")[key], "metadata", key)
     return result

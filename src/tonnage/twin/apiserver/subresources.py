@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, opened, put, text
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.selectors import label_requirements
 from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.pipeline import Change, Pipeline, fresh
+from tonnage.twin.apiserver.pipeline import Change, Pipeline
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, conflict, no_such_path
@@ -192,7 +192,7 @@ def _rewrite(pipeline: Pipeline, request: Request, change: Callable[[JsonObject]
     """Change a stored object past the checks that bind its writers."""
     for _ in range(_ATTEMPTS):
         stored = pipeline.read(request)
-        obj = fresh(stored)
+        obj = opened(stored.object)
         change(obj)
         if request.options.dry_run:
             return
