@@ -138,23 +138,24 @@ def _changed_at(folder: Path) -> int:
 def _nodes(root: Path) -> Iterator[str]:
     """Character devices of the driver below `root`, as `/dev/…`; a link to one is one."""
     for folder in _FOLDERS:
-        names = sorted(_names(root / folder[1:]))
-        wanted = (name for name in names if folder != "/dev" or name.startswith("nvidia"))
-        yield from (f"{folder}/{name}" for name in wanted if _is_device(root / folder[1:] / name))
+        first = "nvidia" if folder == "/dev" else ""
+        yield from (f"{folder}/{name}" for name in _devices(root / folder[1:], first))
 
 
-def _names(folder: Path) -> Iterator[str]:
+def _devices(folder: Path, first: str) -> Iterator[str]:
+    """Names of character devices that begin so. A node has hundreds, and each look costs."""
     try:
         with os.scandir(folder) as entries:
             for entry, _ in zip(entries, range(_MOST), strict=False):
-                yield entry.name
+                if entry.name.startswith(first) and _is_device(entry):
+                    yield entry.name
     except OSError:
         return
 
 
-def _is_device(path: Path) -> bool:
+def _is_device(entry: os.DirEntry[str]) -> bool:
     try:
-        return stat.S_ISCHR(path.stat().st_mode)
+        return stat.S_ISCHR(entry.stat().st_mode)
     except OSError:
         return False
 
