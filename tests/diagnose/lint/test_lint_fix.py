@@ -53,6 +53,26 @@ def test_a_file_with_other_line_ends_and_a_byte_order_mark_is_repaired_in_place(
     assert repaired(text) == text.replace("a: 1", 'a: "1"')
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\n"
+            "spec: {hard: {limits.nvidia.com/gpu: 4, nvidia.com/gpu: 8}}\n",
+            id="of a quota",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {Containers: [], containers: []}\n",
+            id="one is right already",
+        ),
+    ],
+)
+def test_two_entries_never_come_to_one_key_and_the_rest_is_repaired(text: str) -> None:
+    other = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {nodeSelector: {a: 1}}\n"
+    assert repaired(text) == text
+    assert repaired(text + other) == text + other.replace("a: 1", 'a: "1"')
+
+
 def test_a_repair_in_json_stays_json() -> None:
     text = (
         '{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"},\n'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from tonnage.diagnose.lint.finding import (
 from tonnage.diagnose.lint.items import Item, at_path, mapping
 from tonnage.diagnose.lint.lint import Located, Report
 from tonnage.diagnose.lint.sheet import Edit
+from tonnage.documents.source import Path
 from tonnage.documents.spans import Part, Span
 
 _STEP: Final = 2
@@ -35,11 +36,18 @@ class Repair:
 
 
 def repairs(report: Report) -> Iterator[Repair]:
-    """The repairs that can be written, one for a finding at most. Of two that touch one place, the first."""
+    """The repairs that can be written, one for a finding at most. Of two that touch one place, the first.
+
+    Of two entries that would have the same key neither: which of them is meant is not certain.
+    """
     taken: dict[str, list[tuple[int, int]]] = {}
+    renamed: dict[Hashable, set[Path]] = {}
+    for one in report.found:
+        if isinstance(change := one.draft.change, RenameKey):
+            renamed.setdefault(_new_key(change, one.item), set()).add(change.path)
     for index, one in enumerate(report.found):
-        edits = _edits(one)
-        if not edits:
+        edits, change = _edits(one), one.draft.change
+        if not edits or (isinstance(change, RenameKey) and len(renamed[_new_key(change, one.item)]) > 1):
             continue
         file = one.finding.file
         spans = [(edit.start, edit.end) for edit in edits]
@@ -61,6 +69,11 @@ def repaired(text: str, found: Sequence[Repair]) -> str:
     ):
         text = text[: edit.start] + edit.new + text[edit.end :]
     return text
+
+
+def _new_key(change: RenameKey, item: Item) -> Hashable:
+    """Where an entry stands once it has its new key."""
+    return id(item.sheet), item.document, *change.path[:-1], change.key
 
 
 def _edits(one: Located) -> tuple[Edit, ...]:
@@ -105,7 +118,8 @@ def _part(item: Item, change: Change) -> Part:
 
 def _renamed(change: RenameKey, item: Item) -> list[Edit]:
     key = _part(item, change).key
-    if key is None:
+    there = item.sheet.parts.entries(item.document, change.path[:-1])
+    if key is None or any(name == change.key for name, _ in there):
         return []
     written = item.sheet.text[key.start : key.end]
     quote = written[:1] if written[:1] in "'\"" else ""
