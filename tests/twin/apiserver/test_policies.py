@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -73,3 +74,31 @@ async def test_policies_see_controllers_under_their_own_names() -> None:
     api = server.local().acting_as(account_user("kube-system", "job-controller"))
     with pytest.raises(ApiError, match="system:serviceaccount:kube-system:job-controller"):
         await api.create(CONFIG_MAP, {"metadata": {"name": "c"}}, namespace="default")
+
+
+async def test_policies_judge_who_opens_a_stream(running: Any) -> None:
+    rule: JsonObject = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CONNECT"],
+        "resources": ["pods/exec"],
+    }
+    told = "request.operation + ' ' + object.kind + ' ' + object.command[0] + ' ' + request.name"
+    validations: list[JsonObject] = [
+        {"expression": "object.command[0] == 'ls'", "messageExpression": told},
+        {"expression": "request.options == null && oldObject == null"},
+    ]
+    spec: JsonObject = {"matchConstraints": {"resourceRules": [rule]}, "validations": [*validations]}
+    path = (*KINDS, "validatingadmissionpolicies")
+    await created(running.server, path, {"metadata": {"name": "p"}, "spec": spec})
+    bound: JsonObject = {"policyName": "p", "validationActions": ["Deny"]}
+    path = (*KINDS, "validatingadmissionpolicybindings")
+    await created(running.server, path, {"metadata": {"name": "b"}, "spec": bound})
+    await running.pod("web")
+    pods = "/api/v1/namespaces/default/pods/web"
+    refused = await running.http("POST", f"{pods}/exec?command=sh&stdin=true")
+    assert refused.code == 422
+    assert refused.json["message"].endswith("denied request: CONNECT PodExecOptions sh web")
+    for allowed in ("exec?command=ls", "attach?stdin=true"):
+        answer = await running.http("POST", f"{pods}/{allowed}")
+        assert answer.json["message"] == "pod web does not have a host assigned"

@@ -21,7 +21,7 @@ from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
 from tonnage.twin.apiserver.items import item_json, item_of
 from tonnage.twin.apiserver.listing import check_version
-from tonnage.twin.apiserver.proxy import KubeletProxy
+from tonnage.twin.apiserver.proxy import STREAM_KINDS, KubeletProxy, stream_options
 from tonnage.twin.apiserver.requests import Address, Options, Outcome, Request, User
 from tonnage.twin.apiserver.resources import REVIEWS
 from tonnage.twin.apiserver.security import Security
@@ -35,6 +35,7 @@ from tonnage.twin.apiserver.statuses import (
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables
 from tonnage.twin.apiserver.verbs import Verbs, unserved
+from tonnage.twin.apiserver.webhooks.matching import CONNECT
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_QUERY: Final = 64 << 10
@@ -67,7 +68,7 @@ class Application:
             exchange.query = dict(exchange.pairs)
             user = self._security.gate.let_in(exchange)
             if scope["type"] == "websocket":
-                await self._websocket(exchange)
+                await self._websocket(exchange, user)
             else:
                 await self._serve(exchange, user)
         except ApiError as error:
@@ -82,11 +83,21 @@ class Application:
             if exchange.trail is not None:
                 exchange.trail.ended()
 
-    async def _websocket(self, exchange: Exchange) -> None:
+    async def _websocket(self, exchange: Exchange, user: User) -> None:
         address = parameters.address_of(exchange.segments)
         if address is None or address.subresource not in ("exec", "attach"):
             raise no_such_page()
+        await self._admit_stream(exchange, address, user)
         await self._proxy.stream(exchange, address)
+
+    async def _admit_stream(self, exchange: Exchange, address: Address, user: User) -> None:
+        """Ask webhooks and policies about exec or attach. Raises ApiError."""
+        served = self._verbs.registry.find(*address.path)
+        if served is None or served.row.kind != "Pod" or address.subresource not in STREAM_KINDS:
+            return
+        place = address.namespace, address.name, address.subresource
+        request = Request(CONNECT, served, *place, user=user, notes=exchange.notes)
+        await self._security.connect(request, stream_options(address.subresource, exchange.pairs))
 
     async def _serve(self, exchange: Exchange, user: User) -> None:
         if self._discovery.answers(exchange.path):
@@ -102,6 +113,7 @@ class Application:
         if address.subresource == "log" and exchange.method == "GET":
             await self._proxy.logs(exchange, address)
         elif address.subresource in _KUBELET:
+            await self._admit_stream(exchange, address, user)
             await self._proxy.refuse(address)
         else:
             await self._resource(exchange, address, user)

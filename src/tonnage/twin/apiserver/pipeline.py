@@ -26,6 +26,7 @@ from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries, without_entries
+from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import already_exists, bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import StaleError, Store, Stored
@@ -36,6 +37,7 @@ from tonnage.twin.apiserver.strategies import (
     prepare_create,
     prepare_update,
 )
+from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
 from tonnage.wire.timestamps import timestamp
 
 Change = Callable[[JsonObject], JsonValue]
@@ -191,6 +193,12 @@ class Pipeline:
         """Ask every plugin that may complete the object. Raises ApiError."""
         for plugin in () if request.admitted else self._plugins:
             await plugin.admit(request, obj, old)
+
+    async def connect(self, request: Request, options: JsonObject) -> None:
+        """Ask webhooks and policies whether a stream with these options may be opened. Raises ApiError."""
+        for plugin in (*self._plugins, *self._gates):
+            if isinstance(plugin, MutatingWebhooks | ValidatingWebhooks | AdmissionPolicies):
+                await plugin.admit(request, options, None)
 
     async def validate(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Ask every plugin that only lets pass or refuses. Raises ApiError."""

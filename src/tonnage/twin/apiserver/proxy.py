@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, NoReturn
 from urllib.parse import quote, urlencode
 
 from tonnage.model.errors import ApiError
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.kubelet_http import KubeletResponse, connect, open_response
@@ -36,6 +36,27 @@ _LOG_PARAMETERS: Final = frozenset(
 )
 _STREAM_PARAMETERS: Final = frozenset({"command", "stdin", "stdout", "stderr", "tty"})
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+
+
+STREAM_KINDS: Final = {"exec": "PodExecOptions", "attach": "PodAttachOptions"}
+"""What the options of a stream are called, by its subresource."""
+_SWITCHES: Final = ("stdin", "stdout", "stderr", "tty")
+
+
+def stream_options(subresource: str, pairs: Sequence[tuple[str, str]]) -> JsonObject:
+    """The options of a stream as admission sees them.
+
+    >>> stream_options("exec", [("command", "ls"), ("stdout", "true"), ("tty", "false")])["command"]
+    ['ls']
+    """
+    given = dict(pairs)
+    options: JsonObject = {"kind": STREAM_KINDS[subresource], "apiVersion": "v1"}
+    options |= {one: True for one in _SWITCHES if given.get(one, "").lower() not in ("", "false", "0")}
+    if given.get("container"):
+        options["container"] = given["container"]
+    if command := [value for key, value in pairs if key == "command"]:
+        options["command"] = list[JsonValue](command)
+    return options
 
 
 class KubeletProxy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tonnage.adapters.ports import Clock
@@ -40,6 +41,8 @@ class Security:
     clock: Clock
     audit: AuditLog | None
     authority: Authority
+    connect: Callable[[Request, JsonObject], Awaitable[None]]
+    """Asks admission about a stream."""
 
     def follow(self, exchange: Exchange) -> None:
         """Tell the audit log of a request, if there is one."""
@@ -81,4 +84,4 @@ def security(
     authenticator = Authenticator(store, clock, key)
     reviews = Reviews(pipeline.codec, clock, authenticator, rights.authority, rights.bindings)
     gate = Gate(authenticator, rights.authority)
-    return Security(authenticator, gate, reviews, clock, audit, rights.authority)
+    return Security(authenticator, gate, reviews, clock, audit, rights.authority, pipeline.connect)

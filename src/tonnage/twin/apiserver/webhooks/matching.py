@@ -30,6 +30,10 @@ _EXEMPT: Final = frozenset(
 )
 
 
+CONNECT: Final = "connect"
+"""The verb of what opens a stream, such as exec; its object are the options of the stream."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request on its way through admission: the object as it is now, and as it was."""
@@ -40,7 +44,9 @@ class Asked:
 
     @property
     def operation(self) -> str:
-        """CREATE, UPDATE or DELETE."""
+        """CREATE, UPDATE, DELETE or CONNECT."""
+        if self.request.verb == CONNECT:
+            return "CONNECT"
         if self.obj is None:
             return "DELETE"
         return "CREATE" if self.old is None else "UPDATE"

@@ -29,6 +29,7 @@ from tonnage.twin.apiserver.statuses import bad_request, forbidden
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.webhooks.calling import post
 from tonnage.twin.apiserver.webhooks.matching import (
+    CONNECT,
     Asked,
     is_exempt,
     selector_at,
@@ -185,7 +186,7 @@ class MutatingWebhooks:
         if not hooks:
             return
         first = await self._round(hooks, Asked(request, obj, old), None)
-        if not first.changed or obj is None:
+        if not first.changed or obj is None or request.verb == CONNECT:
             return
         seen = copied(obj)
         for plugin in self._before:
@@ -236,7 +237,7 @@ class MutatingWebhooks:
         before = self._codec.in_version(served, obj)
         try:
             patched = json_patch(copied(before), list(answer.patch))
-            if _speaks_another_kind(asked.request):
+            if asked.request.verb == CONNECT or _speaks_another_kind(asked.request):
                 new = mapping({"object": patched}, "object")
             else:
                 decoded, _ = self._codec.decode(served, patched, FieldValidation.IGNORE)

@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.access import at, flag, mapping, number, text, texts
 from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError
-from tonnage.twin.apiserver.webhooks.matching import Asked
+from tonnage.twin.apiserver.webhooks.matching import CONNECT, Asked
 from tonnage.wire.schema import KindRow, Subresource
 
 V1: Final = "admission.k8s.io/v1"
@@ -69,21 +69,17 @@ def request_facts(asked: Asked, served: Served, shown: tuple[JsonValue, JsonValu
     own, subresource = request.served.row, request.subresource
     part: JsonObject = {"subResource": subresource} if subresource else {}
     spoken = own.subresource(subresource) if subresource else None
-    options: JsonObject = {"kind": _OPTIONS[asked.operation], "apiVersion": "meta.k8s.io/v1"}
-    if request.options.dry_run:
-        options["dryRun"] = ["All"]
-    if request.options.field_manager and asked.operation != "DELETE":
-        options["fieldManager"] = request.options.field_manager
+    streamed = _spoken(asked.obj) if request.verb == CONNECT else None
     user: JsonObject = {"username": request.user.name, "groups": list[JsonValue](request.user.groups)}
     if request.user.uid:
         user["uid"] = request.user.uid
     if request.user.extra:
         user["extra"] = {key: list[JsonValue](values) for key, values in request.user.extra}
     return {
-        "kind": _kind(spoken or served.row),
+        "kind": streamed or _kind(spoken or served.row),
         "resource": {"group": served.row.group, "version": served.row.version, "resource": own.plural},
         **part,
-        "requestKind": _kind(spoken or own),
+        "requestKind": streamed or _kind(spoken or own),
         "requestResource": {"group": own.group, "version": own.version, "resource": own.plural},
         **({"requestSubResource": subresource} if subresource else {}),
         **({"name": asked.name} if asked.name else {}),
@@ -93,8 +89,25 @@ def request_facts(asked: Asked, served: Served, shown: tuple[JsonValue, JsonValu
         "object": shown[0],
         "oldObject": shown[1],
         "dryRun": request.options.dry_run,
-        "options": options,
+        "options": _options(asked) if streamed is None else None,
     }
+
+
+def _options(asked: Asked) -> JsonObject:
+    """How the request is meant."""
+    given = asked.request.options
+    options: JsonObject = {"kind": _OPTIONS[asked.operation], "apiVersion": "meta.k8s.io/v1"}
+    if given.dry_run:
+        options["dryRun"] = ["All"]
+    if given.field_manager and asked.operation != "DELETE":
+        options["fieldManager"] = given.field_manager
+    return options
+
+
+def _spoken(obj: JsonObject | None) -> JsonObject:
+    """What an object says that it is."""
+    group, _, version = text(obj, "apiVersion").rpartition("/")
+    return {"group": group, "version": version, "kind": text(obj, "kind")}
 
 
 def _kind(row: KindRow | Subresource) -> JsonObject:
