@@ -116,3 +116,15 @@ async def test_a_kubelet_that_is_gone_is_an_error_not_a_hang(kubectl: Any, runni
 async def test_without_a_websocket_exec_says_what_it_needs(running: Any) -> None:
     answer = await running.http("POST", "/api/v1/namespaces/default/pods/train/exec?command=ls")
     assert (answer.code, answer.json["message"]) == (400, "Upgrade request required")
+
+
+async def test_kubectl_debug_adds_to_pods_copies_them_and_looks_into_nodes(train: Any) -> None:
+    added = await train("debug train --image=busybox --target=main -c dbg --attach=false -- sleep 100")
+    assert added.out.startswith('Targeting container "main".')
+    path = "jsonpath={.status.ephemeralContainerStatuses[0].state.running}"
+    await train(f"wait pod/train --for={path} --timeout=30s")
+    assert (await train("exec train -c dbg -- printenv HOSTNAME")).out == "train\n"
+    await train("debug train --copy-to=copy --set-image=*=busybox --attach=false")
+    assert (await train("get pod copy -o jsonpath={.spec.containers[0].image}")).out == "busybox"
+    made = await train("debug node/a100-0 --image=busybox --attach=false -- sleep 100")
+    assert (await train(f"get {made.out.split()[2]}/{made.out.split()[3]} -o name")).code == 0

@@ -143,18 +143,17 @@ def unreachable(why: str) -> StatusError:
 def _container(pod: JsonObject, asked: str) -> str:
     """The container meant. Raises ApiError 400."""
     spec, pod_name = mapping(pod, "spec"), text(pod, "metadata", "name")
-    main = [text(one, "name") for one in mappings(spec, "containers")]
-    first = [text(one, "name") for one in mappings(spec, "initContainers")]
+    parts = ("initContainers", "containers", "ephemeralContainers")
+    known = [text(one, "name") for part in parts for one in mappings(spec, part)]
     if asked:
-        if asked not in (*main, *first):
+        if asked not in known:
             raise bad_request(f"container {asked} is not valid for pod {pod_name}")
         return asked
+    main = mappings(spec, "containers")
     if len(main) == 1:
-        return main[0]
-    also = f" or one of the init containers: [{' '.join(first)}]" if first else ""
-    raise bad_request(
-        f"a container name must be specified for pod {pod_name}, choose one of: [{' '.join(main)}]{also}"
-    )
+        return text(main[0], "name")
+    shown = " ".join(known)
+    raise bad_request(f"a container name must be specified for pod {pod_name}, choose one of: [{shown}]")
 
 
 async def _refusal(response: KubeletResponse) -> ApiError:
