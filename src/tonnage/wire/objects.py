@@ -93,6 +93,7 @@ class EnvVar(Wire):
 class VolumeMount(Wire):
     name: str
     mount_path: str = ""
+    sub_path: str = ""
     read_only: bool = False
 
 

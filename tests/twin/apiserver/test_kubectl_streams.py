@@ -128,3 +128,11 @@ async def test_kubectl_debug_adds_to_pods_copies_them_and_looks_into_nodes(train
     assert (await train("get pod copy -o jsonpath={.spec.containers[0].image}")).out == "busybox"
     made = await train("debug node/a100-0 --image=busybox --attach=false -- sleep 100")
     assert (await train(f"get {made.out.split()[2]}/{made.out.split()[3]} -o name")).code == 0
+
+
+async def test_kubectl_cp_carries_files_there_and_back(train: Any, folder: Path) -> None:
+    (folder / "here").write_text("one\ntwo\n")
+    await train(f"cp {folder}/here train:/tmp/there")
+    assert (await train("exec train -- cat /tmp/there")).out == "one\ntwo\n"
+    await train(f"cp train:/tmp/there {folder}/back")
+    assert (folder / "back").read_text() == "one\ntwo\n"

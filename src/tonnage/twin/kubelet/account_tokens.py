@@ -15,8 +15,8 @@ from tonnage.wire.objects import Pod
 _LIFE_S: Final = 3607
 
 
-async def account_token(api: KubernetesApi, pod: Pod) -> str:
-    """A fresh token of the pod's service account. Raises ApiError."""
+async def account_token(api: KubernetesApi, pod: Pod, audience: str = "") -> str:
+    """A fresh token of the pod's service account, for the API server or another audience. Raises ApiError."""
     meta = pod.metadata
     bound: JsonObject = {"kind": "Pod", "apiVersion": "v1", "name": meta.name, "uid": meta.uid}
     account = pod.spec.service_account_name or "default"
@@ -27,7 +27,11 @@ async def account_token(api: KubernetesApi, pod: Pod) -> str:
         {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
-            "spec": {"expirationSeconds": _LIFE_S, "audiences": None, "boundObjectRef": bound},
+            "spec": {
+                "expirationSeconds": _LIFE_S,
+                "audiences": [audience] if audience else None,
+                "boundObjectRef": bound,
+            },
         },
         namespace=meta.namespace,
     )

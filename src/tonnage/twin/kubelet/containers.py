@@ -2,7 +2,7 @@
 
 Two deliberate differences from a real node: a program that does not care about SIGTERM ends at once, as if
 the container had an init process (without one the kernel drops the signal and the grace period passes); and
-there is no file system, only what the programs say.
+files are kept in memory, none of them an image's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.ports import Clock
+from tonnage.twin.kubelet.container_files import MemoryVolume
 from tonnage.twin.kubelet.images import full_image, image_bytes, pull_problem
 from tonnage.twin.kubelet.logs import ContainerLog
 from tonnage.twin.kubelet.programs.table import Programs, command_name
@@ -85,6 +86,7 @@ class PretendedRuntime:
         self._containers: dict[str, list[RunningContainer]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stdio: dict[str, _ContainerStdio] = {}
+        self._volumes: dict[str, MemoryVolume] = {}
 
     def images(self) -> Mapping[str, int]:
         return self._images
@@ -115,6 +117,9 @@ class PretendedRuntime:
     def containers(self, pod_uid: str) -> list[RunningContainer]:
         return list(self._containers.get(pod_uid, ()))
 
+    def volume(self, name: str) -> MemoryVolume:
+        return self._volumes.setdefault(name, MemoryVolume())
+
     def pods(self) -> frozenset[str]:
         return frozenset(self._containers)
 
@@ -137,6 +142,7 @@ class PretendedRuntime:
             self._finish(container, SIGKILL_EXIT)
 
     def remove_pod(self, pod_uid: str) -> None:
+        self._volumes = {k: v for k, v in self._volumes.items() if not k.startswith(f"pod/{pod_uid}/")}
         for container in self._containers.pop(pod_uid, ()):
             self._stdio.pop(container.id, None)
             task = self._tasks.pop(container.id, None)
@@ -198,6 +204,7 @@ class PretendedRuntime:
             stdio,
             interactive,
             config.token,
+            files=config.files,
         )
 
     async def _run(self, container: RunningContainer, program: Program, context: ContainerContext) -> None:

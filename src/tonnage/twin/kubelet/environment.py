@@ -51,7 +51,7 @@ async def environment_of(
     pod: Pod, container: Container, *, pod_ip: str, host_ip: str, api: KubernetesApi
 ) -> dict[str, str]:
     """All variables, the pod's over the defaults. Raises ConfigurationError."""
-    reader = _Reader(pod, container, pod_ip, host_ip, api)
+    reader = EnvironmentReader(pod, container, pod_ip, host_ip, api)
     variables = {"PATH": _PATH, "HOSTNAME": pod.metadata.name, "HOME": "/root"}
     for source in container.env_from:
         variables |= await reader.all_of(source)
@@ -62,7 +62,9 @@ async def environment_of(
     return variables
 
 
-class _Reader:
+class EnvironmentReader:
+    """Values that a pod takes from elsewhere: its own fields, config maps, secrets."""
+
     def __init__(self, pod: Pod, container: Container, pod_ip: str, host_ip: str, api: KubernetesApi) -> None:
         self._pod = pod
         self._container = container

@@ -20,6 +20,8 @@ from tonnage.wire.timestamps import timestamp
 
 _LOG_LINES: Final = 80
 _LOG_BYTES: Final = 2048
+_MESSAGE_PATH: Final = "/dev/termination-log"
+_MESSAGE_BYTES: Final = 4096
 KILLED: Final = 137
 
 
@@ -166,10 +168,10 @@ def terminated(container: RunningContainer) -> dict[str, Any]:
 
 
 def _termination_message(container: RunningContainer) -> str:
-    """The end of its log where the pod wants that of what failed."""
-    if container.config.container.termination_message_policy != "FallbackToLogsOnError":
-        return ""
-    if not container.exit_code:
-        return ""
+    """What it left in its file for that, or the end of its log where the pod wants that of what failed."""
+    spec = container.config.container
+    left = container.config.files.own(spec.termination_message_path or _MESSAGE_PATH)
+    if left or spec.termination_message_policy != "FallbackToLogsOnError" or not container.exit_code:
+        return left[:_MESSAGE_BYTES].decode(errors="replace")
     lines = [line.text for line in container.log.since(0)][-_LOG_LINES:]
     return b"".join(lines)[-_LOG_BYTES:].decode(errors="replace")

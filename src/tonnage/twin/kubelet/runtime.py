@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from tonnage.adapters.ports import Clock
+from tonnage.twin.kubelet.container_files import FileTree, MemoryVolume
 from tonnage.twin.kubelet.logs import ContainerLog
 from tonnage.wire.objects import Container, Pod
 
@@ -74,6 +75,7 @@ class ContainerContext:
     token: TokenSource = no_token
     serving: asyncio.Event = field(default_factory=asyncio.Event)
     main: bool = False
+    files: FileTree = field(default_factory=FileTree)
 
 
 Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
@@ -90,6 +92,7 @@ class ContainerConfig:
     env: Mapping[str, str]
     injection: Injection
     token: TokenSource = no_token
+    files: FileTree = field(default_factory=FileTree)
 
 
 class RunningContainer:
@@ -148,6 +151,10 @@ class ContainerRuntime(Protocol):
 
     def containers(self, pod_uid: str) -> list[RunningContainer]:
         """The pod's containers, dead ones too, oldest first."""
+        ...
+
+    def volume(self, name: str) -> MemoryVolume:
+        """The volume of that name, which containers write to."""
         ...
 
     def pods(self) -> frozenset[str]:

@@ -31,6 +31,7 @@ from tonnage.twin.kubelet.runtime import (
 )
 from tonnage.twin.kubelet.slots import CONTAINER_CREATING, Slot
 from tonnage.twin.kubelet.spec import NodePaths
+from tonnage.twin.kubelet.volumes import ObjectReader, tree_of
 from tonnage.twin.kubelet.writers import Outbox
 from tonnage.wire.objects import Pod
 
@@ -65,6 +66,7 @@ class ContainerStarter:
         self._devices = devices
         self._events = events
         self._backoffs: dict[tuple[str, str], Backoff] = {}
+        self._objects = ObjectReader(api, clock)
 
     def backoff(self, pod_uid: str, container: str) -> Backoff:
         """The container's own waiting times."""
@@ -72,6 +74,7 @@ class ContainerStarter:
 
     def forget(self, pod_uid: str) -> None:
         """The pod is gone."""
+        self._objects.forget(pod_uid)
         self._backoffs = {key: value for key, value in self._backoffs.items() if key[0] != pod_uid}
 
     async def start(self, pod: Pod, slot: Slot, pod_ip: str, publish: Callable[[], None]) -> RunningContainer:
@@ -152,6 +155,7 @@ class ContainerStarter:
             {**env, **injected.env},
             injected if self._node.nvidia_runtime else _without_toolkit(injected),
             partial(account_token, self._api, pod),
+            tree_of(pod, container, self._objects, self._runtime.volume),
         )
 
     async def _injection(self, pod: Pod, container: str) -> Injection:

@@ -117,16 +117,6 @@ async def printf(context: ContainerContext) -> int:
     return 0
 
 
-async def cat(context: ContainerContext) -> int:
-    files = [word for word in context.argv[1:] if word != "-"]
-    for name in files:
-        complain(context, f"{name}: No such file or directory")
-    if not context.argv[1:] or "-" in context.argv[1:]:
-        while piece := await context.stdio.read():
-            context.stdio.write(piece)
-    return 1 if files else 0
-
-
 async def env(context: ContainerContext) -> int:
     for name, value in sorted(context.env.items()):
         say(context, f"{name}={value}")
@@ -148,7 +138,7 @@ async def hostname(context: ContainerContext) -> int:
 
 
 async def ls(context: ContainerContext) -> int:
-    """Known are `/dev` with the device nodes that were injected, and files that were mounted with them."""
+    """Files, `/dev` with the device nodes that were injected, and what was mounted with them."""
     nodes = {*_PLAIN_DEVICES, *(node.removeprefix("/dev/") for node in await device_nodes(context))}
     code = 0
     for path in [word for word in context.argv[1:] if not word.startswith("-")] or ["."]:
@@ -162,6 +152,10 @@ async def ls(context: ContainerContext) -> int:
             lines = sorted({node.split("/")[0] for node in nodes}) if name == "/dev" else inside
         elif matching or (files := mounted(context.injection.mounts, name)):
             lines = matching or files
+        elif (found := await context.files.names(path)) is not None:
+            lines = found
+        elif await context.files.read(path) is not None:
+            lines = [path]
         else:
             context.stdio.write_error(f"ls: cannot access '{path}': No such file or directory\n".encode())
             code = 2
@@ -271,7 +265,6 @@ COMMANDS: Final[Mapping[str, Program]] = MappingProxyType(
         "false": _false,
         "echo": echo,
         "printf": printf,
-        "cat": cat,
         "env": env,
         "printenv": printenv,
         "hostname": hostname,

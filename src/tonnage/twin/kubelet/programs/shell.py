@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from tonnage.twin.kubelet.container_files import FileError
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.basic import pretend
 from tonnage.twin.kubelet.programs.shell_syntax import (
@@ -21,6 +22,7 @@ from tonnage.twin.kubelet.programs.shell_syntax import (
     While,
     parse_script,
 )
+from tonnage.twin.kubelet.programs.shell_tests import test
 from tonnage.twin.kubelet.programs.shell_words import Part, UnsupportedError, Word
 from tonnage.twin.kubelet.runtime import ContainerContext, Program, Stdio
 
@@ -222,7 +224,32 @@ class _Interpreter:
             given = bytes(pipe.kept)
         return int(status == 0) if node.negated else status
 
+    async def _filed(self, node: Simple, streams: Stdio) -> int:
+        """Run a command whose input or output is a file."""
+        files = self._context.files
+        given, written = None, ("", "")
+        for operator, target in node.files:
+            path = " ".join(await self._fields(target))
+            if operator != "in<":
+                written = operator, path
+            elif (given := await files.read(path)) is None:
+                return self._line_error(streams, f"{path}: No such file or directory", 1)
+        pipe = _Piped(streams, given=given, out="keep" if written[1] else "out")
+        status = await self._simple(replace(node, files=()), pipe)
+        if written[1]:
+            try:
+                await files.write(written[1], bytes(pipe.kept), append=written[0] == "out>>")
+            except FileError as error:
+                return self._line_error(streams, f"{written[1]}: {error}", 1)
+        return status
+
+    def _line_error(self, streams: Stdio, text: str, status: int) -> int:
+        streams.write_error(f"{self._context.argv[0]}: line 1: {text}\n".encode())
+        return status
+
     async def _simple(self, node: Simple, streams: Stdio) -> int:
+        if node.files:
+            return await self._filed(node, streams)
         values = {name: " ".join(await self._fields(word)) for name, word in node.assignments}
         words = await self._expand(node.words)
         if not words:
@@ -243,8 +270,7 @@ class _Interpreter:
         program = self._find(context)
         if program is None:
             missing = "No such file or directory" if "/" in words[0] else "command not found"
-            streams.write_error(f"{self._context.argv[0]}: line 1: {words[0]}: {missing}\n".encode())
-            return 127
+            return self._line_error(streams, f"{words[0]}: {missing}", 127)
         return await program(context) & 0xFF
 
     async def _builtin(self, words: list[str], streams: Stdio) -> int:
@@ -264,9 +290,9 @@ class _Interpreter:
                 for name in rest:
                     self._variables.pop(name, None)
             case ["test", *rest]:
-                return _test(rest)
+                return await test(rest, self._context.files)
             case ["[", *rest]:
-                return _test(rest[:-1])
+                return await test(rest[:-1], self._context.files)
         return 0
 
     async def _expand(self, words: tuple[Word, ...]) -> list[str]:
@@ -323,29 +349,3 @@ class _Interpreter:
 
 def _plain(text: str) -> Word:
     return (Part("text", text, quoted=True),)
-
-
-def _test(words: list[str]) -> int:
-    match words:
-        case ["!", *rest]:
-            return int(_test(rest) == 0)
-        case ["-n", text] | [text]:
-            return int(not text)
-        case ["-z", text]:
-            return int(bool(text))
-        case [left, "=" | "==", right]:
-            return int(left != right)
-        case [left, "!=", right]:
-            return int(left == right)
-        case [left, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" as operator, right]:
-            return _compare(left, operator, right)
-    return 1
-
-
-def _compare(left: str, operator: str, right: str) -> int:
-    try:
-        a, b = int(left), int(right)
-    except ValueError:
-        return 2
-    holds = {"-eq": a == b, "-ne": a != b, "-lt": a < b, "-le": a <= b, "-gt": a > b, "-ge": a >= b}
-    return int(not holds[operator])

@@ -16,13 +16,17 @@ _FOREIGN: Final = frozenset({"case", "function", "select", "[[", "{", "until"})
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """Assignments, then a command; `out` and `err` say where the streams go: `out`, `err` or `null`."""
+    """Assignments, then a command; `out` and `err` say where the streams go: `out`, `err` or `null`.
+
+    `files` are files that output goes to (`out>`, `out>>`) or input comes from (`in<`).
+    """
 
     assignments: tuple[tuple[str, Word], ...]
     words: tuple[Word, ...]
     out: str = "out"
     err: str = "err"
     no_input: bool = False
+    files: tuple[tuple[str, Word], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,7 @@ class _Parser:
         assignments: list[tuple[str, Word]] = []
         words: list[Word] = []
         streams = {"out": "out", "err": "err", "in": ""}
+        files: list[tuple[str, Word]] = []
         while (token := self.peek()) is not None:
             if token.word is not None:
                 name, value = _assignment(token.word)
@@ -176,13 +181,20 @@ class _Parser:
                     assignments.append((name, value))
                 else:
                     words.append(token.word)
+            elif token.target is not None:
+                files.append((token.operator, token.target))
             elif not _redirected(token.operator, streams):
                 break
             self._at += 1
-        if not words and not assignments:
+        if not words and not assignments and not files:
             raise UnsupportedError(f"`{token.operator}`" if token else "an empty command")
         return Simple(
-            tuple(assignments), tuple(words), streams["out"], streams["err"], streams["in"] == "null"
+            tuple(assignments),
+            tuple(words),
+            streams["out"],
+            streams["err"],
+            streams["in"] == "null",
+            tuple(files),
         )
 
     def _keyword(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 _OPERATORS: Final = ("&&", "||", ";;", ";", "|", "&", "(", ")", "\n")
+_TO_FILES: Final = ("out>", "out>>", "in<")
 _WORD_ENDS: Final = " \t\n;|&()<>"
 
 
@@ -27,10 +28,11 @@ Word: TypeAlias = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An operator (`word` None), a redirection (operator `>` with `target`) or a word."""
+    """An operator (`word` None), a redirection to or from a file (`target`) or a word."""
 
     operator: str = ""
     word: Word | None = None
+    target: Word | None = None
 
 
 class Lexer:
@@ -49,7 +51,7 @@ class Lexer:
             elif char == "#":
                 self._at = (self._text + "\n").index("\n", self._at)
             elif redirect := self._redirect():
-                tokens.append(Token(redirect))
+                tokens.append(redirect)
             elif operator := next((o for o in _OPERATORS if self._text.startswith(o, self._at)), ""):
                 self._at += len(operator)
                 tokens.append(Token(operator))
@@ -57,7 +59,7 @@ class Lexer:
                 tokens.append(Token(word=self._word()))
         return tokens
 
-    def _redirect(self) -> str:
+    def _redirect(self) -> Token | None:
         rest = self._text[self._at :]
         for form, name in (
             ("2>&1", "err>out"),
@@ -66,29 +68,27 @@ class Lexer:
             ("&>", "both>"),
             ("2>", "err>"),
             ("1>", "out>"),
+            (">>", "out>>"),
             (">", "out>"),
             ("<<", ""),
             ("<", "in<"),
         ):
             if not rest.startswith(form):
                 continue
-            if not name or rest.startswith((">>", "2>>")):
+            if not name or rest.startswith(("1>>", "2>>")):
                 raise UnsupportedError("here-document or appending")
             self._at += len(form)
             if name in {"err>out", "out>err"}:
-                return name
+                return Token(name)
             while self._text[self._at : self._at + 1] == " ":
                 self._at += 1
-            if self._target() != "/dev/null":
-                raise UnsupportedError("redirection to a file")
-            return name
-        return ""
-
-    def _target(self) -> str:
-        start = self._at
-        while self._at < len(self._text) and self._text[self._at] not in _WORD_ENDS:
-            self._at += 1
-        return self._text[start : self._at]
+            target = self._word()
+            if target == (Part("text", "/dev/null"),):
+                return Token(name.replace(">>", ">"))
+            if name not in _TO_FILES:
+                raise UnsupportedError("redirection of errors to a file")
+            return Token(name, target=target)
+        return None
 
     def _word(self) -> Word:
         parts: list[Part] = []
