@@ -87,6 +87,8 @@ def test_this_machine_without_a_cluster(tmp_path: Path, capsys: pytest.CaptureFi
     ("arguments", "status", "told"),
     [
         pytest.param(["hgz"], 2, "did you mean hgx?", id="a misspelt node"),
+        pytest.param(["darc"], 2, "did you mean dark?", id="a misspelt node without agent"),
+        pytest.param(["x"], 2, "nodes with GPUs: hgx, pcie, dark", id="a node that is none of them"),
         pytest.param(["dark"], 2, "no agent of Tonnage says", id="a node without agent"),
         pytest.param(["hgx", "--gpus", "0,x"], 2, "give indices", id="no indices"),
         pytest.param(["hgx", "--gpus", "0,9"], 2, "no GPU 9", id="an index that is not there"),

@@ -141,3 +141,14 @@ def test_a_claim_that_is_not_in_a_list_without_any_may_exist() -> None:
     answer = asked(1, volumes=[volume])
     assert answer.verdict is Verdict.UNKNOWN
     assert "PersistentVolumeClaim" in [r.facts.get("kind") for r in answer.reasons if r.code is Code.NOT_READ]
+
+
+def test_what_cannot_be_read_of_a_node_is_no_reason_that_is_counted() -> None:
+    tainted = node("a", "lots") | {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+    snapshot = snapshot_from_documents([{"kind": "List", "items": [tainted, node("b", "4")]}])
+    (made,) = manifests_from_documents([manifest(5)])
+    told = explain_manifest(made, snapshot)
+    assert told.verdict is Verdict.NEVER
+    assert told.message == (
+        f"no node of 2 takes it: 1 too small in {GPU}, 1 with the untolerated taint k:NoSchedule"
+    )

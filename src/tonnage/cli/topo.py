@@ -77,7 +77,7 @@ def _on(topology: NodeTopology, wanted: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
-    names = [topology.node for topology in fleet.nodes]
+    names = [*(topology.node for topology in fleet.nodes), *fleet.silent]
     if name is None:
         raise click.UsageError("--gpus of which node? Give its name")
     found = next((topology for topology in fleet.nodes if topology.node == name), None)

@@ -16,10 +16,14 @@ _NAME: Final = "metadata.name"
 
 
 def summary(classes: tuple[NodeClass, ...]) -> str:
-    """Why no node takes the pod, in one line: what the scheduler meets, counted, most frequent first."""
+    """Why no node takes the pod, in one line: what the scheduler meets, counted, most frequent first.
+
+    What cannot be read of a node refuses nothing there: some other reason does.
+    """
     counts: Counter[str] = Counter()
     for one in classes:
-        for said in {phrase(reason) for reason in one.told.reasons if not reason.hidden}:
+        met = (reason for reason in one.told.reasons if not reason.hidden)
+        for said in {phrase(reason) for reason in met if reason.code is not Code.UNREADABLE}:
             counts[said] += len(one.members)
     told = ", ".join(
         f"{count} {phrase}" for phrase, count in sorted(counts.items(), key=lambda c: (-c[1], c[0]))
@@ -67,6 +71,9 @@ _OTHERS: Final[Mapping[str, str]] = {
     Code.HOST_PORT_TAKEN: "where another pod has its host port",
     Code.SPREAD_SKEW: "where one more would be spread too unevenly",
     Code.SPREAD_LABEL_MISSING: "without the label over which it is spread",
+    Code.VOLUME_ELSEWHERE: "that its volumes cannot be reached from",
+    Code.VOLUME_LIMIT: "with too many volumes attached",
+    Code.VOLUME_MISSING: "without a volume for its claims",
 }
 
 
