@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, opened, put, text
-from tonnage.twin.apiserver.births import AT_BIRTH, stored_versions
+from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, opened, put
+from tonnage.twin.apiserver.births import AT_BIRTH
+from tonnage.twin.apiserver.changes import AT_CHANGE
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.pod_parts import POD_PARTS, with_part
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Resource
-from tonnage.twin.apiserver.volume_strategies import date_phase, pair_sources
+from tonnage.twin.apiserver.volume_strategies import date_phase
 
 POD: Final[Resource] = ("", "pods")
 NODE: Final[Resource] = ("", "nodes")
@@ -95,7 +96,6 @@ UPDATED_BY_VERSION: Final[frozenset[Resource]] = frozenset(
 
 _NEVER_RAISED: Final = frozenset({("scheduling.k8s.io", "priorityclasses")})
 """Kinds whose generation stays what it was at birth."""
-_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 _FIRST_STATUS: Final[dict[Resource, JsonObject]] = {
     POD: {"phase": "Pending"},
@@ -179,30 +179,12 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str)
         obj.pop("status", None)
         if "status" in old:
             obj["status"] = copied(mapping(old, "status"))
-    if served.key == SERVICE and text(obj, "spec", "type") != "LoadBalancer":
-        put(obj, {}, "status", "loadBalancer")
-    if served.key == ("certificates.k8s.io", "certificatesigningrequests") and not request.subresource:
-        obj["spec"] = copied(mapping(old, "spec"))
-    if served.key == NAMESPACE:
-        put(obj, at(old, "spec", "finalizers") or [], "spec", "finalizers")
-    if served.key == DEFINITION:
-        put(obj, stored_versions(obj), "status", "storedVersions")
-    if served.key == DAEMON_SET:
-        _count_templates(obj, old)
-    if served.key == CLAIM:
-        pair_sources(obj, old)
+    if rule := AT_CHANGE.get(served.key):
+        rule(obj, old)
     _drop_gated(served, obj, old)
     keep_identity(obj, old)
     count_generation(served, obj, old)
     return obj
-
-
-def _count_templates(obj: JsonObject, old: JsonObject) -> None:
-    """Count, in an annotation, how often a DaemonSet's pods have been described anew."""
-    known = text(old, "metadata", "annotations", _TEMPLATE_GENERATION)
-    count = int(known) if known.isdecimal() else 1
-    count += at(obj, "spec", "template") != at(old, "spec", "template")
-    put(obj, str(count), "metadata", "annotations", _TEMPLATE_GENERATION)
 
 
 def drop_identity(obj: JsonObject) -> None:

@@ -1,0 +1,52 @@
+"""What the server makes of a change, kind by kind.
+
+Source: PrepareForUpdate of pkg/registry/*/*/strategy.go (v1.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import at, copied, mapping, put, text
+from tonnage.twin.apiserver.births import stored_versions
+from tonnage.twin.apiserver.store import Resource
+from tonnage.twin.apiserver.volume_strategies import pair_sources
+
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def _namespace(namespace: JsonObject, old: JsonObject) -> None:
+    put(namespace, at(old, "spec", "finalizers") or [], "spec", "finalizers")
+
+
+def _service(service: JsonObject, _old: JsonObject) -> None:
+    if text(service, "spec", "type") != "LoadBalancer":
+        put(service, {}, "status", "loadBalancer")
+
+
+def _definition(definition: JsonObject, _old: JsonObject) -> None:
+    put(definition, stored_versions(definition), "status", "storedVersions")
+
+
+def _signing_request(signing_request: JsonObject, old: JsonObject) -> None:
+    signing_request["spec"] = copied(mapping(old, "spec"))
+
+
+def _count_templates(obj: JsonObject, old: JsonObject) -> None:
+    """Count, in an annotation, how often a DaemonSet's pods have been described anew."""
+    known = text(old, "metadata", "annotations", _TEMPLATE_GENERATION)
+    count = int(known) if known.isdecimal() else 1
+    count += at(obj, "spec", "template") != at(old, "spec", "template")
+    put(obj, str(count), "metadata", "annotations", _TEMPLATE_GENERATION)
+
+
+AT_CHANGE: Final[dict[Resource, Callable[[JsonObject, JsonObject], None]]] = {
+    ("", "namespaces"): _namespace,
+    ("", "persistentvolumeclaims"): pair_sources,
+    ("", "services"): _service,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
+    ("apps", "daemonsets"): _count_templates,
+    ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
+}
