@@ -15,8 +15,8 @@ from tonnage.twin.apiserver.objects.problems import invalid_status
 from tonnage.twin.apiserver.objects.validate import validate_create
 from tonnage.wire.schema import load_schema
 
-_COMPLETED: frozenset[str] = frozenset({"Job", "Service", "TokenRequest"})
-"""Kinds that the server completes, or refuses, before it looks at their fields."""
+_COMPLETED: frozenset[str] = frozenset({"HorizontalPodAutoscaler", "Job", "Service", "TokenRequest"})
+"""Kinds that the server completes, converts or refuses before it looks at their fields."""
 
 
 def _refused() -> Iterator[tuple[str, Scene, Answer]]:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, text
+from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, is_first, stored_autoscaler
 from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
 from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, unchanged_left_out
 from tonnage.twin.apiserver.objects.custom_rules import rule_problems
@@ -63,6 +64,9 @@ class Codec:
         """The object, just decoded, with what the writer left out filled in."""
         if served.custom is None:
             self._defaults.fill(served.row.type, obj)
+        if is_first(served.row.api_version, served.row.kind):
+            # What its annotations say that no field does is read and written anew.
+            return first_autoscaler(stored_autoscaler(obj))
         return obj
 
     def problems(
@@ -74,6 +78,8 @@ class Codec:
         warn: Callable[[str], None] = lambda _words: None,
     ) -> Errors:
         """Every field that is wrong. `warn` is told of what was wrong before and has stayed as it was."""
+        if is_first(served.row.api_version, served.row.kind):
+            obj, old = stored_autoscaler(obj), None if old is None else stored_autoscaler(old)
         errors = (
             validate_create(served.row, obj)
             if old is None
@@ -117,12 +123,18 @@ class Codec:
             return obj  # of this version already, or what a subresource speaks
         if served.row.api_version == RENAMED:
             return renamed_event(obj)
+        if is_first(served.row.api_version, served.row.kind):
+            return first_autoscaler(obj)
+        if is_first(text(obj, "apiVersion"), served.row.kind):
+            return stored_autoscaler(obj)
         return {**obj, "apiVersion": served.row.api_version}
 
     def for_store(self, served: Served, obj: JsonObject) -> JsonObject:
         """An object of the version of `served` as the store keeps it."""
         if served.row.api_version == RENAMED:
             return stored_event(obj)
+        if is_first(served.row.api_version, text(obj, "kind")):
+            return stored_autoscaler(obj)
         if served.custom is None or served.custom.storage_api_version == text(obj, "apiVersion"):
             return obj
         return {**obj, "apiVersion": served.custom.storage_api_version}

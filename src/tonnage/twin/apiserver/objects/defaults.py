@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.objects.body import copy_json
 from tonnage.twin.apiserver.objects.pod_amounts import together
 
@@ -172,11 +173,10 @@ def _service_spec(obj: JsonObject) -> None:
 
 
 def _service(obj: JsonObject) -> None:
-    if _object(obj, "spec").get("type") == "LoadBalancer":
-        ingress = _object(_object(obj, "status"), "loadBalancer").get("ingress")
-        for one in _objects(ingress):
-            if one.get("ip"):
-                one.setdefault("ipMode", "VIP")
+    balancer = mapping(obj, "status", "loadBalancer")
+    for one in _objects(balancer.get("ingress")):
+        if one.get("ip"):
+            one.setdefault("ipMode", "VIP")
 
 
 def _rolling(obj: JsonObject) -> None:
