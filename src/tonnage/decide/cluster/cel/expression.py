@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tonnage.decide.cluster.cel.kinds import CelKind, Known, declared, kind_named
 from tonnage.decide.cluster.cel.library import UNRUN, checker, runtime, runtime_names
-from tonnage.decide.cluster.cel.literals import wrong_literals, wrong_pattern
+from tonnage.decide.cluster.cel.literals import unmakeable, wrong_literals
 from tonnage.decide.cluster.cel.tree import copied, packed, parsed, type_words, unpacked, walk
 from tonnage.decide.cluster.cel.wording import Written, compile_words, full_name, titled
 from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
@@ -61,7 +61,7 @@ class Expression:
             return
         self.tree = unpacked(program.serialize())
         if wrong := wrong_literals(self.tree, text):
-            self.error = f"compilation failed: {wrong}"
+            self.error = f"compilation failed: {titled(wrong, Written(text, titles, root))}"
             return
         types = {entry.key: entry.value for entry in self.tree.type_map}
         kind = types.get(self.tree.expr.id)
@@ -72,7 +72,7 @@ class Expression:
             got = titled(full_name(self.type), Written(text, titles, root))
             self.error = f"must evaluate to {one_of} but got {got}"
         else:
-            self.error = wrong_pattern(self.tree)
+            self.error = unmakeable(self.tree)
 
     def evaluate(self, values: Mapping[str, object]) -> JsonValue:
         """What it comes to.

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
+from tonnage.decide.cluster.cel.formatting import formatted
 from tonnage.decide.cluster.cel.go_regexps import compiled, regexp_problem
 from tonnage.decide.cluster.cel.messages import value_of
 from tonnage.decide.cluster.claims import cel_values
@@ -210,6 +211,26 @@ def _in_text(value: str, wanted: str, offset: object, *, last: bool) -> int:
     return value.rfind(wanted, 0, begin + len(wanted)) if last else value.find(wanted, begin)
 
 
+def _place(place: object, most: int) -> int:
+    if not isinstance(place, int) or not 0 <= place <= most:
+        raise CelError(f"index out of range: {place}")
+    return place
+
+
+def _char_at(value: object, place: object) -> str:
+    text = _text("charAt", value)
+    return text[_place(place, len(text)) :][:1]
+
+
+def _substring(value: object, begin: object, end: object = None) -> str:
+    text = _text("substring", value)
+    last = len(text) if end is None else _place(end, len(text))
+    first = _place(begin, len(text))
+    if first > last:
+        raise CelError(f"invalid substring range. start: {first}, end: {last}")
+    return text[first:last]
+
+
 def _inserted(into: object, *more: object) -> dict[Any, Any]:
     """A map with a key more, or with another's; one that it has is an error."""
     added = cast("Mapping[Any, Any]", more[0]) if len(more) == 1 else {more[0]: more[1]}
@@ -287,5 +308,8 @@ FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "indexOf": _index_of("indexOf", last=False),
     "lastIndexOf": _index_of("lastIndexOf", last=True),
     "@mapInsert": _inserted,
+    "format": formatted,
+    "charAt": _char_at,
+    "substring": _substring,
 }
 """Implementations by name; one that takes several types tells them apart itself."""

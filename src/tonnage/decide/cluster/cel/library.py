@@ -103,6 +103,10 @@ _OWN: Final[tuple[tuple[str, str, str], ...]] = (
     ("string_index_of_string_int", "string.indexOf(string,int)", "int"),
     ("string_last_index_of_string", "string.lastIndexOf(string)", "int"),
     ("string_last_index_of_string_int", "string.lastIndexOf(string,int)", "int"),
+    ("string_format", "string.format(list<dyn>)", "string"),
+    ("string_char_at_int", "string.charAt(int)", "string"),
+    ("string_substring_int", "string.substring(int)", "string"),
+    ("string_substring_int_int", "string.substring(int,int)", "string"),
 )
 _ORDERS: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
 _NUMBERS: Final = {"int": "int64", "uint": "uint64", "double": "double"}
@@ -117,7 +121,6 @@ _ORDERED: Final = tuple(
 )
 """Numbers are compared with numbers of any kind."""
 _OF_THE_LIBRARY: Final[tuple[tuple[str, str, str], ...]] = (
-    ("string_char_at_int", "string.charAt(int)", "string"),
     ("list_join", "list<string>.join()", "string"),
     ("list_join_string", "list<string>.join(string)", "string"),
     ("string_lower_ascii", "string.lowerAscii()", "string"),
@@ -126,10 +129,7 @@ _OF_THE_LIBRARY: Final[tuple[tuple[str, str, str], ...]] = (
     ("string_replace_string_string_int", "string.replace(string,string,int)", "string"),
     ("string_split_string", "string.split(string)", "list<string>"),
     ("string_split_string_int", "string.split(string,int)", "list<string>"),
-    ("string_substring_int", "string.substring(int)", "string"),
-    ("string_substring_int_int", "string.substring(int,int)", "string"),
     ("string_trim", "string.trim()", "string"),
-    ("string_format", "string.format(list<dyn>)", "string"),
     ("strings_quote", "strings.quote(string)", "string"),
     *_ORDERED,
     *((f"{one}64_to_string", f"string({one})", "string") for one in ("int", "uint")),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
+from tonnage.decide.cluster.cel.formatting import wrong_places
 from tonnage.decide.cluster.cel.go_regexps import regexp_problem
 from tonnage.decide.cluster.cel.tree import type_words, walk
 
@@ -28,7 +29,7 @@ def wrong_literals(tree: Any, text: str) -> str:
     found = []
     for expr in walk(tree.expr):
         mixed = () if expr.id in formatted else _mixed(expr, types)
-        for place, words in (*mixed, *_arguments(expr)):
+        for place, words in (*mixed, *_arguments(expr), *_clauses(expr, types)):
             found.append((offsets.get(place, 0), words))
     return "\n".join(block(text, offset, words) for offset, words in sorted(found))
 
@@ -63,6 +64,17 @@ def _unlike(elements: list[Any], types: Mapping[int, str]) -> Iterator[tuple[int
         wanted = kind
 
 
+def _clauses(expr: Any, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    """Values that no clause of a format takes."""
+    call = expr.call_expr
+    if call.function != "format" or len(call.args) != 1 or not call.args[0].HasField("list_expr"):
+        return
+    elements = call.args[0].list_expr.elements
+    kinds = [types.get(one.id, "dyn") for one in elements]
+    for index, words in wrong_places(call.target.const_expr.string_value, kinds):
+        yield elements[index].id, words
+
+
 def _arguments(expr: Any) -> Iterator[tuple[int, str]]:
     """Patterns, moments and spans that are none."""
     call = expr.call_expr
@@ -76,14 +88,29 @@ def _arguments(expr: Any) -> Iterator[tuple[int, str]]:
         yield call.args[0].id, f"invalid {call.function} argument"
 
 
-def wrong_pattern(tree: Any) -> str:
-    """Why the program of an expression cannot be made: what is wrong with a pattern that it looks for."""
+def unmakeable(tree: Any) -> str:
+    """Why no program can be made of an expression: a pattern that is none, or what cannot be converted."""
     for expr in walk(tree.expr):
         call = expr.call_expr
-        spelled = call.args[0].const_expr.string_value if call.args else ""
+        if not call.args or not call.args[0].const_expr.HasField("string_value"):
+            continue
+        spelled = call.args[0].const_expr.string_value
         if call.function in ("find", "findAll") and (wrong := regexp_problem(spelled)):
             return f"program instantiation failed: {wrong}"
+        if call.function in _CONVERTED and not _CONVERTED[call.function].fullmatch(spelled):
+            words = f"type conversion error from 'string' to '{call.function}'"
+            return f"program instantiation failed: {words}"
     return ""
+
+
+_CONVERTED: Final = {
+    "int": re.compile(r"[-+]?[0-9]{1,18}"),
+    "uint": re.compile(r"[0-9]{1,19}"),
+    "double": re.compile(
+        r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:inf|infinity)|(?i:nan)"
+    ),
+    "bool": re.compile(r"1|t|T|TRUE|true|True|0|f|F|FALSE|false|False"),
+}
 
 
 def _is_pattern(text: str) -> bool:

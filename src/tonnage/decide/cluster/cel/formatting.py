@@ -1,0 +1,165 @@
+"""`string.format` as the server has it, whose lists and maps quote the texts in them.
+
+Source: cel-go v0.26 ext/formatting.go (version 2 of the strings library).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
+
+from tonnage.decide.cluster.claims.cel_errors import CelError
+from tonnage.decide.cluster.claims.cel_values import type_name
+
+_CLAUSE: Final = re.compile(r"%(%|(?:\.(\d+))?([a-zA-Z]))|%")
+_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_INFINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def formatted(text: object, values: object) -> str:
+    """A text with its clauses filled.
+
+    >>> formatted("%s has %d: %s", ["a", 2, ["x", {"y": None}]])
+    'a has 2: ["x", {"y":null}]'
+    """
+    if not isinstance(text, str) or not isinstance(values, list):
+        raise CelError("no such overload")
+    left = list(values)
+
+    def filled(clause: re.Match[str]) -> str:
+        if clause[1] == "%":
+            return "%"
+        kind = clause[3]
+        if not left:
+            raise CelError("index 0 out of range" if not values else f"index {len(values)} out of range")
+        write = _WRITERS.get(kind or "")
+        if write is None:
+            raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{kind}"')
+        return write(left.pop(0), int(clause[2] or 6))
+
+    return _CLAUSE.sub(filled, text)
+
+
+def _string(value: object, _: int = 0) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | str():
+            return str(value)
+        case float():
+            return _number(value)
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).decode(errors="replace")
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case timedelta():
+            return f"{_number(value.total_seconds())}s"
+        case list():
+            return f"[{', '.join(_quoted(one) for one in value)}]"
+        case Mapping():
+            pairs = sorted((_quoted(key), _quoted(one)) for key, one in value.items())
+            return "{" + ", ".join(f"{key}:{one}" for key, one in pairs) + "}"
+        case _ if callable(getattr(value, "is_assignable_from", None)):  # a type
+            return str(cast("Any", value).name()).lower()
+        case _:
+            raise CelError(wrong_clause("s", type_name(value)))
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    short = repr(value).removesuffix(".0")
+    return f"{value:.0f}" if "e+" in short and abs(value) < 1e21 else short
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bytes):
+        return f"b{json.dumps(value.decode(errors='replace'), ensure_ascii=False)}"
+    return _string(value)
+
+
+def _whole(form: str) -> Callable[[Any, int], str]:
+    def written(value: Any, _: int) -> str:
+        if isinstance(value, bool) and form == "b":
+            return str(int(value))
+        if isinstance(value, str | bytes) and form in "xX":
+            found = (value if isinstance(value, bytes) else value.encode()).hex()
+            return found.upper() if form == "X" else found
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise CelError(wrong_clause(form, type_name(value)))
+        return format(value, form)
+
+    return written
+
+
+def _double(form: str) -> Callable[[Any, int], str]:
+    def written(value: Any, precision: int) -> str:
+        number = _INFINITE.get(value, value) if isinstance(value, str) else value
+        if not isinstance(number, float):
+            raise CelError(wrong_clause(form, type_name(value)))
+        if not math.isfinite(number):
+            return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
+        if form == "f":
+            return format(number, f",.{precision}f")
+        digits, _, power = format(number, f".{precision}e").partition("e")
+        return f"{digits}×10{power.removeprefix('+').translate(_RAISED)}"
+
+    return written
+
+
+_CLAUSES: Final = {
+    "s": ("string", "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"),
+    "d": ("decimal", "integers"),
+    "b": ("binary", "integers and bools"),
+    "o": ("octal", "integers"),
+    "x": ("hex", "integers, byte buffers, and strings"),
+    "X": ("hex", "integers, byte buffers, and strings"),
+    "f": ("fixed-point", "doubles"),
+    "e": ("scientific", "doubles"),
+}
+_INTEGERS: Final = frozenset({"int", "uint", "dyn"})
+_TAKEN: Final = {
+    "s": _INTEGERS | {"string", "bool", "bytes", "double", "duration", "timestamp", "null"},
+    "d": _INTEGERS,
+    "b": _INTEGERS | {"bool"},
+    "o": _INTEGERS,
+    "x": _INTEGERS | {"bytes", "string"},
+    "X": _INTEGERS | {"bytes", "string"},
+    "f": frozenset({"double", "string", "dyn"}),
+    "e": frozenset({"double", "string", "dyn"}),
+}
+
+
+def wrong_clause(form: str, kind: str) -> str:
+    """What is said of a value of this type in such a clause."""
+    name, others = _CLAUSES[form]
+    return f"error during formatting: {name} clause can only be used on {others}, was given {kind}"
+
+
+def wrong_places(text: str, kinds: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Values that stand in clauses which do not take their types: which of them, and what is said."""
+    clauses = [clause[3] for clause in _CLAUSE.finditer(text) if clause[1] != "%"]
+    for index, (form, kind) in enumerate(zip(clauses, kinds, strict=False)):
+        many = form == "s" and kind.partition("(")[0] in ("list", "map", "type")
+        if form in _TAKEN and kind not in _TAKEN[form] and not many:
+            yield index, wrong_clause(form, kind)
+
+
+_WRITERS: Final[Mapping[str, Callable[[Any, int], str]]] = {
+    "s": _string,
+    "d": _whole("d"),
+    "b": _whole("b"),
+    "o": _whole("o"),
+    "x": _whole("x"),
+    "X": _whole("X"),
+    "f": _double("f"),
+    "e": _double("e"),
+}
