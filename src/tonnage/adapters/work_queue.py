@@ -116,20 +116,22 @@ class WorkQueue(Generic[K]):
     async def _wait(self) -> None:
         getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._getters.append(getter)
-        waits: list[asyncio.Future[None]] = [getter]
-        if self._later:
-            pause = self._later[0][0] - self._clock.monotonic()
-            waits.append(asyncio.ensure_future(self._clock.sleep(pause)))
+        alarm: asyncio.Future[None] | None = None
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if self._later:
+                pause = self._later[0][0] - self._clock.monotonic()
+                alarm = asyncio.ensure_future(self._clock.sleep(pause))
+                await asyncio.wait((getter, alarm), return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await getter
         except asyncio.CancelledError:
-            if getter.done():
+            if getter.done() and not getter.cancelled():
                 self._wake()  # the wake-up was meant for whoever waits now
             raise
         finally:
             getter.cancel()
-            for wait in waits[1:]:
-                wait.cancel()
+            if alarm is not None:
+                alarm.cancel()
             if getter in self._getters:
                 self._getters.remove(getter)
 

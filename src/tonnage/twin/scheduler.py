@@ -72,16 +72,17 @@ class Scheduler:
     async def _rest(self) -> None:
         """Wait until something changes or the next pod's back-off ends."""
         self._changed.clear()
-        alarm = asyncio.create_task(self._ring(self._queue.next_due_s()))
+        due_s = self._queue.next_due_s()
+        alarm = asyncio.create_task(self._ring(due_s)) if due_s is not None else None
         try:
             await self._changed.wait()
         finally:
-            alarm.cancel()
+            if alarm is not None:
+                alarm.cancel()
 
-    async def _ring(self, due_s: float | None) -> None:
-        if due_s is not None:
-            await self._clock.sleep(max(0.0, due_s - self._clock.monotonic()))
-            self._changed.set()
+    async def _ring(self, due_s: float) -> None:
+        await self._clock.sleep(max(0.0, due_s - self._clock.monotonic()))
+        self._changed.set()
 
     def _on_pod(self, delta: Delta[w.Pod]) -> None:
         obj = delta.after or delta.before

@@ -235,6 +235,15 @@ async def test_a_version_that_is_yet_to_come_is_gone_too() -> None:
         history.store.watch(PODS, history.store.revision + 1)
 
 
+async def test_of_many_watchers_all_wake_though_not_in_one_turn() -> None:
+    store = Store()
+    waiting = [store.watch(PODS, store.revision).changed() for _ in range(100)]
+    store.create(PODS, ("ns", "a"), {"metadata": {"name": "a"}})
+    assert 0 < sum(one.done() for one in waiting) < len(waiting)
+    store.create(PODS, ("ns", "b"), {"metadata": {"name": "b"}})
+    await asyncio.gather(*waiting)
+
+
 async def test_waiting_watchers_wake_at_a_change_and_at_a_cut() -> None:
     history = History(Store())
     stream = _one_by_one(events(history.store, VirtualClock(), WatchQuery(PODS, "", everything, 1)))

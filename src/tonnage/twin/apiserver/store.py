@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -34,6 +35,10 @@ LOG_LENGTH: Final = 4096
 """Commits kept per resource, at least."""
 _WARM: Final = 256
 """Commits of a resource, the last, whose objects are at hand; of older ones there is the text."""
+
+
+_AT_ONCE: Final = 32
+"""So many watches are woken in one turn of the loop; between turns requests are answered."""
 
 
 class Stored:
@@ -93,14 +98,15 @@ class StaleError(Exception):
 class _Log:
     """Commits of one resource, oldest first. Positions count from the first commit ever made."""
 
-    __slots__ = ("commits", "covers_from", "dropped", "length", "waiting")
+    __slots__ = ("commits", "covers_from", "dropped", "due", "length", "waiting")
 
     def __init__(self, length: int, revision: int) -> None:
         self.length = length
         self.commits: list[Commit] = []
         self.dropped = 0
         self.covers_from = revision
-        self.waiting: set[asyncio.Future[None]] = set()
+        self.waiting: dict[asyncio.Future[None], None] = {}
+        self.due: deque[asyncio.Future[None]] = deque()
 
     def append(self, commit: Commit, kept: int) -> None:
         self.commits.append(commit)
@@ -118,10 +124,20 @@ class _Log:
         self.commits.pop()
 
     def wake(self) -> None:
-        waiting, self.waiting = self.waiting, set()
-        for future in waiting:
+        """Tell all who wait that there is something to read, those who have waited longest first."""
+        under_way = bool(self.due)
+        self.due.extend(self.waiting)
+        self.waiting = {}
+        if not under_way:
+            self._wake_some()
+
+    def _wake_some(self) -> None:
+        for _ in range(min(_AT_ONCE, len(self.due))):
+            future = self.due.popleft()
             if not future.done():
                 future.set_result(None)
+        if self.due:
+            asyncio.get_running_loop().call_soon(self._wake_some)
 
     def position_after(self, revision: int) -> int:
         if revision < self.covers_from:
@@ -351,9 +367,9 @@ class Watch:
         if self.cut or self._position < self._end():
             future.set_result(None)
         else:
-            self._log.waiting.add(future)
+            self._log.waiting[future] = None
         return future
 
     def forget(self, changed: asyncio.Future[None]) -> None:
         """Nobody waits for it any more."""
-        self._log.waiting.discard(changed)
+        self._log.waiting.pop(changed, None)

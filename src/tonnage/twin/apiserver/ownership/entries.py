@@ -147,22 +147,14 @@ def _entry(manager: Manager, owned: Owned) -> JsonObject:
 def _shared(fields: FieldSet) -> JsonObject:
     """The set in its order; equal sets are one in memory, since thousands of objects are owned alike."""
     encoded = msgspec.json.encode(fields)
-    return _in_order(encoded) if len(encoded) <= _USUAL else msgspec.json.decode(_ordered(encoded))
+    return _in_order(encoded) if len(encoded) <= _USUAL else _decoded(encoded)
 
 
-@lru_cache(maxsize=4096)
-def _in_order(encoded: bytes) -> JsonObject:
-    return _interned(_ordered(encoded))
+def _decoded(encoded: bytes) -> JsonObject:
+    return ordered(msgspec.json.decode(encoded))  # type: ignore[return-value]
 
 
-def _ordered(encoded: bytes) -> bytes:
-    return msgspec.json.encode(ordered(msgspec.json.decode(encoded)))
-
-
-@lru_cache(maxsize=4096)
-def _interned(encoded: bytes) -> JsonObject:
-    decoded: JsonObject = msgspec.json.decode(encoded)
-    return decoded
+_in_order = lru_cache(maxsize=4096)(_decoded)
 
 
 def same_but_for_times(one: Sequence[JsonValue], other: Sequence[JsonValue]) -> bool:
