@@ -15,7 +15,8 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.autoscaler_status import unmeasured, with_condition
-from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
+from tonnage.twin.controllers.custom_scales import count_at, custom_versions
+from tonnage.wire.kinds import Kind
 from tonnage.wire.policies import PodMaker
 from tonnage.wire.schema import load_schema
 from tonnage.wire.timestamps import timestamp
@@ -148,7 +149,7 @@ class AutoscalerController:
             if row.subresource("scale") is None:
                 return "the server could not find the requested resource"
             kind = Kind(row.group, row.version, row.kind, row.plural, row.namespaced, PodMaker)
-            path = ["replicas"]
+            path: tuple[str, ...] = ("replicas",)
         else:
             custom = await self._custom(group, wanted)
             if isinstance(custom, str):
@@ -158,23 +159,14 @@ class AutoscalerController:
             there = await self._api.get(kind, name, found.metadata.namespace)
         except ApiError as error:
             return error.message
-        value: object = there.spec
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        return _Target(kind, name, value if isinstance(value, int) else 0)
+        return _Target(kind, name, count_at(there.spec, path))
 
-    async def _custom(self, group: str, wanted: str) -> tuple[Kind[PodMaker], list[str]] | str:
+    async def _custom(self, group: str, wanted: str) -> tuple[Kind[PodMaker], tuple[str, ...]] | str:
         """A custom kind and where in its spec the number stands."""
-        for definition in (await self._api.list(CUSTOM_RESOURCE)).items:
-            spec = definition.spec
-            names = spec.get("names") or {}
-            if (spec.get("group"), names.get("kind")) != (group, wanted):
-                continue
-            for version in spec.get("versions") or []:
-                scale = (version.get("subresources") or {}).get("scale")
-                if version.get("served") and scale:
-                    plural = str(names.get("plural"))
-                    kind = Kind(group, str(version["name"]), wanted, plural, True, PodMaker)
-                    return kind, str(scale.get("specReplicasPath")).split(".")[2:]
-            return "the server could not find the requested resource"
-        return f'no matches for kind "{wanted}" in group "{group}"'
+        versions = await custom_versions(self._api, group, wanted)
+        if versions is None:
+            return f'no matches for kind "{wanted}" in group "{group}"'
+        for one in versions:
+            if one.served and one.replicas is not None:
+                return one.kind, one.replicas
+        return "the server could not find the requested resource"

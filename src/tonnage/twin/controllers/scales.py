@@ -8,9 +8,10 @@ from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.custom_scales import count_at, custom_versions
 from tonnage.twin.controllers.disruption_plan import Scale
 from tonnage.twin.controllers.ownership import controller_of
-from tonnage.wire.kinds import CUSTOM_RESOURCE, DEPLOYMENT, REPLICA_SET, Kind
+from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET, Kind
 from tonnage.wire.objects import OwnerReference
 from tonnage.wire.policies import PodMaker
 from tonnage.wire.schema import load_schema
@@ -45,7 +46,7 @@ class Scales:
             if row.subresource("scale") is None:
                 return Scale(owner.uid, problem=f"{row.resource} does not implement the scale subresource")
             kind = Kind(row.group, row.version, row.kind, row.plural, row.namespaced, PodMaker)
-            return await self._asked(kind, owner, namespace, ["spec", "replicas"])
+            return await self._asked(kind, owner, namespace, ("replicas",))
         return await self._custom(group, version, owner, namespace)
 
     def _of_set(self, owner: OwnerReference, namespace: str) -> Scale | None:
@@ -61,27 +62,18 @@ class Scales:
         return Scale(deployment.metadata.uid, deployment.spec.replicas)
 
     async def _custom(self, group: str, version: str, owner: OwnerReference, namespace: str) -> Scale | None:
-        for definition in (await self._api.list(CUSTOM_RESOURCE)).items:
-            spec = definition.spec
-            names = spec.get("names") or {}
-            if (spec.get("group"), names.get("kind")) != (group, owner.kind):
+        for one in await custom_versions(self._api, group, owner.kind) or ():
+            if one.kind.version != version:
                 continue
-            for served in spec.get("versions") or []:
-                if served.get("name") != version:
-                    continue
-                plural = str(names.get("plural", ""))
-                scale = (served.get("subresources") or {}).get("scale")
-                if scale is None:
-                    why = f"{plural}.{group} does not implement the scale subresource"
-                    return Scale(owner.uid, problem=why)
-                kind = Kind(group, version, owner.kind, plural, spec.get("scope") == "Namespaced", PodMaker)
-                path = [part for part in str(scale.get("specReplicasPath", "")).split(".") if part]
-                return await self._asked(kind, owner, namespace, path)
+            if one.replicas is None:
+                why = f"{one.kind.plural}.{group} does not implement the scale subresource"
+                return Scale(owner.uid, problem=why)
+            return await self._asked(one.kind, owner, namespace, one.replicas)
         why = f'no matches for kind "{owner.kind}" in version "{owner.api_version}"'
         return Scale(owner.uid, problem=why)
 
     async def _asked(
-        self, kind: Kind[PodMaker], owner: OwnerReference, namespace: str, path: list[str]
+        self, kind: Kind[PodMaker], owner: OwnerReference, namespace: str, path: tuple[str, ...]
     ) -> Scale | None:
         try:
             found = await self._api.get(kind, owner.name, namespace if kind.namespaced else None)
@@ -91,10 +83,7 @@ class Scales:
             return None
         if found.metadata.uid != owner.uid:
             return None
-        value: object = found.spec
-        for key in path[1:]:
-            value = value.get(key) if isinstance(value, dict) else None
-        return Scale(owner.uid, value if isinstance(value, int) else 0)
+        return Scale(owner.uid, count_at(found.spec, path))
 
 
 def selector_shown(selector: JsonObject) -> str:
