@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from tonnage.decide.cluster.cel.kinds import CelKind, Known, declared, kind_named
+from tonnage.decide.cluster.cel.declarations import declared
+from tonnage.decide.cluster.cel.kinds import CelKind, Known, kind_named
 from tonnage.decide.cluster.cel.library import UNRUN, checker, runtime, runtime_names
 from tonnage.decide.cluster.cel.literals import unmakeable, wrong_literals
 from tonnage.decide.cluster.cel.tree import copied, packed, parsed, type_words, unpacked, walk

@@ -14,6 +14,7 @@ from itertools import permutations
 from typing import Any, Final
 
 from tonnage.decide.cluster.cel.functions import FUNCTIONS, taken
+from tonnage.decide.cluster.cel.kinds import AUTHORIZER, RESOURCE_CHECK
 from tonnage.decide.cluster.cel.messages import pool
 from tonnage.decide.cluster.claims.cel_values import QUANTITY, SEMVER
 
@@ -22,8 +23,7 @@ _TO_STRING: Final = ("string", "bytes", "bool", "double", "timestamp", "duration
 _SUMMABLE: Final = ("int", "uint", "double", "duration")
 _IP, _CIDR, _URL, _FORMAT = "net.IP", "net.CIDR", "kubernetes.URL", "kubernetes.NamedFormat"
 _AUTH: Final = "kubernetes.authorization."
-AUTHORIZER, PATH, GROUP = f"{_AUTH}Authorizer", f"{_AUTH}PathCheck", f"{_AUTH}GroupCheck"
-RESOURCE, DECISION = f"{_AUTH}ResourceCheck", f"{_AUTH}Decision"
+_PATH, _GROUP, _DECISION = f"{_AUTH}PathCheck", f"{_AUTH}GroupCheck", f"{_AUTH}Decision"
 _FORMATS: Final = (
     *("dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix"),
     *(
@@ -140,21 +140,21 @@ _NOT_RUN: Final[tuple[tuple[str, str, str], ...]] = (
     *((f"format.{one}", f"format.{one}()", _FORMAT) for one in _FORMATS),
     ("format-named", "format.named(string)", f"optional_type<{_FORMAT}>"),
     ("format-validate", f"{_FORMAT}.validate(string)", "optional_type<list<string>>"),
-    ("authorizer_path", f"{AUTHORIZER}.path(string)", PATH),
-    ("authorizer_group", f"{AUTHORIZER}.group(string)", GROUP),
+    ("authorizer_path", f"{AUTHORIZER}.path(string)", _PATH),
+    ("authorizer_group", f"{AUTHORIZER}.group(string)", _GROUP),
     ("authorizer_serviceaccount", f"{AUTHORIZER}.serviceAccount(string,string)", AUTHORIZER),
-    ("groupcheck_resource", f"{GROUP}.resource(string)", RESOURCE),
-    ("resourcecheck_subresource", f"{RESOURCE}.subresource(string)", RESOURCE),
-    ("resourcecheck_namespace", f"{RESOURCE}.namespace(string)", RESOURCE),
-    ("resourcecheck_name", f"{RESOURCE}.name(string)", RESOURCE),
-    ("authorizer_fieldselector", f"{RESOURCE}.fieldSelector(string)", RESOURCE),
-    ("authorizer_labelselector", f"{RESOURCE}.labelSelector(string)", RESOURCE),
-    ("pathcheck_check", f"{PATH}.check(string)", DECISION),
-    ("resourcecheck_check", f"{RESOURCE}.check(string)", DECISION),
-    ("decision_errored", f"{DECISION}.errored()", "bool"),
-    ("decision_error", f"{DECISION}.error()", "string"),
-    ("decision_allowed", f"{DECISION}.allowed()", "bool"),
-    ("decision_reason", f"{DECISION}.reason()", "string"),
+    ("groupcheck_resource", f"{_GROUP}.resource(string)", RESOURCE_CHECK),
+    ("resourcecheck_subresource", f"{RESOURCE_CHECK}.subresource(string)", RESOURCE_CHECK),
+    ("resourcecheck_namespace", f"{RESOURCE_CHECK}.namespace(string)", RESOURCE_CHECK),
+    ("resourcecheck_name", f"{RESOURCE_CHECK}.name(string)", RESOURCE_CHECK),
+    ("authorizer_fieldselector", f"{RESOURCE_CHECK}.fieldSelector(string)", RESOURCE_CHECK),
+    ("authorizer_labelselector", f"{RESOURCE_CHECK}.labelSelector(string)", RESOURCE_CHECK),
+    ("pathcheck_check", f"{_PATH}.check(string)", _DECISION),
+    ("resourcecheck_check", f"{RESOURCE_CHECK}.check(string)", _DECISION),
+    ("decision_errored", f"{_DECISION}.errored()", "bool"),
+    ("decision_error", f"{_DECISION}.error()", "string"),
+    ("decision_allowed", f"{_DECISION}.allowed()", "bool"),
+    ("decision_reason", f"{_DECISION}.reason()", "string"),
 )
 """Functions with which an expression compiles, and that nobody here can run."""
 UNRUN: Final = frozenset(overload for overload, _, _ in _NOT_RUN)

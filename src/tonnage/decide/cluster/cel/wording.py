@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tonnage.decide.cluster.cel.kinds import PACKAGE, ROOT
+from tonnage.decide.cluster.cel.declarations import PACKAGE, ROOT
 from tonnage.decide.cluster.cel.literals import block
 from tonnage.decide.cluster.cel.tree import walk
 from tonnage.decide.cluster.claims.cel_wording import as_member

@@ -8,8 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.decide.cluster.cel.kinds import BOOL, DYN, INT, STRING, STRINGS, CelKind, Known
-from tonnage.decide.cluster.cel.library import AUTHORIZER, RESOURCE
+from tonnage.decide.cluster.cel.kinds import (
+    AUTHORIZER,
+    BOOL,
+    DYN,
+    INT,
+    RESOURCE_CHECK,
+    STRING,
+    STRINGS,
+    CelKind,
+    Known,
+)
 
 _TIME: Final = CelKind("timestamp")
 _TEXTS: Final = CelKind("map", STRING)
@@ -66,7 +75,7 @@ KINDS: Final[Mapping[str, CelKind]] = {
     "request": _REQUEST,
     "namespaceObject": _NAMESPACE,
     "authorizer": CelKind(AUTHORIZER),
-    "authorizer.requestResource": CelKind(RESOURCE),
+    "authorizer.requestResource": CelKind(RESOURCE_CHECK),
 }
 """Types of names; all others are of any."""
 
