@@ -94,6 +94,7 @@ UPDATED_BY_VERSION: Final[frozenset[Resource]] = frozenset(
 )
 """Kinds whose update must say which version it is of, as all custom ones."""
 
+_PARTS: Final = ("status", "finalize", *POD_PARTS)
 _NEVER_RAISED: Final = frozenset({("scheduling.k8s.io", "priorityclasses")})
 """Kinds whose generation stays what it was at birth."""
 
@@ -162,19 +163,8 @@ def finish_create(request: Request, obj: JsonObject) -> None:
 def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
     """What `obj`, sent to this (sub)resource, makes of `old`."""
     served = request.served
-    if request.subresource == "status":
-        result = _with_status(served, obj, old)
-        if served.key == VOLUME:
-            date_phase(result, old, now)
-        return result
-    if request.subresource == "finalize":
-        result = copied(old)
-        put(result, at(obj, "spec", "finalizers") or [], "spec", "finalizers")
-        return result
-    if served.key == POD and request.subresource in POD_PARTS:
-        result = with_part(request.subresource, obj, old)
-        count_generation(served, result, old)
-        return result
+    if request.subresource in _PARTS:
+        return _with_part(request, obj, old, now)
     if served.has_status:
         obj.pop("status", None)
         if "status" in old:
@@ -185,6 +175,22 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str)
     keep_identity(obj, old)
     count_generation(served, obj, old)
     return obj
+
+
+def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
+    """The old object with the part of `obj` that the subresource stands for."""
+    served = request.served
+    if request.subresource == "status":
+        result = _with_status(served, obj, old)
+        if served.key == VOLUME:
+            date_phase(result, old, now)
+    elif request.subresource == "finalize":
+        result = copied(old)
+        put(result, at(obj, "spec", "finalizers") or [], "spec", "finalizers")
+    else:
+        result = with_part(request.subresource, obj, old)
+        count_generation(served, result, old)
+    return result
 
 
 def drop_identity(obj: JsonObject) -> None:
