@@ -191,6 +191,9 @@ def _merged(old: Any, patch: Any, strategic: bool) -> Any:
         elif strategic and key in {"conditions", "addresses"}:
             by_type = {item["type"]: item for item in old.get(key, [])}
             for item in value:
+                if "$patch" in item:
+                    by_type.pop(item["type"], None)
+                    continue
                 by_type[item["type"]] = _merged(by_type.get(item["type"], {}), item, strategic)
             result[key] = list(by_type.values())
         else:

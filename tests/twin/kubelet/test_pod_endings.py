@@ -175,3 +175,41 @@ async def test_ephemeral_containers_run_beside_the_others_and_never_again(world:
     assert status["phase"] == "Running"
     assert status["ephemeralContainerStatuses"][0]["restartCount"] == 0
     assert [one["name"] for one in status["containerStatuses"]] == ["main"]
+
+
+async def resize(world: World, name: str, cpu: str, **fields: Any) -> None:
+    containers = container(resources={"requests": {"cpu": cpu}}, **fields)
+    await world.api.patch(kinds.POD, name, {"spec": {"containers": containers}}, namespace="default")
+
+
+def pending(world: World) -> tuple[str, str]:
+    found = (one for one in world.api.pod("web")["status"]["conditions"] if one["type"] == "PodResizePending")
+    return next(((one["reason"], one["message"]) for one in found), ("", ""))
+
+
+async def test_a_resize_waits_for_room_and_says_so(world: World) -> None:
+    for name, cpu in (("web", "1"), ("other", "60")):
+        world.bind(name, containers=container(resources={"requests": {"cpu": cpu}}))
+        await world.phase(name, "Running")
+    await resize(world, "web", "65")
+    too_much = "Node didn't have enough capacity: cpu, requested: 65000, capacity: 64000"
+    await world.api.until(lambda: pending(world) == ("Infeasible", too_much))
+    await resize(world, "web", "10")
+    later = "Node didn't have enough resource: cpu, requested: 10000, used: 60000, capacity: 64000"
+    await world.api.until(lambda: pending(world) == ("Deferred", later))
+    assert main(world)["allocatedResources"] == {"cpu": "1"}
+    await world.api.delete(kinds.POD, "other", namespace="default")
+    await world.api.until(lambda: main(world)["allocatedResources"] == {"cpu": "10"})
+    assert pending(world) == ("", "")
+    assert main(world)["restartCount"] == 0
+
+
+async def test_a_resize_restarts_the_container_that_wants_it(world: World) -> None:
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    world.bind("web", containers=container(resources={"requests": {"cpu": "1"}}, resizePolicy=policy))
+    await world.phase("web", "Running")
+    await resize(world, "web", "2", resizePolicy=policy)
+    await world.api.until(lambda: main(world)["restartCount"] == 1)
+    assert main(world)["resources"] == {"requests": {"cpu": "2"}}
+    text = "Container main resize requires restart, will be restarted"
+    assert f"Normal Killing {text} x1" in world.api.events("web")

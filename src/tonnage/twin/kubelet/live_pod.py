@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from tonnage.adapters.events import reference_to
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
@@ -14,7 +16,7 @@ from tonnage.twin.kubelet.runtime import ContainerRuntime
 from tonnage.twin.kubelet.slots import POD_INITIALIZING, PodProgress, Slot
 from tonnage.twin.kubelet.starter import ContainerStarter
 from tonnage.twin.kubelet.writers import Outbox, StatusWriter
-from tonnage.wire.objects import Pod
+from tonnage.wire.objects import Container, Pod
 from tonnage.wire.timestamps import timestamp
 
 _DEFAULT_GRACE_S: Final = 30
@@ -116,16 +118,31 @@ class LivePod:
         status = self.pod.status
         return [*status.init_container_statuses, *status.container_statuses]
 
-    def refresh(self, pod: Pod) -> list[Slot]:
-        """The object changed. Returns the slots whose container is another one now."""
+    def resized(self, pod: Pod) -> bool:
+        """Whether the object asks for other resources than the containers have."""
+        now = _by_name(pod)
+        return any(
+            slot.container.resources != now.get(slot.container.name, slot.container).resources
+            for slot in self.progress.slots()
+        )
+
+    def refresh(self, pod: Pod) -> list[tuple[Slot, str]]:
+        """The object changed. Returns the slots whose container is to start anew, with the reason.
+
+        While a resize waits, containers keep the resources that they have.
+        """
         self.pod = pod
-        spec = pod.spec
-        now = {c.name: c for c in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)}
+        now = _by_name(pod)
         changed = []
         for slot in self.progress.slots():
-            before, slot.container = slot.container, now.get(slot.container.name, slot.container)
-            if before.image != slot.container.image:
-                changed.append(slot)
+            before, wanted = slot.container, now.get(slot.container.name, slot.container)
+            if self.progress.pending is not None:
+                wanted = msgspec.structs.replace(wanted, resources=before.resources)
+            slot.container = wanted
+            if before.image != wanted.image:
+                changed.append((slot, "definition changed"))
+            elif _restarts_to_resize(before, wanted):
+                changed.append((slot, "resize requires restart"))
         return changed
 
     def grace_s(self) -> float:
@@ -151,6 +168,25 @@ class LivePod:
         """Have an Event written, about the pod or one of its containers."""
         subject = reference_to(self.pod, "" if slot is None else slot.path)
         self.node.events.tell(subject, event_type, reason, message)
+
+
+def _by_name(pod: Pod) -> dict[str, Container]:
+    spec = pod.spec
+    return {c.name: c for c in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)}
+
+
+def _restarts_to_resize(before: Container, now: Container) -> bool:
+    """Whether what changes of the resources asks for a restart."""
+    restarting = [
+        str(one.get("resourceName"))
+        for one in now.resize_policy
+        if one.get("restartPolicy") == "RestartContainer"
+    ]
+    old, new = before.resources, now.resources
+    return any(
+        new.requests.get(name) != old.requests.get(name) or new.limits.get(name) != old.limits.get(name)
+        for name in restarting
+    )
 
 
 def _past(told: dict[str, Any], now: str) -> dict[str, Any]:

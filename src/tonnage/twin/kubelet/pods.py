@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from tonnage.adapters.informer import Informer, Key
 from tonnage.decide.cluster.device_admission import ContainerNeed
 from tonnage.model.errors import ClusterError
@@ -17,13 +19,14 @@ from tonnage.twin.kubelet.admission import (
     fit_failure,
     is_sidecar,
     own_cpus,
+    pod_amounts,
     predicate_failure,
 )
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.live_pod import NodeServices
 from tonnage.twin.kubelet.worker import PodWorker
 from tonnage.wire import kinds
-from tonnage.wire.objects import Pod
+from tonnage.wire.objects import Pod, PodStatus
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -115,7 +118,7 @@ class Pods:
 
     def _begin(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        worker = PodWorker(pod, self._node, self._admit, self._release)
+        worker = PodWorker(pod, self._node, self._admit, self._release, self._resize_failure)
         task = asyncio.create_task(worker.run(), name=f"pod worker {pod.metadata.name}")
         task.add_done_callback(lambda task: self._worker_done(uid, task))
         adopted = bool(self._node.runtime.containers(uid))
@@ -146,6 +149,23 @@ class Pods:
                 entry.admitted = True
         return failure
 
+    def _resize_failure(self, pod: Pod) -> tuple[str, str] | None:
+        """Why a pod that runs here cannot be resized (now), with the message."""
+        # What the status says of the resize would count for what the pod asks for.
+        wanted = msgspec.structs.replace(pod, status=PodStatus())
+        allocatable, asked = self._allocatable(), pod_amounts(wanted)
+        for name in ("memory", "cpu"):
+            if asked.get(name, 0) > allocatable.get(name, 0):
+                said = f"{name}, requested: {asked[name]}, capacity: {allocatable.get(name, 0)}"
+                return "Infeasible", f"Node didn't have enough capacity: {said}"
+        others = [
+            entry.worker.pod
+            for uid, entry in self._entries.items()
+            if entry.admitted and not entry.worker.finished and uid != pod.metadata.uid
+        ]
+        failure = fit_failure(wanted, others, allocatable)
+        return ("Deferred", failure.message) if failure is not None else None
+
     async def _broken(self, pod: Pod, others: list[Pod]) -> AdmissionFailure | None:
         """A rule that the pod breaks by the Node object of now; without one it counts as kept."""
         try:
@@ -157,6 +177,9 @@ class Pods:
 
     async def _release(self, uid: str) -> None:
         await self._devices.release(uid)
+        for entry in self._entries.values():
+            if entry.worker.live.progress.pending is not None:
+                entry.worker.update(entry.worker.pod)
 
     async def _sweep(self) -> None:
         """Forget pods that were deleted while the kubelet was down."""

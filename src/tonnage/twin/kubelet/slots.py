@@ -76,7 +76,8 @@ class Slot:
 class PodProgress:
     """All that a status says. `initialized`: every init container did its part; `sandbox`: it has an IP.
 
-    `failure` is the reason and message of a pod that the kubelet itself ended.
+    `failure` is the reason and message of a pod that the kubelet itself ended, `pending` those of a resize
+    that the node has no room for.
     """
 
     init: list[Slot]
@@ -89,6 +90,7 @@ class PodProgress:
     ended: bool = False
     ephemeral: list[Slot] = field(default_factory=list)
     failure: tuple[str, str] = ("", "")
+    pending: tuple[str, str] | None = None
     conditions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def slots(self) -> Iterator[Slot]:

@@ -27,7 +27,11 @@ _TOO_LONG: Final = "Pod was active on the node longer than the specified deadlin
 
 
 class PodWorker:
-    """Runs one pod. `admit` decides about it, `released` is called once it will never run again."""
+    """Runs one pod.
+
+    `admit` decides about it, `released` is called once it will never run again, `waits` says why it cannot be
+    resized to what it asks for.
+    """
 
     def __init__(
         self,
@@ -35,11 +39,13 @@ class PodWorker:
         node: NodeServices,
         admit: Callable[[Pod], Any],
         released: Callable[[str], Any],
+        waits: Callable[[Pod], tuple[str, str] | None],
     ) -> None:
         self.live = LivePod(pod, node)
         self._node = node
         self._admit = admit
         self._released = released
+        self._waits = waits
         self._ending = asyncio.Event()
         self._gone = asyncio.Event()
         self._others: set[asyncio.Task[None]] = set()
@@ -52,22 +58,23 @@ class PodWorker:
 
     def update(self, pod: Pod) -> None:
         """The object changed: labels, images, more containers, conditions; or it is to end."""
+        self.live.progress.pending = self._waits(pod) if self.live.resized(pod) else None
         changed = self.live.refresh(pod)
         if pod.metadata.deletion_timestamp is not None:
             self._ending.set()
         elif self.live.progress.sandbox and not self.finished:
-            for slot in changed:
-                self._replace(slot)
+            for slot, why in changed:
+                self._replace(slot, why)
             for slot in self.live.add_ephemeral():
                 self._aside(keep(self.live, slot))
             self.live.publish()
 
-    def _replace(self, slot: Slot) -> None:
-        """A container has another image now: end it, and start it again whatever its policy."""
+    def _replace(self, slot: Slot, why: str) -> None:
+        """A container is another one now: end it, and start it again whatever its policy."""
         if slot.running and (slot.part == "containers" or slot.sidecar):
             slot.again = True
             what = "Init container" if slot.sidecar else "Container"
-            text = f"{what} {slot.container.name} definition changed"
+            text = f"{what} {slot.container.name} {why}"
             text += "" if slot.sidecar else ", will be restarted"
             self._aside(stop_container(self.live, slot, self.live.grace_s(), text))
 

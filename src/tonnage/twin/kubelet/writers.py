@@ -93,8 +93,10 @@ def _in_order(pod: Pod, status: JsonObject) -> JsonObject:
     conditions = status.get("conditions")
     if not isinstance(conditions, list):
         return status
-    own = [one["type"] for one in conditions if isinstance(one, dict)]
-    others = [condition.type for condition in pod.status.conditions if condition.type not in own]
+    told = [one for one in conditions if isinstance(one, dict)]
+    named = {one["type"] for one in told}
+    own = [one["type"] for one in told if "$patch" not in one]
+    others = [condition.type for condition in pod.status.conditions if condition.type not in named]
     return {**status, "$setElementOrder/conditions": [{"type": kind} for kind in (*others, *own)]}
 
 
