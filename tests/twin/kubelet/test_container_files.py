@@ -13,6 +13,7 @@ from tonnage.wire import kinds
 
 World = Any
 SLEEP = ["sleep", "infinity"]
+_PIECE = 64 << 10
 _NO_FILE = "No such file or directory\n"
 
 
@@ -24,7 +25,7 @@ class Output:
         self.said = b""
 
     async def read(self) -> bytes:
-        data, self.given = self.given, b""
+        data, self.given = self.given[:_PIECE], self.given[_PIECE:]
         return data
 
     def write(self, data: bytes) -> None:
@@ -56,6 +57,25 @@ async def run(world: World, *argv: str, given: bytes = b"", container: int = 0) 
             1,
             f"mkdir: cannot create directory '/a/b': {_NO_FILE}",
             id="no parent",
+        ),
+        pytest.param("mkdir /tmp/a/; mkdir -p /tmp/a; ls /tmp", 0, "a\n", id="a slash at the end"),
+        pytest.param(
+            "touch /tmp/a; mkdir /tmp/a",
+            1,
+            "mkdir: cannot create directory '/tmp/a': File exists\n",
+            id="taken",
+        ),
+        pytest.param(
+            "touch /tmp/a; mkdir -p /tmp/a/b",
+            1,
+            "mkdir: cannot create directory '/tmp/a/b': Not a directory\n",
+            id="in a file",
+        ),
+        pytest.param(
+            "echo one > /dev/stdout; echo two > /dev/stderr; [ -e /dev/stdout ]",
+            1,
+            "one\ntwo\n",
+            id="streams",
         ),
         pytest.param("touch /tmp/a; rm /tmp/a; rm -f /tmp/a; [ -e /tmp/a ]", 1, "", id="removed"),
         pytest.param("rm /tmp/a", 1, f"rm: cannot remove '/tmp/a': {_NO_FILE}", id="not there"),
@@ -134,6 +154,21 @@ async def test_files_travel_as_kubectl_cp_has_them(world: World) -> None:
         found = archive.extractfile("tmp/deep/file")
         assert (code, found and found.read()) == (0, b"hello")
     assert (await run(world, "tar", "cf", "-", "/nowhere"))[0] == 2
+
+
+async def test_what_is_no_file_in_an_archive_is_told_and_the_rest_unpacked(world: World) -> None:
+    world.bind("web", command=SLEEP)
+    await world.phase("web", "Running")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        link, large = tarfile.TarInfo("link"), tarfile.TarInfo("large")
+        link.type, link.linkname, large.size = tarfile.SYMTYPE, "nowhere", 3 << 20
+        archive.addfile(link)
+        archive.addfile(large, io.BytesIO(bytes(large.size)))
+    said = b"tar: link: links and devices are not known here\n"
+    given = packed.getvalue()
+    assert await run(world, "tar", "-xmf", "-", "-C", "/tmp", given=given) == (2, said)
+    assert await run(world, "sh", "-c", "ls /tmp; wc -c < /tmp/large") == (0, b"large\n3145728\n")
 
 
 async def test_what_a_program_leaves_as_its_last_words_is_told(world: World) -> None:

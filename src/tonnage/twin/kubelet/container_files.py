@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-_LIMIT_BYTES: Final = 8 << 20
+LIMIT_BYTES: Final = 8 << 20
+"""What a volume holds at most."""
 _FOLDERS: Final = (
     "dev",
     "etc",
@@ -97,13 +98,18 @@ class FileTree:
         if await self.names(posixpath.dirname(f"/{_clean(path)}")) is None:
             raise FileError("No such file or directory")
         content = entries.get(inner, b"") + data if append else data
-        if sum(map(len, entries.values())) + len(content) > _LIMIT_BYTES:
+        if sum(map(len, entries.values())) + len(content) > LIMIT_BYTES:
             raise FileError("No space left on device")
         entries[inner] = content
 
     async def make_folder(self, path: str) -> None:
         """Make a folder and those above it. Raises FileError."""
         entries, inner = await self._writable(path)
+        above = inner
+        while above and above not in entries:
+            above = posixpath.dirname(above)
+        if above:
+            raise FileError("File exists" if above == inner else "Not a directory")
         entries.setdefault(f"{inner}/", b"")
 
     async def remove(self, path: str) -> bool:

@@ -19,11 +19,11 @@ _UNITS: Final = MappingProxyType({"s": 1, "m": 60, "h": 3600, "d": 86400})
 _INPUT_LIMIT: Final = 1 << 20
 
 
-async def read_all(context: ContainerContext) -> bytes:
-    """Standard input to its end, one MiB at most."""
+async def read_all(context: ContainerContext, most: int = _INPUT_LIMIT) -> bytes:
+    """Standard input to its end, or so many bytes of it (and the rest of their last piece)."""
     pieces: list[bytes] = []
     size = 0
-    while size < _INPUT_LIMIT and (piece := await context.stdio.read()):
+    while size < most and (piece := await context.stdio.read()):
         pieces.append(piece)
         size += len(piece)
     return b"".join(pieces)

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.twin.kubelet.container_files import FileError
+from tonnage.twin.kubelet.container_files import LIMIT_BYTES, FileError
 from tonnage.twin.kubelet.programs.basic import complain, read_all
 from tonnage.twin.kubelet.runtime import ContainerContext, Program
+
+_MARGIN: Final = 1 << 20
+"""What an archive has beside the bytes of its files."""
 
 
 def _words(context: ContainerContext) -> tuple[str, list[str]]:
@@ -67,7 +70,8 @@ async def mkdir(context: ContainerContext) -> int:
         try:
             if "p" not in options and await context.files.names(name) is not None:
                 raise FileError("File exists")
-            if "p" not in options and await context.files.names(posixpath.dirname(f"/{name}")) is None:
+            above = posixpath.dirname(f"/{name.rstrip('/')}")
+            if "p" not in options and await context.files.names(above) is None:
                 raise FileError("No such file or directory")
             await context.files.make_folder(name)
         except FileError as error:
@@ -111,17 +115,20 @@ async def _pack(context: ContainerContext, names: list[str]) -> int:
 
 
 async def _unpack(context: ContainerContext, folder: str) -> int:
+    code = 0
     try:
-        with tarfile.open(fileobj=io.BytesIO(await read_all(context))) as archive:
+        with tarfile.open(fileobj=io.BytesIO(await read_all(context, LIMIT_BYTES + _MARGIN))) as archive:
             for entry in archive:
                 path = posixpath.join(folder, entry.name)
                 if entry.isdir():
                     await context.files.make_folder(path)
-                elif (file := archive.extractfile(entry)) is not None:
+                elif entry.isfile() and (file := archive.extractfile(entry)) is not None:
                     await context.files.write(path, file.read())
+                else:
+                    code = complain(context, f"{entry.name}: links and devices are not known here") + 1
     except (tarfile.TarError, FileError) as error:
         return complain(context, str(error)) + 1
-    return 0
+    return code
 
 
 FILING: Final[Mapping[str, Program]] = MappingProxyType(

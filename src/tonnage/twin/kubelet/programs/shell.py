@@ -31,6 +31,8 @@ _BUILTINS: Final = frozenset(
     {":", "exit", "cd", "export", "set", "unset", "wait", "trap", "test", "[", "exec"}
 )
 _OUTPUT_LIMIT: Final = 1 << 20
+_WRITTEN: Final = {"": "out", "/dev/stdout": "out", "/dev/stderr": "err"}
+"""Where output goes that is written to no file."""
 _DEEPEST: Final = 20
 
 
@@ -234,9 +236,10 @@ class _Interpreter:
                 written = operator, path
             elif (given := await files.read(path)) is None:
                 return self._line_error(streams, f"{path}: No such file or directory", 1)
-        pipe = _Piped(streams, given=given, out="keep" if written[1] else "out")
+        out = _WRITTEN.get(written[1], "keep")
+        pipe = _Piped(streams, given=given, out=out)
         status = await self._simple(replace(node, files=()), pipe)
-        if written[1]:
+        if out == "keep":
             try:
                 await files.write(written[1], bytes(pipe.kept), append=written[0] == "out>>")
             except FileError as error:
