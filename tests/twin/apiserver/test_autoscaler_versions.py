@@ -88,7 +88,16 @@ def test_without_a_metric_there_is_the_usual_share() -> None:
     assert shown["spec"] == {"maxReplicas": 1, "targetCPUUtilizationPercentage": 80}
 
 
-def test_an_annotation_that_cannot_be_read_goes() -> None:
-    notes: dict[str, Any] = {"autoscaling.alpha.kubernetes.io/metrics": "nonsense", "own": "x"}
+def test_how_fast_it_goes_is_read_in_either_spelling() -> None:
+    told = '{"ScaleUp":null,"scaleDown":{"Policies":[{"type":"Pods","Value":4,"periodSeconds":60}],"odd":1}}'
+    notes: dict[str, Any] = {"autoscaling.alpha.kubernetes.io/behavior": told}
+    stored: Any = stored_autoscaler({"metadata": {"annotations": notes}, "spec": {}})
+    policy = {"type": "Pods", "value": 4, "periodSeconds": 60}
+    assert stored["spec"]["behavior"] == {"scaleDown": {"policies": [policy]}}
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[" * 3000], ids=["no JSON", "too deep"])
+def test_an_annotation_that_cannot_be_read_goes(text: str) -> None:
+    notes: dict[str, Any] = {"autoscaling.alpha.kubernetes.io/metrics": text, "own": "x"}
     stored = stored_autoscaler({"metadata": {"annotations": notes}, "spec": {}})
     assert stored["metadata"] == {"annotations": {"own": "x"}}

@@ -124,6 +124,7 @@ async def test_bad_bodies_are_refused_with_a_status(
         pytest.param("POST", "/apis", 405, id="POST of discovery"),
         pytest.param("GET", f"{MAPS}?limit=x", 400, id="a limit that is no number"),
         pytest.param("GET", f"{MAPS}?continue=x", 400, id="a made-up continue token"),
+        pytest.param("GET", f"{MAPS}?continue={'W1tb' * 1000}", 400, id="a token of brackets"),
         pytest.param("GET", f"{MAPS}?resourceVersion=x", 400, id="a made-up version"),
         pytest.param("GET", f"{MAPS}?labelSelector=a%3D%3D%3D", 400, id="half a selector"),
         pytest.param("DELETE", f"{MAPS}/x?propagationPolicy=x", 400, id="an unknown propagation"),

@@ -10,6 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.objects.body import BodyError, parse_json
 
 FIRST: Final = "autoscaling/v1"
 STORED: Final = "autoscaling/v2"
@@ -213,12 +214,23 @@ def _behavior_in_go(behavior: JsonObject) -> JsonObject:
 
 
 def _behavior_in_json(behavior: JsonObject) -> JsonObject:
-    def small(value: JsonValue) -> JsonValue:
-        if isinstance(value, dict):
-            return {name[:1].lower() + name[1:]: small(one) for name, one in value.items() if one is not None}
-        return [small(one) for one in value] if isinstance(value, list) else value
+    """The opposite, without what is not set; Go reads names in either spelling."""
+    shown: JsonObject = {}
+    for key in ("scaleUp", "scaleDown"):
+        if isinstance(rules := _read(behavior, key), dict):
+            told = _set(rules, "stabilizationWindowSeconds", "selectPolicy", "tolerance")
+            ways = mappings({"it": _read(rules, "policies")}, "it")
+            policies: list[JsonValue] = [_set(one, "type", "value", "periodSeconds") for one in ways]
+            shown[key] = {**told, **({"policies": policies} if policies else {})}
+    return shown
 
-    return mapping({"it": small(behavior)}, "it")
+
+def _set(held: JsonObject, *names: str) -> JsonObject:
+    return {name: value for name in names if (value := _read(held, name)) is not None}
+
+
+def _read(held: JsonObject, name: str) -> JsonValue:
+    return held.get(_capital(name), held.get(name))
 
 
 def _capital(name: str) -> str:
@@ -232,10 +244,9 @@ def _encoded(value: JsonValue) -> str:
 def _decoded(notes: JsonObject, key: str) -> JsonValue:
     """What an annotation holds; None where it is none of ours."""
     try:
-        found: JsonValue = json.loads(text(notes, key) or "null")
-    except ValueError:
+        return parse_json((text(notes, key) or "null").encode())
+    except BodyError:
         return None
-    return found
 
 
 def _decoded_list(notes: JsonObject, key: str) -> list[JsonObject]:

@@ -6,7 +6,6 @@ Source: k8s.io/apiserver pkg/storage/continue.go (v1.35).
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import posixpath
 import re
@@ -15,6 +14,7 @@ from typing import Final
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.objects.body import UNREAD, BodyError, parse_json
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.store import Name
 
@@ -63,14 +63,13 @@ def _body(value: str) -> dict[str, JsonValue]:
     if strange := re.search(r"[^A-Za-z0-9_-]", value):
         raise _invalid(f"illegal base64 data at input byte {strange.start()}")
     try:
-        text = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode(errors="replace")
-    except (ValueError, binascii.Error):
+        raw = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
+    except ValueError:
         raise _invalid(f"illegal base64 data at input byte {len(value) - len(value) % 4}") from None
     try:
-        body = json.loads(text)
-    except ValueError:
-        first = text.strip()[:1]
-        raise _invalid(f"invalid character '{first}' looking for beginning of value") from None
+        body = parse_json(raw)
+    except BodyError as error:
+        raise _invalid(error.detail.removeprefix(UNREAD)) from None
     if not isinstance(body, dict):
         raise _invalid(f"json: cannot unmarshal {_kind(body)} into Go value of type storage.continueToken")
     for key, wanted, called in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):

@@ -21,6 +21,7 @@ from tonnage.twin.apiserver.statuses import StatusError, bad_request, expired, t
 from tonnage.twin.apiserver.store import Name, Store, Stored, TooOldError
 from tonnage.twin.apiserver.watching import Matches, everything
 
+_MOST_DIGITS: Final = 20
 _TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result. "
     "You can start a new list without the continue parameter, or use the continue token in this response "
@@ -125,7 +126,7 @@ def revision_of(version: str) -> int:
         return 0
     why = "invalid syntax"
     if version.isascii() and version.isdigit():
-        if int(version) < 1 << 64:
+        if len(version.lstrip("0")) <= _MOST_DIGITS and int(version) < 1 << 64:
             return int(version)
         why = "value out of range"
     told = f"strconv.ParseUint: parsing {quoted(version)}: {why}"
