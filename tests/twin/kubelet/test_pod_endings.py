@@ -56,6 +56,20 @@ async def test_a_pod_that_is_active_for_too_long_fails(world: World) -> None:
     assert f"Normal DeadlineExceeded {why} x1" in world.api.events("web")
 
 
+@pytest.mark.parametrize("first", [None, 3600], ids=["none before", "a shorter one"])
+async def test_a_deadline_that_comes_later_counts_from_the_start(world: World, first: int | None) -> None:
+    world.bind("web", activeDeadlineSeconds=first)
+    await world.phase("web", "Running")
+    await world.clock.advance(20)
+    spec = {**world.api.pod("web")["spec"], "activeDeadlineSeconds": 30}
+    await world.api.patch(kinds.POD, "web", {"spec": spec}, namespace="default")
+    await world.clock.settle()
+    await world.clock.advance(9)
+    assert world.api.pod("web")["status"]["phase"] == "Running"
+    await world.clock.advance(1)
+    assert (await world.phase("web", "Failed"))["reason"] == "DeadlineExceeded"
+
+
 async def test_a_container_with_another_image_is_started_again(world: World) -> None:
     world.bind("web", containers=container(), restartPolicy="Never")
     await world.phase("web", "Running")

@@ -49,6 +49,7 @@ class PodWorker:
         self._ending = asyncio.Event()
         self._gone = asyncio.Event()
         self._others: set[asyncio.Task[None]] = set()
+        self._limit: asyncio.Timeout | None = None
         self.finished = False
 
     @property
@@ -59,10 +60,13 @@ class PodWorker:
     def update(self, pod: Pod) -> None:
         """The object changed: labels, images, more containers, conditions; or it is to end."""
         self.live.progress.pending = self._waits(pod) if self.live.resized(pod) else None
+        allowed_s = self.pod.spec.active_deadline_seconds
         changed = self.live.refresh(pod)
         if pod.metadata.deletion_timestamp is not None:
             self._ending.set()
         elif self.live.progress.sandbox and not self.finished:
+            if pod.spec.active_deadline_seconds != allowed_s:
+                self._aside(self._deadline())
             for slot, why in changed:
                 self._replace(slot, why)
             for slot in self.live.add_ephemeral():
@@ -123,27 +127,26 @@ class PodWorker:
         for slot in live.progress.ephemeral:
             self._aside(keep(live, slot))
         try:
-            async with asyncio.timeout(None) as limit:
-                watching = asyncio.create_task(self._deadline(limit))
-                try:
-                    await self._run_containers()
-                finally:
-                    watching.cancel()
+            async with asyncio.timeout(None) as self._limit:
+                self._aside(self._deadline())
+                await self._run_containers()
         except TimeoutError:
             live.tell("Normal", "DeadlineExceeded", _TOO_LONG)
             live.progress.failure = ("DeadlineExceeded", _TOO_LONG)
+        self._limit = None
         await stop_all(live, live.grace_s())
         live.publish()
         await self._finish()
 
-    async def _deadline(self, limit: asyncio.Timeout) -> None:
+    async def _deadline(self) -> None:
         """Call time once the pod has been active for longer than it may."""
         allowed_s = self.pod.spec.active_deadline_seconds
         if allowed_s is not None:
             since = moment_of(self.live.progress.start_time)
             ran_s = (self._node.clock.now() - since).total_seconds()
             await self._node.clock.sleep(max(0.0, allowed_s - ran_s))
-            limit.reschedule(asyncio.get_running_loop().time())
+            if self._limit is not None and self.pod.spec.active_deadline_seconds == allowed_s:
+                self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def _run_containers(self) -> None:
         """Returns once they have ended for good; sidecars still run then."""
