@@ -10,7 +10,6 @@ Source: Kubernetes 1.35, pkg/kubelet (status, admission), as far as a status tel
 from __future__ import annotations
 
 import ipaddress
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -31,7 +30,6 @@ from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
 from tonnage.wire.timestamps import timestamp
 
-_LOG: Final = logging.getLogger(__name__)
 _WORKERS: Final = 16
 _FIRST_ADDRESS: Final = 2
 _TRUE: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")

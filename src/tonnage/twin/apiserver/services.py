@@ -54,19 +54,17 @@ class ServiceAddresses:
         keep_given(spec, before)
         pair_addresses(spec, before)
         faults = [*settle_families(spec, before)]
-        faults = faults or [*self._give_address(request, obj, old)]
+        faults = faults or [*self._give_address(obj, old)]
         if needs_ports(spec):
             faults = faults or [*self._give_ports(spec, before)]
         if faults:
             name = text(obj, "metadata", "name")
             raise InvalidError(invalid_status(request.served.row, name, tuple(faults)))
         if needs_health_check(spec) and not needs_health_check(before):
-            self._give_health_port(spec, before)
+            self._give_health_port(spec)
         drop_for_type(spec, before)
 
-    def _give_address(
-        self, request: Request, obj: JsonObject, old: JsonObject | None
-    ) -> Iterator[FieldError]:
+    def _give_address(self, obj: JsonObject, old: JsonObject | None) -> Iterator[FieldError]:
         """An address for a service that is new, or has been a mere name."""
         spec = mapping(obj, "spec")
         if not needs_address(spec) or is_headless(spec) or (old and needs_address(mapping(old, "spec"))):
@@ -131,7 +129,7 @@ class ServiceAddresses:
             if before:
                 own.add(wanted)
 
-    def _give_health_port(self, spec: JsonObject, before: JsonObject) -> None:
+    def _give_health_port(self, spec: JsonObject) -> None:
         """The port at which a load balancer asks nodes for endpoints."""
         used = self._used_ports() | {number(port, "nodePort") for port in mappings(spec, "ports")}
         wanted = number(spec, "healthCheckNodePort")
