@@ -151,6 +151,39 @@ async def test_restarts_are_counted_on_when_the_node_itself_restarts(world: Worl
     await world.api.until(lambda: "running" in main(world)["state"])
 
 
+@pytest.mark.parametrize(
+    ("policy", "ended", "phase"),
+    [
+        pytest.param("Never", {}, "Failed", id="never"),
+        pytest.param("OnFailure", {"exitCode": 0, "reason": "Completed"}, "Succeeded", id="on failure"),
+    ],
+)
+async def test_what_its_policy_ends_stays_so_when_the_node_itself_restarts(
+    world: World, policy: str, ended: dict[str, Any], phase: str
+) -> None:
+    state = {"terminated": ended} if ended else {"running": {"startedAt": "2025-12-31T00:00:00Z"}}
+    before = {"name": "main", "restartCount": 1, "containerID": "containerd://abc", "state": state}
+    first = {**before, "name": "first", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    told = {"phase": "Running", "containerStatuses": [before], "initContainerStatuses": [first]}
+    init = [{"name": "first", "image": "busybox", "command": ["true"]}]
+    world.bind("web", containers=container(), status=told, restartPolicy=policy, initContainers=init)
+    status = await world.phase("web", phase)
+    assert status["initContainerStatuses"][0]["state"] == first["state"]
+    assert (main(world)["restartCount"], main(world)["lastState"]) == (1, {})
+    assert main(world)["state"]["terminated"]["reason"] == ended.get("reason", "Unknown")
+    assert world.api.events("web") == []
+
+
+async def test_ephemeral_containers_do_not_outlive_the_node_they_ran_on(world: World) -> None:
+    running = {"containerID": "containerd://abc", "state": {"running": {"startedAt": "2025-12-31T00:00:00Z"}}}
+    told = {"ephemeralContainerStatuses": [{"name": "debugger", "restartCount": 0, **running}]}
+    debugger = {"name": "debugger", "image": "busybox", "command": SLEEP}
+    world.bind("web", containers=container(), ephemeralContainers=[debugger], status=told)
+    status = await world.phase("web", "Running")
+    found = status["ephemeralContainerStatuses"][0]
+    assert (found["restartCount"], found["state"]["terminated"]["exitCode"]) == (0, 255)
+
+
 async def test_a_pod_that_is_killed_has_failed_and_one_that_ended_well_has_not(world: World) -> None:
     seen: dict[str, Any] = {}
     for name, command in (("sleeps", SLEEP), ("waits", ["sh", "-c", "sleep 1000"])):

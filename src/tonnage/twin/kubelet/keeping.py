@@ -8,7 +8,7 @@ from __future__ import annotations
 from tonnage.twin.kubelet.backoff import go_duration
 from tonnage.twin.kubelet.live_pod import LivePod
 from tonnage.twin.kubelet.probes import probing
-from tonnage.twin.kubelet.restarts import starts_again
+from tonnage.twin.kubelet.restarts import wanted_again
 from tonnage.twin.kubelet.runtime import RunningContainer
 from tonnage.twin.kubelet.slots import Slot
 from tonnage.twin.kubelet.stopping import hook_succeeds, stop_container
@@ -16,7 +16,7 @@ from tonnage.twin.kubelet.stopping import hook_succeeds, stop_container
 
 async def keep(live: LivePod, slot: Slot) -> None:
     """Start the container, again and again as its policy says, until it has ended for good."""
-    while True:
+    while not slot.over:
         if slot.current is None:
             await _start(live, slot)
         current = slot.current
@@ -27,18 +27,10 @@ async def keep(live: LivePod, slot: Slot) -> None:
             await current.exited.wait()
         killed, slot.again = slot.again, None
         live.publish()
-        if not (_wanted_again(live, slot, current) if killed is None else killed):
+        if not (wanted_again(live.pod, slot, current.exit_code or 0) if killed is None else killed):
             return
         # What the kubelet kills it starts in the same step, and looks at how the one before that ended.
         await _back_off(live, slot, current, slot.last if killed else current)
-
-
-def _wanted_again(live: LivePod, slot: Slot, ended: RunningContainer) -> bool:
-    if slot.part == "ephemeralContainers":
-        return False
-    if slot.part == "initContainers" and not slot.sidecar and not ended.exit_code:
-        return False
-    return starts_again(live.pod, slot.container, ended.exit_code or 0)
 
 
 async def _start(live: LivePod, slot: Slot) -> None:

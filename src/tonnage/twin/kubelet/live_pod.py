@@ -12,6 +12,7 @@ from tonnage.adapters.events import reference_to
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
 from tonnage.twin.kubelet.pod_status import status_of
+from tonnage.twin.kubelet.restarts import wanted_again
 from tonnage.twin.kubelet.runtime import ContainerRuntime
 from tonnage.twin.kubelet.slots import POD_INITIALIZING, PodProgress, Slot
 from tonnage.twin.kubelet.starter import ContainerStarter
@@ -111,12 +112,24 @@ class LivePod:
             slot = self.slot(str(told.get("name")))
             if slot is None or not (told.get("containerID") or told.get("lastState")):
                 continue
-            slot.restarts = int(told.get("restartCount") or 0) + 1
             slot.past = _past(told, timestamp(self.node.clock.now()))
+            slot.over = self._over(slot)
+            slot.restarts = int(told.get("restartCount") or 0) + (not slot.over)
+
+    def _over(self, slot: Slot) -> bool:
+        """Whether what a slot had is not wanted again; init containers are where any of the others is."""
+        if slot.part == "initContainers":
+            return all(one.over for one in self.progress.main)
+        return not wanted_again(self.pod, slot, int(slot.past.get("exitCode") or 0))
 
     def _told(self) -> list[dict[str, Any]]:
+        """What the status says of containers, of init containers last."""
         status = self.pod.status
-        return [*status.init_container_statuses, *status.container_statuses]
+        return [
+            *status.container_statuses,
+            *status.ephemeral_container_statuses,
+            *status.init_container_statuses,
+        ]
 
     def resized(self, pod: Pod) -> bool:
         """Whether the object asks for other resources than the containers have."""

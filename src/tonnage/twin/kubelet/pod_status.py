@@ -133,6 +133,8 @@ def _state(slot: Slot, creating: tuple[str, str], *, ended: bool) -> dict[str, A
         return {"running": {"startedAt": timestamp(current.started_at)}}
     if current is not None:
         return {"terminated": terminated(current)}
+    if slot.over:
+        return {"terminated": slot.past}
     if ended:
         return {"terminated": _unknown_end()}
     reason, message = creating if slot.waiting == CONTAINER_CREATING else slot.waiting
@@ -150,7 +152,7 @@ def _unknown_end() -> dict[str, Any]:
 def _last_state(slot: Slot) -> dict[str, Any]:
     if slot.last is not None:
         return {"terminated": terminated(slot.last)}
-    return {"terminated": slot.past} if slot.past else {}
+    return {"terminated": slot.past} if slot.past and not slot.over else {}
 
 
 def terminated(container: RunningContainer) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tonnage.twin.kubelet.slots import Slot
 from tonnage.wire.objects import Container, Pod
 
 
@@ -17,6 +18,15 @@ def starts_again(pod: Pod, container: Container, exit_code: int) -> bool:
             return True
         return _by_policy(container.restart_policy, exit_code)
     return _by_policy(pod.spec.restart_policy, exit_code)
+
+
+def wanted_again(pod: Pod, slot: Slot, exit_code: int) -> bool:
+    """By what the container is for, then by its rules and policies."""
+    if slot.part == "ephemeralContainers":
+        return False
+    if slot.part == "initContainers" and not slot.sidecar and not exit_code:
+        return False
+    return starts_again(pod, slot.container, exit_code)
 
 
 def starts_again_when_killed(pod: Pod, container: Container) -> bool:

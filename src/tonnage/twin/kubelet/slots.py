@@ -19,8 +19,8 @@ class Slot:
     """A container of a pod: what runs or ran in it last, or why nothing does (`waiting`: reason, message).
 
     `part` is the list of the pod's spec that has it; `probed` has the verdicts of its probes on what runs
-    now; `past` is how it ended before the node itself restarted; `again` says of what was killed whether to
-    start it again, whatever its exit code.
+    now; `past` is how it ended before the node itself restarted, and `over` that it is not wanted since;
+    `again` says of what was killed whether to start it again, whatever its exit code.
     """
 
     container: Container
@@ -31,6 +31,7 @@ class Slot:
     restarts: int = 0
     probed: dict[str, bool] = field(default_factory=dict)
     past: dict[str, Any] = field(default_factory=dict)
+    over: bool = False
     again: bool | None = None
 
     @property

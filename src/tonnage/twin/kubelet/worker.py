@@ -178,7 +178,7 @@ class PodWorker:
     async def _initialize(self, group: asyncio.TaskGroup, sidecars: list[asyncio.Task[None]]) -> bool:
         """Run the init containers in order; False when one failed for good."""
         progress = self.live.progress
-        for slot in progress.init:
+        for slot in (one for one in progress.init if not one.over):
             if slot.sidecar:
                 sidecars.append(group.create_task(keep(self.live, slot)))
                 if not progress.initialized:
