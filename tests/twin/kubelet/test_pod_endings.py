@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from tonnage.twin.kubelet.restarts import starts_again
+from tonnage.twin.kubelet.runtime import ContainerContext
 from tonnage.wire import kinds
 from tonnage.wire.objects import Container, Pod, PodSpec
 
@@ -184,16 +187,23 @@ async def test_ephemeral_containers_do_not_outlive_the_node_they_ran_on(world: W
     assert (found["restartCount"], found["state"]["terminated"]["exitCode"]) == (0, 255)
 
 
-async def test_a_pod_that_is_killed_has_failed_and_one_that_ended_well_has_not(world: World) -> None:
+async def ends_well(context: ContainerContext) -> int:
+    """A server that heeds SIGTERM."""
+    with suppress(asyncio.CancelledError):
+        await context.clock.sleep(3600)
+    return 0
+
+
+async def test_a_pod_that_is_killed_has_failed_and_one_that_ended_well_has_not(start: Any) -> None:
     seen: dict[str, Any] = {}
-    for name, command in (("sleeps", SLEEP), ("waits", ["sh", "-c", "sleep 1000"])):
-        world.bind(name, containers=container(command=command))
-        await world.phase(name, "Running")
-        await world.api.delete(kinds.POD, name, namespace="default")
-        await world.gone(name)
-        history = world.api.history("pods", name)
-        seen[name] = history[-1]["status"]["phase"]
-    assert seen == {"sleeps": "Failed", "waits": "Failed"}
+    async with start(None, {"server": ends_well}) as world:
+        for name, fields in (("sleeps", {}), ("ends", {"image": "server", "command": []})):
+            world.bind(name, containers=container(**fields))
+            await world.phase(name, "Running")
+            await world.api.delete(kinds.POD, name, namespace="default")
+            await world.gone(name)
+            seen[name] = world.api.history("pods", name)[-1]["status"]["phase"]
+    assert seen == {"sleeps": "Failed", "ends": "Succeeded"}
 
 
 async def test_ephemeral_containers_run_beside_the_others_and_never_again(world: World) -> None:
