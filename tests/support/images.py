@@ -96,7 +96,7 @@ def agent_archive(folder: Path, *, version: str = "") -> str:
 
 
 def kept_file(package: str, name: str) -> Path:
-    """A file of a Debian package, found by its name and kept in the cache."""
+    """A file of a Debian package, kept in the cache: the largest of its name, which settings may have."""
     folder = cache_folder(os.environ) / "images"
     kept = folder / name
     if not kept.exists():
@@ -106,7 +106,7 @@ def kept_file(package: str, name: str) -> Path:
             apt.refresh()
             (file,) = apt.fetch(apt.named([package]))
             unpack(file, Path(fresh), lambda path: path if Path(path).name == name else None)
-            next(Path(fresh).rglob(name)).replace(kept)
+            max(Path(fresh).rglob(name), key=lambda path: path.lstat().st_size).replace(kept)
     return kept
 
 
