@@ -65,6 +65,21 @@ def test_failures_are_told_in_the_servers_words(text: str, words: str) -> None:
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("isURL('http://[::1')", False),
+        ("isURL('http://[::1]:80/a')", True),
+        ("'%s'.format([timestamp('2020-01-01T00:00:00.5Z')])", "2020-01-01T00:00:00.5Z"),
+        ("'%s'.format([timestamp('2020-01-01T00:00:00Z')])", "2020-01-01T00:00:00Z"),
+        ("size('%.99999999999f'.format([1.0]))", 1_000_002),
+    ],
+    ids=str,
+)
+def test_functions_come_to_what_they_do_on_a_server(text: str, found: object) -> None:
+    assert value(text) == found
+
+
 def test_a_variable_without_value_fails_only_what_hangs_on_it() -> None:
     assert expression("true || variables.x > 1", KNOWN).evaluate({"object": {}}) is True
     with pytest.raises(AbsentError, match=r"^x$"):

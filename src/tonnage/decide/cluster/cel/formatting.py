@@ -15,6 +15,8 @@ from typing import Any, Final, cast
 from tonnage.decide.cluster.claims.cel_errors import CelError
 from tonnage.decide.cluster.claims.cel_values import type_name
 
+_DIGITS: Final = 6
+_MOST_DIGITS: Final = 1_000_000
 _CLAUSE: Final = re.compile(r"%(%|(?:\.(\d+))?([a-zA-Z]))|%")
 _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _INFINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -39,7 +41,7 @@ def formatted(text: object, values: object) -> str:
         write = _WRITERS.get(kind or "")
         if write is None:
             raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{kind}"')
-        return write(left.pop(0), int(clause[2] or 6))
+        return write(left.pop(0), min(int(clause[2] or _DIGITS), _MOST_DIGITS))
 
     return _CLAUSE.sub(filled, text)
 
@@ -57,7 +59,8 @@ def _string(value: object, _: int = 0) -> str:
         case bytes() | bytearray() | memoryview():
             return bytes(value).decode(errors="replace")
         case datetime():
-            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+            whole, dot, part = value.astimezone(UTC).isoformat().removesuffix("+00:00").partition(".")
+            return f"{whole}{dot}{part.rstrip('0')}Z"
         case timedelta():
             return f"{_number(value.total_seconds())}s"
         case list():

@@ -142,7 +142,10 @@ def _parsed_url(text: str) -> Any:
         raise CelError(f"{wrong}empty url")
     if re.search(r"[\x00-\x1f\x7f]", text):
         raise CelError(f"{wrong}net/url: invalid control character in URL")
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise CelError(f"{wrong}missing ']' in host") from None
     if not parts.scheme and not text.startswith("/"):
         raise CelError(f"{wrong}invalid URI for request")
     try:
