@@ -72,6 +72,12 @@ def test_failures_are_told_in_the_servers_words(text: str, words: str) -> None:
         ("isURL('http://[::1]:80/a')", True),
         ("'%s'.format([timestamp('2020-01-01T00:00:00.5Z')])", "2020-01-01T00:00:00.5Z"),
         ("'%s'.format([timestamp('2020-01-01T00:00:00Z')])", "2020-01-01T00:00:00Z"),
+        (
+            "'%s'.format([[1.5, 'a', b'b', timestamp('2020-01-01T00:00:00Z'), duration('90s'), true]])",
+            '[1.500000, "a", b"b", timestamp("2020-01-01T00:00:00Z"), duration("90s"), true]',
+        ),
+        ("'%s'.format([{'x': 2.0, 'y': 0.0 / 0.0}])", '{"x":2.000000, "y":"NaN"}'),
+        ("'%s'.format([[type(1)]])", "[type(int)]"),
         ("size('%.99999999999f'.format([1.0]))", 1_000_002),
     ],
     ids=str,

@@ -64,11 +64,11 @@ def _string(value: object, _: int = 0) -> str:
         case timedelta():
             return f"{_number(value.total_seconds())}s"
         case list():
-            return f"[{', '.join(_quoted(one) for one in value)}]"
+            return f"[{', '.join(_held(one) for one in value)}]"
         case Mapping():
-            pairs = sorted((_quoted(key), _quoted(one)) for key, one in value.items())
+            pairs = sorted((_held(key), _held(one)) for key, one in value.items())
             return "{" + ", ".join(f"{key}:{one}" for key, one in pairs) + "}"
-        case _ if callable(getattr(value, "is_assignable_from", None)):  # a type
+        case _ if _is_type(value):
             return str(cast("Any", value).name()).lower()
         case _:
             raise CelError(wrong_clause("s", type_name(value)))
@@ -81,12 +81,27 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if "e+" in short and abs(value) < 1e21 else short
 
 
-def _quoted(value: object) -> str:
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, bytes):
-        return f"b{json.dumps(value.decode(errors='replace'), ensure_ascii=False)}"
-    return _string(value)
+def _held(value: object) -> str:
+    """What a list or a map holds, as an expression would write it."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case bytes() | bytearray() | memoryview():
+            return f"b{json.dumps(_string(value), ensure_ascii=False)}"
+        case float():
+            return f"{value:.{_DIGITS}f}" if math.isfinite(value) else f'"{_number(value)}"'
+        case datetime():
+            return f'timestamp("{_string(value)}")'
+        case timedelta():
+            return f'duration("{_string(value)}")'
+        case _ if _is_type(value):
+            return f"type({_string(value)})"
+        case _:
+            return _string(value)
+
+
+def _is_type(value: object) -> bool:
+    return callable(getattr(value, "is_assignable_from", None))
 
 
 def _whole(form: str) -> Callable[[Any, int], str]:
