@@ -1,4 +1,4 @@
-"""Small commands that every pretended image has. They know the container's environment and nothing else."""
+"""Small commands that every pretended image has. They know the container's environment and its files."""
 
 from __future__ import annotations
 
