@@ -145,8 +145,9 @@ class PodWorker:
             since = moment_of(self.live.progress.start_time)
             ran_s = (self._node.clock.now() - since).total_seconds()
             await self._node.clock.sleep(max(0.0, allowed_s - ran_s))
-            if self._limit is not None and self.pod.spec.active_deadline_seconds == allowed_s:
-                self._limit.reschedule(asyncio.get_running_loop().time())
+            limit, still = self._limit, self.pod.spec.active_deadline_seconds == allowed_s
+            if limit is not None and still and not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
 
     async def _run_containers(self) -> None:
         """Returns once they have ended for good; sidecars still run then."""
