@@ -1,15 +1,19 @@
 """How soon those who watch are told of a write: one of a thousand watches, and the real kubectl.
 
-The clients run in this process, so that they share the processors with the server, as they would.
+The clients run on the same machine, so that they share the processors with the server, as they would.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import subprocess
 import time
 from contextlib import closing
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Final
 
 from benchmarks.control_planes import Server
 from tonnage.cli.kubectl import kubectl_binary
@@ -20,6 +24,7 @@ SECONDS = 10
 WRITES = 50
 """That kubectl is to show."""
 _MAPS = "/api/v1/namespaces/default/configmaps"
+_EVENT: Final = b'{"type"'
 
 
 def measure(side: str, server: Server) -> dict[str, list[float]]:
@@ -57,48 +62,91 @@ def _kubectl_lags(server: Server) -> list[float]:
     return lags[1:]  # the first one waits for kubectl to start
 
 
+class _Follower(asyncio.Protocol):
+    """A watch that only counts what it is told."""
+
+    told = 0
+    """Events, to all of them."""
+
+    def __init__(self, head: bytes) -> None:
+        self._head = head
+        self._rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(self._head)
+
+    def data_received(self, data: bytes) -> None:
+        data = self._rest + data
+        _Follower.told += data.count(_EVENT)
+        self._rest = data[1 - len(_EVENT) :]
+
+
+class _Noter(_Follower):
+    """It also reads when it was told of each object first."""
+
+    def __init__(self, head: bytes) -> None:
+        super().__init__(head)
+        self.arrived: dict[str, float] = {}
+        self._line = b""
+
+    def data_received(self, data: bytes) -> None:
+        now = time.perf_counter()
+        *lines, self._line = (self._line + data).split(b"\n")
+        for line in lines:
+            if line.startswith(_EVENT):
+                self.arrived.setdefault(json.loads(line)["object"]["metadata"]["name"], now)
+        super().data_received(data)
+
+
+def _same(follower: _Follower) -> _Follower:
+    return follower
+
+
 async def _watch_and_write(server: Server) -> tuple[list[float], float]:
     """Milliseconds from the answer to a write to its event, and how many writes a second were done."""
-    version = server.version(_MAPS)
-    path = f"{_MAPS}?watch=1&resourceVersion={version}"
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    # A process of its own: as a thread it would wait for the interpreter that the watches keep busy.
+    writer = fork.Process(target=_write, args=(server, theirs))
+    writer.start()
+    path = f"{_MAPS}?watch=1&resourceVersion={server.version(_MAPS)}"
     head = f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.token}\r\n\r\n".encode()
-    arrived: dict[str, float] = {}
-    told = 0
-
-    async def follow(*, note: bool) -> None:
-        nonlocal told
-        reader, writer = await asyncio.open_connection(server.host, server.port, ssl=server.context)
-        writer.write(head)
-        while line := await reader.readline():
-            if line.startswith(b'{"type"'):
-                told += 1
-                if note:
-                    name = json.loads(line)["object"]["metadata"]["name"]
-                    arrived.setdefault(name, time.perf_counter())
-
-    watchers = [asyncio.ensure_future(follow(note=number == 0)) for number in range(WATCHES)]
+    noter = _Noter(head)
+    loop = asyncio.get_running_loop()
+    _Follower.told = 0
+    followers = [noter, *(_Follower(head) for _ in range(WATCHES - 1))]
+    open_one = partial(loop.create_connection, host=server.host, port=server.port, ssl=server.context)
+    opened = await asyncio.gather(*(open_one(partial(_same, one)) for one in followers))
     await asyncio.sleep(15)
-    answered: dict[str, float] = {}
-    started = time.perf_counter()
-    await asyncio.to_thread(_write, server, answered)
-    rate = len(answered) / (time.perf_counter() - started)
+    ours.send("begin")
+    said = asyncio.Event()
+    loop.add_reader(ours.fileno(), said.set)
+    await said.wait()
+    loop.remove_reader(ours.fileno())
+    answered, taken_s = ours.recv()
+    writer.join()
     for _ in range(300):
-        if told >= WATCHES * len(answered):
+        if _Follower.told >= WATCHES * len(answered):
             break
         await asyncio.sleep(0.1)
-    assert told == WATCHES * len(answered), f"{told} events of {WATCHES * len(answered)}"
-    for watcher in watchers:
-        watcher.cancel()
-    await asyncio.gather(*watchers, return_exceptions=True)
-    return [1000 * max(arrived[name] - moment, 0.0) for name, moment in answered.items()], rate
+    assert _Follower.told == WATCHES * len(answered), f"{_Follower.told} events of {WATCHES * len(answered)}"
+    for transport, _ in opened:
+        transport.close()
+    lags = [1000 * max(noter.arrived[name] - moment, 0.0) for name, moment in answered.items()]
+    return lags, len(answered) / taken_s
 
 
-def _write(server: Server, answered: dict[str, float]) -> None:
-    """Write at an even pace; a write that is late is not made up for."""
+def _write(server: Server, pipe: Connection) -> None:
+    """Write at an even pace once told to, as far as the server keeps up with it."""
+    pipe.recv()
+    answered: dict[str, float] = {}
+    started = time.perf_counter()
     with closing(server.open()) as connection:
         for number in range(WRITES_A_SECOND * SECONDS):
-            due = time.perf_counter() + 1 / WRITES_A_SECOND
             body = {"metadata": {"name": f"map-{number}"}}
             server.ask(connection, "POST", _MAPS, body)
             answered[f"map-{number}"] = time.perf_counter()
+            due = started + (number + 1) / WRITES_A_SECOND
             time.sleep(max(0.0, due - time.perf_counter()))
+    pipe.send((answered, time.perf_counter() - started))

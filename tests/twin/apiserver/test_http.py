@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from datetime import UTC, datetime
 from typing import Any
@@ -275,3 +276,23 @@ async def test_items_of_built_in_lists_leave_their_type_to_the_list(running: Any
     await running.http("POST", "/api/v1/namespaces/default/events", event)
     renamed = (await running.http("GET", "/apis/events.k8s.io/v1/namespaces/default/events")).json
     assert [{"kind", "apiVersion"}.isdisjoint(item) for item in renamed["items"]] == [True]
+
+
+@pytest.mark.parametrize(("version", "sizes"), [("1.1", True), ("1.0", False)])
+async def test_a_watch_is_told_in_chunks_where_the_client_knows_them(
+    running: Any, version: str, sizes: bool
+) -> None:
+    reader, writer = await running.http.open()
+    token = f"authorization: Bearer {running.http.token}"
+    writer.write(f"GET {MAPS}?watch=1 HTTP/{version}\r\nhost: x\r\n{token}\r\n\r\n".encode())
+    async with asyncio.timeout(30):
+        assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+        for number in range(2):
+            name = f"m{number}"
+            await running.api.create(CONFIG_MAP, {"metadata": {"name": name}}, namespace="default")
+            size = int(await reader.readline(), 16) if sizes else None
+            line = await reader.readline()
+            assert json.loads(line)["object"]["metadata"]["name"] == name
+            if sizes:
+                assert (len(line), await reader.readline()) == (size, b"\r\n")
+    writer.close()

@@ -237,8 +237,10 @@ async def test_a_version_that_is_yet_to_come_is_gone_too() -> None:
 
 async def test_of_many_watchers_all_wake_though_not_in_one_turn() -> None:
     store = Store()
-    waiting = [store.watch(PODS, store.revision).changed() for _ in range(100)]
+    waiting = [asyncio.ensure_future(store.watch(PODS, store.revision).changed()) for _ in range(100)]
+    await asyncio.sleep(0)
     store.create(PODS, ("ns", "a"), {"metadata": {"name": "a"}})
+    await asyncio.sleep(0)
     assert 0 < sum(one.done() for one in waiting) < len(waiting)
     store.create(PODS, ("ns", "b"), {"metadata": {"name": "b"}})
     await asyncio.gather(*waiting)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -21,6 +21,8 @@ _SEND_S: Final = 30.0
 _PIECE: Final = 256 << 10
 CERTIFICATE: Final = "client-certificate"
 """Where the state of a connection has the client's certificate, as `ssl` describes it."""
+CHUNK: Final = "chunk"
+"""Where it has what writes a chunk at once, or says that it cannot now: events of watches need no more."""
 JSON: Final = "application/json"
 
 
@@ -35,7 +37,9 @@ class Exchange:
         self.headers: dict[str, str] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
-        self.certificate: Mapping[str, object] | None = scope.get("state", {}).get(CERTIFICATE)
+        connection: Mapping[str, Any] = scope.get("state", {})
+        self.certificate: Mapping[str, object] | None = connection.get(CERTIFICATE)
+        self._write_chunk: Callable[[bytes], bool] | None = connection.get(CHUNK)
         self.pairs: list[tuple[str, str]] = []
         self.query: dict[str, str] = {}
         self.warnings: tuple[str, ...] = ()
@@ -43,6 +47,7 @@ class Exchange:
         self.trail: Trail | None = None
         self._send = send
         self._started = False
+        self._chunked = False
 
     @property
     def segments(self) -> list[str]:
@@ -107,6 +112,7 @@ class Exchange:
             (b"cache-control", b"no-cache, private"),
             *(extra or []),
         ]
+        self._chunked = length is None and self.scope["http_version"] == "1.1" and self.method != "HEAD"
         if length is not None:
             headers.append((b"content-length", str(length).encode()))
         headers += [
@@ -120,6 +126,9 @@ class Exchange:
 
     async def chunk(self, data: bytes, *, last: bool = False) -> None:
         """Send a part of the body. Raises ConnectionError when the client takes nothing."""
+        direct = self._write_chunk if self._chunked and data and not last else None
+        if direct is not None and direct(data):
+            return
         try:
             async with asyncio.timeout(_SEND_S):
                 await self._send({"type": "http.response.body", "body": data, "more_body": not last})

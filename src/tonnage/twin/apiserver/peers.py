@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from tonnage.twin.apiserver.exchange import CERTIFICATE
+from tonnage.twin.apiserver.exchange import CERTIFICATE, CHUNK
 
 _HEAD_S: Final = 32.0
 """So long a request's head may take. Source: k8s.io/apiserver, pkg/server/secure_serving.go."""
@@ -24,8 +24,7 @@ class Peer(H11Protocol):
         """Take a connection whose handshake is done: what it shows has been checked against the CA."""
         super().connection_made(cast(asyncio.Transport, Gathering(transport)))
         certificate = transport.get_extra_info("peercert")
-        if certificate:
-            self.app_state = {**self.app_state, CERTIFICATE: certificate}
+        self.app_state = {**self.app_state, CHUNK: self._write_chunk, CERTIFICATE: certificate or None}
         self._expect_head(expected=True)
 
     def data_received(self, data: bytes) -> None:
@@ -43,6 +42,13 @@ class Peer(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request, always in the same words, and end the connection."""
         super().send_400_response("400 Bad Request")
+
+    def _write_chunk(self, data: bytes) -> bool:
+        """Write some of a chunked body; False: not now, the client has enough to read."""
+        if self.flow.write_paused:
+            return False
+        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
 
     def _expect_head(self, *, expected: bool) -> None:
         if expected and self._late is None:

@@ -338,6 +338,7 @@ class Watch:
         self._log = log
         self._position = position
         self._cuts = store.cuts
+        self._changed: asyncio.Future[None] | None = None
         self.revision = since
 
     @property
@@ -361,15 +362,18 @@ class Watch:
         log, kept = self._log, self._store.kept
         return log.position_after(kept) if kept < self._store.revision else log.dropped + len(log.commits)
 
-    def changed(self) -> asyncio.Future[None]:
-        """Done when there is something to read, or the watch was cut; `forget` it when it is not awaited."""
-        future = asyncio.get_running_loop().create_future()
+    async def changed(self) -> None:
+        """Return when there is something to read, the watch was cut, or somebody rings."""
         if self.cut or self._position < self._end():
-            future.set_result(None)
-        else:
-            self._log.waiting[future] = None
-        return future
+            return
+        self._changed = future = asyncio.get_running_loop().create_future()
+        self._log.waiting[future] = None
+        try:
+            await future
+        finally:
+            self._log.waiting.pop(future, None)
 
-    def forget(self, changed: asyncio.Future[None]) -> None:
-        """Nobody waits for it any more."""
-        self._log.waiting.pop(changed, None)
+    def ring(self, _cause: object = None) -> None:
+        """Have `changed` return."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)

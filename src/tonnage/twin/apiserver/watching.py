@@ -77,7 +77,9 @@ async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator
                 return
             if alarm is None or alarm.done():
                 alarm = _alarm(clock, now, end, bookmark_at if query.bookmarks else None)
-            await _first_of(watch, alarm)
+                if alarm is not None:
+                    alarm.add_done_callback(watch.ring)
+            await watch.changed()
     finally:
         if alarm is not None:
             alarm.cancel()
@@ -93,23 +95,6 @@ def _alarm(clock: Clock, now: float, *moments: float | None) -> asyncio.Task[Non
 
 async def _sleep(clock: Clock, seconds: float) -> None:
     await clock.sleep(seconds)
-
-
-async def _first_of(watch: Watch, alarm: asyncio.Task[None] | None) -> None:
-    changed = watch.changed()
-
-    def ring(_alarm: asyncio.Task[None]) -> None:
-        if not changed.done():
-            changed.set_result(None)
-
-    if alarm is not None:
-        alarm.add_done_callback(ring)
-    try:
-        await changed
-    finally:
-        watch.forget(changed)
-        if alarm is not None:
-            alarm.remove_done_callback(ring)
 
 
 def _ready(watch: Watch, query: WatchQuery) -> list[Seen]:
