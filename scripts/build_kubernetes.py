@@ -21,7 +21,7 @@ from typing import Final
 
 from scripts.find_go import find_go
 from scripts.go_build import Workshop, build, keep, output_folder
-from scripts.go_modules import INFORMER, GoModule, client_module, modules
+from scripts.go_modules import CDI_HOOK, INFORMER, GoModule, cdi_hook_module, client_module, modules
 from scripts.libseccomp import c_toolchain
 from tonnage.cli.binaries import (
     CONTROL_PLANE,
@@ -61,6 +61,8 @@ def main() -> int:
             build_missing(modules(os.environ, chosen_minor(os.environ)), programs, os.environ)
             if set(named) <= {"control-plane"}:
                 build_missing((client_module(os.environ),), (INFORMER,), os.environ)
+            if set(named) <= {"node"}:
+                build_missing((cdi_hook_module(os.environ),), (CDI_HOOK,), os.environ)
         found = find_binaries(os.environ, programs=programs)
     except ConfigError as error:
         for problem in error.problems:

@@ -22,6 +22,9 @@ KUBERNETES: Final[Mapping[str, str]] = {
 }
 """Programs and their packages."""
 INFORMER: Final = "informer"
+CDI_HOOK: Final = "nvidia-cdi-hook"
+_TOOLKIT: Final = "github.com/NVIDIA/nvidia-container-toolkit"
+_TOOLKIT_VERSION: Final = "1.20.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,19 @@ def client_module(environment: Mapping[str, str]) -> GoModule:
         target=cache_folder(environment) / "kubernetes" / f"client-{digest.hexdigest()[:12]}",
         packages={INFORMER: "tonnage.test/client-go"},
         linker_flags="-s -w",
+    )
+
+
+def cdi_hook_module(environment: Mapping[str, str]) -> GoModule:
+    """NVIDIA's program for hooks of CDI specs, which runs those of ours."""
+    return GoModule(
+        title=f"{CDI_HOOK} {_TOOLKIT_VERSION}",
+        source=MODULES / CDI_HOOK,
+        target=cache_folder(environment) / "kubernetes" / f"{CDI_HOOK}-{_TOOLKIT_VERSION}",
+        packages={CDI_HOOK: f"{_TOOLKIT}/cmd/{CDI_HOOK}"},
+        linker_flags=f"-s -w -X {_TOOLKIT}/internal/info.version={_TOOLKIT_VERSION}",
+        tags=("netgo", "osusergo"),
+        needs_c=True,
     )
 
 

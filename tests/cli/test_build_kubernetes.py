@@ -18,7 +18,7 @@ import pytest
 from scripts.build_kubernetes import build_missing
 from scripts.find_go import find_go
 from scripts.go_build import TELL_EVERY_S, Progress, executable_name
-from scripts.go_modules import MODULES, modules
+from scripts.go_modules import CDI_HOOK, MODULES, cdi_hook_module, modules
 from scripts.libseccomp import c_toolchain
 from tonnage.cli.binaries import CONTROL_PLANE, NODE, PATCHES
 from tonnage.model.errors import ConfigError
@@ -217,8 +217,9 @@ def test_an_old_go_is_left_alone(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_every_program_comes_from_a_tool_of_its_module() -> None:
-    built = modules({"HOME": "/home/me"}, "1.35")
-    assert {name for module in built for name in module.packages} == {*CONTROL_PLANE, *NODE}
+    home = {"HOME": "/home/me"}
+    built = (*modules(home, "1.35"), cdi_hook_module(home))
+    assert {name for module in built for name in module.packages} == {*CONTROL_PLANE, *NODE, CDI_HOOK}
     for module in built:
         text = (module.source / "go.mod").read_text()
         tools = text[text.index("\ntool ") :].replace("(", " ").split()

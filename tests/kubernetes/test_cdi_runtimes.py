@@ -6,6 +6,7 @@ What a container gets of a spec that we made, and that we say of any spec what t
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ from typing import Any, Final
 
 import pytest
 
+from scripts.go_modules import CDI_HOOK, cdi_hook_module
 from support.container_runtimes import Runtimes, container_runtimes, numbers
 from support.driver_root import LIBRARIES
 from support.genuine_node import until
 from support.installed_agent import CONTROL, DRIVER_ROOT, MAJOR
 from support.nvml.library import SONAME
+from tonnage.cli.binaries import FOLDER_VARIABLE
 from tonnage.cli.cdi_validate import check_specs
 from tonnage.decide.node.cdi import spec_bytes
 from tonnage.model.cdi import LATER_HOOKS, CdiSpec
@@ -39,7 +42,7 @@ for minor in 0 1; do
     rm /tmp/$minor
 done
 """
-HOOK: Final = shutil.which("nvidia-cdi-hook")
+HOOK: Final = cdi_hook_module(os.environ).target / CDI_HOOK
 WAYS: Final = ("podman", "containerd", "annotations")
 
 
@@ -181,12 +184,16 @@ def test_where_there_is_a_program_for_hooks_it_is_run_and_makes_the_links(
         out.unlink(missing_ok=True)
 
 
-@pytest.mark.skipif(HOOK is None, reason="no nvidia-cdi-hook in PATH; no package source of the suite has one")
+@pytest.mark.skipif(
+    FOLDER_VARIABLE in os.environ and not HOOK.is_file(),
+    reason="only `make kubernetes-binaries` builds nvidia-cdi-hook",
+)
 @pytest.mark.parametrize("way", ["podman", "containerd"])
 def test_nvidias_own_program_takes_our_hooks(way: str, runtimes: Runtimes) -> None:
-    """Tried with v1.20.1: links by every name, the loader's cache, and no other hook in the way."""
+    """Links by every name, the loader's cache, and no other hook in the way."""
     hook = runtimes.node.root.at("/var/tmp/nvidia-cdi-hook")
-    shutil.copy(str(HOOK), hook)
+    assert HOOK.is_file(), "remedy: make kubernetes-binaries"
+    shutil.copy(HOOK, hook)
     kind, file = f"own-hook-{way}.test/gpu", runtimes.etc / "own-hook.json"
     document: Any = runtimes.spec(kind, hook="/var/tmp/nvidia-cdi-hook").document
     asked = [one["args"][1] for one in document["containerEdits"]["hooks"]]
