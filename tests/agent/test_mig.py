@@ -117,7 +117,9 @@ def refuse_nothing(_: MigStep) -> str:
         pytest.param("null", made(MIXED, devices=(0,)), refuse_2g, id="refused, and MIG off again"),
     ],
 )
-@pytest.mark.parametrize("second", [None, 3], ids=["killed once", "twice"])
+@pytest.mark.parametrize(
+    "second", [pytest.param(None, id="killed once"), pytest.param(3, id="twice", marks=pytest.mark.long)]
+)
 async def test_mig_4_killed_before_or_after_any_effect_it_ends_done_or_as_it_was(
     mig: str, wish: MigWish, refuse: Callable[[MigStep], str], second: int | None, tmp_path: Path
 ) -> None:
@@ -162,9 +164,15 @@ ON = made(MIXED, devices=(0,))
 @pytest.mark.parametrize(
     ("first", "second", "wish", "refuse", "fuses"),
     [
-        pytest.param("null", "[1g.10gb, 2g.20gb]", ON, refuse_nothing, (), id="on"),
+        pytest.param(
+            *("null", "[1g.10gb, 2g.20gb]", ON, refuse_nothing, ()), id="on", marks=pytest.mark.long
+        ),
         pytest.param("[2g.20gb]", "null", OFF, refuse_nothing, (), id="off"),
-        pytest.param("null", "[3g.40gb]", ON, refuse_2g, (3,), id="on, and off again beside parts, twice"),
+        pytest.param(
+            *("null", "[3g.40gb]", ON, refuse_2g, (3,)),
+            id="on, and off again beside parts, twice",
+            marks=pytest.mark.long,
+        ),
         pytest.param("null", "[3g.40gb]", ON, refuse_resets, (), id="the reset is refused"),
     ],
 )

@@ -35,6 +35,8 @@ SHARED = (
     "    resources: [{name: nvidia.com/gpu, replicas: 2}]\n"
 )
 WRITTEN = {"when it is written down", "when it is written down and not answered"}
+QUICK = {*WRITTEN, "before its socket is made", "before it registers", "in the middle of writing it down"}
+"""The steps of which `make test` tries that it is killed there."""
 
 
 @pytest.fixture
@@ -117,7 +119,9 @@ async def is_right(node: PluginNode) -> None:
     assert not [name for name in kept if name.startswith(".") or "damaged" in name]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step", [pytest.param(step, marks=[] if step in QUICK else [pytest.mark.long]) for step in STEPS]
+)
 async def test_killed_at_a_step_it_starts_again_as_if_nothing_were(node: PluginNode, step: str) -> None:
     kubelet = asyncio.create_task(admit(node))
     await start(node, "support.dying_agent", step)
