@@ -12,10 +12,11 @@ import pytest
 
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.container_runtime import RuntimeFiles
-from tonnage.agent.config import CHECKPOINT, ConfigInForce, NodeConfig, Reading
+from tonnage.agent.config import CHECKPOINT, ConfigInForce, NodeConfig
 from tonnage.agent.device_list import DeviceLists
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.reading import Reading
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.model.errors import HardwareError

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from support.kubelet_side import GPU, SHARED, Bench, bench_of, healthy
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import AgentOptions
 from tonnage.wire.kinds import CONFIG_MAP, NODE
 
 GOOD = (

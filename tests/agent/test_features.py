@@ -23,8 +23,9 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.features import NodeFeatures
 from tonnage.agent.label_sinks import OWNED, NodeFeatureObject, NodeLabels
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
 from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.options import AgentOptions
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices import Device, Inventory

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import AgentOptions
 from tonnage.model.errors import ConfigError
 from tonnage.wire.kinds import CONFIG_MAP, NODE
 

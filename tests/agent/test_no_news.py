@@ -12,11 +12,12 @@ import pytest
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.agent import config
-from tonnage.agent.config import NodeConfig, Reading
+from tonnage.agent.config import NodeConfig
 from tonnage.agent.device_list import DeviceLists
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.reading import Reading
 from tonnage.agent.world import World
 from tonnage.decide.node.choose_config import Choice, Wishes
 from tonnage.model.devices import Device, Inventory, RawEvent, RawEventKind

@@ -14,7 +14,8 @@ import pytest
 
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.config import ConfigInForce
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import AgentOptions
 from tonnage.agent.start import end_without_devices
 from tonnage.decide.node.choose_config import Choice
 from tonnage.model.devices import Inventory

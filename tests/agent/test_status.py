@@ -19,8 +19,9 @@ from tonnage.adapters.vendors.scenario import ScenarioBackend
 from tonnage.agent.config import ConfigInForce
 from tonnage.agent.device_plugin import Offer
 from tonnage.agent.events import NodeEvents
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
 from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.options import AgentOptions
 from tonnage.agent.status import StatusPublisher
 from tonnage.agent.status_body import status_of
 from tonnage.agent.world import World

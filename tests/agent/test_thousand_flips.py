@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from support.kubelet_side import GPU, SHARED, Kubelet, healthy
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import AgentOptions
 from tonnage.wire.kinds import NODE
 
 FLIPS = 1000

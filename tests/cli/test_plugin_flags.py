@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from tonnage.agent.config import Reading
+from tonnage.agent.reading import Reading
 from tonnage.cli.node import Told, command, told_by
 from tonnage.cli.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, RefusedFlag
 from tonnage.cli.plugin_flags import Surroundings

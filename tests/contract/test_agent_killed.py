@@ -16,7 +16,7 @@ import grpc.aio
 import pytest
 
 from support.plugin_node import agent_here
-from tonnage.agent.main import AgentOptions
+from tonnage.agent.options import AgentOptions
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import ALLOCATE, HEALTHY, LIST_AND_WATCH, REGISTER
 

@@ -22,8 +22,8 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.kubelet.holds import KubeletFiles
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.holders import CHECKPOINT, Holders
-from tonnage.agent.main import AgentOptions
 from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.options import AgentOptions
 from tonnage.agent.world import World
 from tonnage.model.names import GPU
 from tonnage.model.sharing import Allocation

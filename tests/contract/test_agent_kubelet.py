@@ -16,7 +16,8 @@ import grpc.aio
 import pytest
 
 from support.kubelet_side import FOUR, GPU, PATIENCE_S, SHARED, Bench, FastClock, bench_of, healthy
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import AgentOptions
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as dp
 from tonnage.wire.kubelet import podresources_v1_pb2 as pr

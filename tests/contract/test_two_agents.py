@@ -14,7 +14,8 @@ import pytest
 from support.kubelet_side import GPU, Bench, FastClock, bench_of
 from support.plugin_node import PATIENCE_S, PluginNode, allocate, first_list, plugin_node
 from tonnage.adapters.node_lock import alone_on
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import AgentOptions
 from tonnage.model.errors import HardwareError
 
 SHARED = (

@@ -22,8 +22,9 @@ from support.rights import granted, needed
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.adapters.ports import KubernetesApi
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
 from tonnage.agent.node_condition import CONFIGURED, HEALTHY
+from tonnage.agent.options import AgentOptions
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.audit import AuditLog as TwinAuditLog

@@ -17,8 +17,9 @@ from support.nodefeatures import node_feature_crd
 from support.rights import Right, granted, needed
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.ports import KubernetesApi
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
 from tonnage.agent.node_condition import CONFIGURED, HEALTHY
+from tonnage.agent.options import AgentOptions
 from tonnage.model.json import JsonObject
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from tonnage.twin.apiserver.server import ApiServer

@@ -16,7 +16,8 @@ import grpc
 import grpc.aio
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import AgentOptions
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import ALLOCATE, LIST_AND_WATCH, REGISTER
 

@@ -15,10 +15,10 @@ from tonnage.adapters.clock import next_beat
 from tonnage.adapters.informer import Informer
 from tonnage.agent.config_memory import mark_of, recalled, remembered
 from tonnage.agent.device_list import DeviceLists
+from tonnage.agent.reading import Reading
 from tonnage.agent.world import World
-from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, Wishes, choose
+from tonnage.decide.node.choose_config import DEFAULT_KEY, Choice, choose
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
-from tonnage.model.plugin_settings import LabelPlace, Override
 from tonnage.model.sharing import PluginConfig
 from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
 from tonnage.wire.objects import ConfigMap, Node
@@ -41,34 +41,6 @@ class ConfigInForce:
     error: str = ""
     device_list: str = ""
     """What `deviceListStrategy: auto` came to, and why; empty where it is not asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Where configurations are, and how they are read.
-
-    `file` stands in where neither label nor ConfigMap names one. `overrides` win over every text; `lenient`
-    reads it as NVIDIA's plugin does. `labels` is where labels are published, whatever a text says.
-    """
-
-    wishes: Wishes
-    file: Path | None = None
-    overrides: tuple[Override, ...] = ()
-    lenient: bool = False
-    labels: str = LabelPlace.NONE
-
-    def parsed(self, text: str, source: str) -> PluginConfig:
-        """What the text decides. Raises ConfigError. Its reader is loaded only if needed: start-up counts."""
-        if not text and not self.overrides:
-            return PluginConfig()
-        from tonnage.documents.device_plugin_config import parse_device_plugin_config
-
-        read = parse_device_plugin_config(text, source=source, overrides=self.overrides, lenient=self.lenient)
-        meant = LabelPlace.OBJECT if read.features.use_api else LabelPlace.FILE
-        if read.features.use_api is None or self.labels in (LabelPlace.NONE, meant):
-            return read
-        remark = f"{source} flags.useNodeFeatureAPI: left out, labels are published as --labels {self.labels}"
-        return replace(read, remarks=(*read.remarks, remark))
 
 
 class NodeConfig:

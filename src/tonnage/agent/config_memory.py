@@ -9,20 +9,18 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 import tonnage
+from tonnage.agent.reading import Reading
 from tonnage.decide.node.choose_config import Choice, Wishes
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.sharing import PluginConfig
 
-if TYPE_CHECKING:
-    from tonnage.agent.config import Reading
-
 READERS: Final = (
-    "agent/config.py",
+    "agent/reading.py",
     "documents/device_plugin_*.py",
     "documents/durations.py",
     "documents/nearest.py",

@@ -1,4 +1,4 @@
-"""The node agent: what it is told, and how its loops are wired to the world."""
+"""The node agent: how its loops are wired to the world."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,14 +15,14 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
 from tonnage.adapters.ports import Clock, DeviceBackend, KubernetesApi, LabelSink
+from tonnage.agent.options import AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem, TonnageError
-from tonnage.model.mig import MigOptions
-from tonnage.model.names import CONFIG_LABEL, ResourceName
-from tonnage.model.plugin_settings import FALLBACKS, FeatureSettings, LabelPlace, Override
+from tonnage.model.names import ResourceName
+from tonnage.model.plugin_settings import FeatureSettings, LabelPlace
 
 if TYPE_CHECKING:
     from tonnage.adapters.http.server import ProbeServer
-    from tonnage.agent.config import NodeConfig, Reading
+    from tonnage.agent.config import NodeConfig
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.metrics import AgentMetrics
     from tonnage.agent.mig_layout import NodeMigLayout
@@ -39,63 +38,6 @@ _SERVE_S: Final = 2.0
 """After this all the rest is begun even if kubelet took no registration: it may be waiting for the probes."""
 _LOOK_S: Final = 0.1
 _LONGEST_BOOT_ID: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """What the agent is told at start.
-
-    `devices` is `nvml` or `scenario:FILE`. `root` stands before every path of the node: `/var/lib/kubelet`,
-    `/var/lib/tonnage`. `config_map` is `NAMESPACE/NAME`; `config` is a file that stands in when neither
-    label nor ConfigMap names a configuration. `driver_root` is where the driver's files are visible to this
-    process; without it the driver's library is where the system's own search finds it. `metrics_address` is
-    `HOST:PORT`, empty for no server. `kubelet_socket` is where to register, empty for nowhere. `overrides`
-    win over the text of every configuration; `lenient` reads it as NVIDIA's plugin does. `labels` is where
-    the node's labels are published: a `LabelPlace`; a NodeFeature is in `namespace`, else that of the
-    ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
-    are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
-    layouts, made as the node's label wants them; empty: MIG is left alone. Other `mig_*`: see `MigOptions`.
-    """
-
-    node_name: str
-    devices: str = "nvml"
-    root: Path = Path("/")
-    config: Path | None = None
-    config_map: str = "tonnage-system/device-plugin-config"
-    driver_root: Path | None = None
-    metrics_address: str = ""
-    kubelet_socket: str = "/var/lib/kubelet/device-plugins/kubelet.sock"
-    overrides: tuple[Override, ...] = ()
-    lenient: bool = False
-    labels: str = LabelPlace.NONE
-    namespace: str = ""
-    pod_name: str = ""
-    node_label: str = CONFIG_LABEL
-    default_config: str = ""
-    fallback_strategies: tuple[str, ...] = FALLBACKS
-    mig_config_map: str = ""
-    mig_evict: bool = False
-    mig_cordon: bool = False
-    mig_pause: bool = False
-    mig_host_root: Path | None = None
-    mig_reboot: bool = False
-
-    @property
-    def reading(self) -> Reading:
-        """Where the node's configurations are, and how they are read."""
-        from tonnage.agent.config import Reading
-        from tonnage.decide.node.choose_config import Wishes
-
-        wishes = Wishes(self.config_map, self.node_label, self.default_config, self.fallback_strategies)
-        return Reading(wishes, self.config, self.overrides, self.lenient, self.labels)
-
-    @property
-    def mig(self) -> MigOptions:
-        """What it may do about the GPUs' MIG layouts."""
-        return MigOptions(
-            *(self.mig_config_map, self.mig_evict, self.mig_cordon, self.mig_pause),
-            *(self.mig_host_root, self.mig_reboot),
-        )
 
 
 async def run_agent(
@@ -299,8 +241,6 @@ def _server(
 
 def _check(options: AgentOptions) -> Address | None:
     """The address to serve metrics at, if any. Raises ConfigError."""
-    from tonnage.agent.options_check import wrong_options, wrong_overrides
-
     problems = [*wrong_options(options)]
     address = parse_address(options.metrics_address) if options.metrics_address else None
     if isinstance(address, Problem):

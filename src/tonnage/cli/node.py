@@ -30,8 +30,8 @@ from tonnage.model.plugin_settings import FALLBACKS, LabelPlace
 
 if TYPE_CHECKING:
     from tonnage.adapters.ports import KubernetesApi
-    from tonnage.agent.main import AgentOptions
     from tonnage.agent.metrics import AgentMetrics
+    from tonnage.agent.options import AgentOptions
     from tonnage.model.plugin_settings import Override
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -235,7 +235,7 @@ def command(common: Common, standalone: bool, **_: object) -> int:
         if told["driver_root"] is None and _DRIVER_ROOT.is_dir():
             told["driver_root"] = _DRIVER_ROOT
         from tonnage.adapters.logging import set_up_logging
-        from tonnage.agent.main import AgentOptions
+        from tonnage.agent.options import AgentOptions
 
         set_up_logging(sys.stderr, verbose=common.verbose, level=logging.INFO)
         return asyncio.run(_run(AgentOptions(**told), common, standalone=standalone))

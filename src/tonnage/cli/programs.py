@@ -14,8 +14,9 @@ import click
 
 from tonnage.adapters import shared_memory
 from tonnage.adapters.logging import LineFormatter
-from tonnage.agent.main import AgentOptions, run_agent
+from tonnage.agent.main import run_agent
 from tonnage.agent.metrics import AgentMetrics
+from tonnage.agent.options import AgentOptions
 from tonnage.cli.failure import USAGE
 from tonnage.cli.node import Told, command, told_by
 from tonnage.cli.plugin_flags import Surroundings

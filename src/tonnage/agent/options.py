@@ -1,16 +1,76 @@
-"""What is wrong with what the agent is told at start, all of it at once."""
+"""What the agent is told at start, and what is wrong with it, all of it at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.mig import MigOptions
 from tonnage.model.names import CONFIG_LABEL, is_label_key, is_subdomain
-from tonnage.model.plugin_settings import LabelPlace
+from tonnage.model.plugin_settings import FALLBACKS, LabelPlace, Override
 
 if TYPE_CHECKING:
-    from tonnage.agent.main import AgentOptions
+    from tonnage.agent.reading import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What the agent is told at start.
+
+    `devices` is `nvml` or `scenario:FILE`. `root` stands before every path of the node: `/var/lib/kubelet`,
+    `/var/lib/tonnage`. `config_map` is `NAMESPACE/NAME`; `config` is a file that stands in when neither
+    label nor ConfigMap names a configuration. `driver_root` is where the driver's files are visible to this
+    process; without it the driver's library is where the system's own search finds it. `metrics_address` is
+    `HOST:PORT`, empty for no server. `kubelet_socket` is where to register, empty for nowhere. `overrides`
+    win over the text of every configuration; `lenient` reads it as NVIDIA's plugin does. `labels` is where
+    the node's labels are published: a `LabelPlace`; a NodeFeature is in `namespace`, else that of the
+    ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
+    are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
+    layouts, made as the node's label wants them; empty: MIG is left alone. Other `mig_*`: see `MigOptions`.
+    """
+
+    node_name: str
+    devices: str = "nvml"
+    root: Path = Path("/")
+    config: Path | None = None
+    config_map: str = "tonnage-system/device-plugin-config"
+    driver_root: Path | None = None
+    metrics_address: str = ""
+    kubelet_socket: str = "/var/lib/kubelet/device-plugins/kubelet.sock"
+    overrides: tuple[Override, ...] = ()
+    lenient: bool = False
+    labels: str = LabelPlace.NONE
+    namespace: str = ""
+    pod_name: str = ""
+    node_label: str = CONFIG_LABEL
+    default_config: str = ""
+    fallback_strategies: tuple[str, ...] = FALLBACKS
+    mig_config_map: str = ""
+    mig_evict: bool = False
+    mig_cordon: bool = False
+    mig_pause: bool = False
+    mig_host_root: Path | None = None
+    mig_reboot: bool = False
+
+    @property
+    def reading(self) -> Reading:
+        """Where the node's configurations are, and how they are read."""
+        from tonnage.agent.reading import Reading
+        from tonnage.decide.node.choose_config import Wishes
+
+        wishes = Wishes(self.config_map, self.node_label, self.default_config, self.fallback_strategies)
+        return Reading(wishes, self.config, self.overrides, self.lenient, self.labels)
+
+    @property
+    def mig(self) -> MigOptions:
+        """What it may do about the GPUs' MIG layouts."""
+        return MigOptions(
+            *(self.mig_config_map, self.mig_evict, self.mig_cordon, self.mig_pause),
+            *(self.mig_host_root, self.mig_reboot),
+        )
 
 
 def wrong_options(options: AgentOptions) -> Iterator[Problem]:
