@@ -6,17 +6,49 @@ Source: k8s.io/component-helpers/scheduling/corev1, apimachinery labels; kube-sc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol, TypeVar
 
 from tonnage.model.cluster import Node, Pod, PodTerm
-from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Requirement
 
 _INT64: Final = re.compile(r"[+-]?[0-9]{1,63}")
 _LARGEST: Final = 2**63
 
 
-def requirement_holds(requirement: Requirement, labels: Labels) -> bool:
+class Required(Protocol):
+    """A `Requirement`, or the same of an object of the API."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def operator(self) -> str: ...
+    @property
+    def values(self) -> Sequence[str]: ...
+
+
+class Tainted(Protocol):
+    """A `Taint`, or the same of an object of the API."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def effect(self) -> str: ...
+
+
+class Tolerated(Tainted, Protocol):
+    """A `Toleration`, or the same of an object of the API."""
+
+    @property
+    def operator(self) -> str: ...
+
+
+T = TypeVar("T", bound=Tainted)
+
+
+def requirement_holds(requirement: Required, labels: Labels) -> bool:
     """Whether labels meet a requirement; NotIn and DoesNotExist hold where the key is absent."""
     value = labels.get(requirement.key)
     match requirement.operator:
@@ -63,7 +95,7 @@ def node_is_selected(pod: Pod, node: Node) -> bool:
     return terms is None or any(term_matches(term, node) for term in terms)
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
+def tolerates(toleration: Tolerated, taint: Tainted) -> bool:
     """Whether one toleration covers a taint. Gt and Lt are behind a gate that is off: they never match."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -75,8 +107,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def untolerated(
-    taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: tuple[str, ...]
-) -> tuple[Taint, ...]:
+    taints: Iterable[T], tolerations: Iterable[Tolerated], effects: tuple[str, ...]
+) -> tuple[T, ...]:
     """The taints with one of `effects` that no toleration covers, in the node's order."""
     given = tuple(tolerations)
     return tuple(t for t in taints if t.effect in effects and not any(tolerates(g, t) for g in given))
@@ -98,7 +130,7 @@ def pod_term_matches(
     return in_scope and selector_matches(term.selector, candidate.labels)
 
 
-def _compares(requirement: Requirement, value: str | None) -> bool:
+def _compares(requirement: Required, value: str | None) -> bool:
     if value is None or len(requirement.values) != 1:
         return False
     have, wanted = _int64(value), _int64(requirement.values[0])

@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
+from tonnage.decide.cluster.matching import untolerated
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.controllers.selection import node_matches, untolerated
+from tonnage.twin.controllers.selection import node_matches
 from tonnage.wire.objects import DaemonSet, Node, PodSpec, Toleration
 
 REVISION_LABEL: Final = "controller-revision-hash"

@@ -12,9 +12,9 @@ from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.decide.cluster.matching import tolerates
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.selection import tolerates
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node, Pod, Taint, Toleration
 from tonnage.wire.timestamps import moment_of, timestamp
