@@ -128,7 +128,9 @@ def test_the_status_of_nodes(conditions: Any, spec: Any, expected: str) -> None:
 
 @pytest.mark.parametrize(("key", "printer"), PRINTERS.items(), ids=lambda one: str(one)[:40])
 def test_every_kind_fills_its_columns_even_from_nothing(key: Any, printer: Any) -> None:
-    assert len(printer.cells({"metadata": {"name": "x"}}, NOW)) == len(printer.columns), key
+    # An address of a service tells its age below a column that is not there, as the genuine server does.
+    more = key == ("networking.k8s.io", "ipaddresses")
+    assert len(printer.cells({"metadata": {"name": "x"}}, NOW)) == len(printer.columns) + more, key
 
 
 @pytest.mark.parametrize(

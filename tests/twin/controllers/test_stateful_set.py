@@ -63,7 +63,7 @@ async def test_pods_come_one_after_the_other_and_go_the_other_way_round(running:
     await change(running, {"replicas": 1})
     await step(running)
     assert await names(running) == ["web-0"]
-    gone = [f"delete Pod web-{n} in StatefulSet web successful" for n in (2, 1)]
+    gone = [f"Delete Pod web-{n} in StatefulSet web successful" for n in (2, 1)]
     assert await running.events("SuccessfulDelete") == gone
 
 

@@ -67,7 +67,7 @@ class Page:
 def matcher(served: Served, label_selector: str, field_selector: str) -> Matches:
     """Whether an object meets both selectors. Raises ApiError 400 for one that cannot be read."""
     labels = parse_labels(label_selector) if label_selector else ()
-    selectable = served.custom.selectable if served.custom is not None else ()
+    selectable = served.custom.selectable if served.custom is not None else None
     fields = parse_fields(served.row, field_selector, selectable) if field_selector else ()
     if served.row.api_version == RENAMED:
         fields = tuple(replace(one, path=stored_path(one.path)) for one in fields)

@@ -81,11 +81,12 @@ def _service_range(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [text(obj, "metadata", "name"), ",".join(texts(obj, "spec", "cidrs")), age(obj, now)]
 
 
-def _service_address(obj: JsonObject, _now: datetime) -> list[JsonValue]:
+def _service_address(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    """A row with one cell, its age, more than there are columns."""
     parent = mapping(obj, "spec", "parentRef")
     kind = ".".join(filter(None, (text(parent, "resource"), text(parent, "group")))).lower()
     owner = "/".join(filter(None, (kind, text(parent, "namespace"), text(parent, "name"))))
-    return [text(obj, "metadata", "name"), owner or NONE]
+    return [text(obj, "metadata", "name"), owner or NONE, age(obj, now)]
 
 
 def _columns(names: str) -> tuple[Column, ...]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text
-from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, wide
+from tonnage.twin.apiserver.columns import NAME, NONE, Column, Printer, age, age_column, duration, wide
 from tonnage.twin.apiserver.store import Resource
 
 _UNSET: Final = "<unset>"
@@ -102,6 +102,23 @@ def _policy_binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [_name(obj), text(obj, "spec", "policyName"), shown, age(obj, now)]
 
 
+def _signing_request(obj: JsonObject, now: datetime) -> list[JsonValue]:
+    spec, seconds = mapping(obj, "spec"), at(obj, "spec", "expirationSeconds")
+    told = {text(one, "type") for one in mappings(obj, "status", "conditions")}
+    state = next((name for name in ("Denied", "Approved") if name in told), "Pending")
+    state += ",Failed" if "Failed" in told else ""
+    state += ",Issued" if text(obj, "status", "certificate") else ""
+    wanted = duration(seconds) if isinstance(seconds, int) else NONE
+    return [
+        _name(obj),
+        age(obj, now),
+        text(spec, "signerName") or NONE,
+        text(spec, "username"),
+        wanted,
+        state,
+    ]
+
+
 def _scale(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [_name(obj), number(obj, "spec", "replicas"), number(obj, "status", "replicas"), age(obj, now)]
 
@@ -131,5 +148,8 @@ POLICIES: Final[dict[Resource, Printer]] = {
     ),
     (_ADMISSION, "validatingadmissionpolicybindings"): Printer(
         _columns("PolicyName|ParamRef|Age"), _policy_binding
+    ),
+    ("certificates.k8s.io", "certificatesigningrequests"): Printer(
+        _columns("Age|SignerName|Requestor|RequestedDuration|Condition"), _signing_request
     ),
 }

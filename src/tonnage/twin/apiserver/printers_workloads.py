@@ -137,6 +137,11 @@ def _cron_job(obj: JsonObject, now: datetime) -> list[JsonValue]:
     ]
 
 
+def _pod_template(obj: JsonObject, _now: datetime) -> list[JsonValue]:
+    labels = labels_text(mapping(obj, "template", "metadata", "labels"))
+    return [_name(obj), *containers(mapping(obj, "template", "spec")), labels]
+
+
 def _printer(
     columns: str, integers: Iterable[str], wide_columns: tuple[Column, ...], cells: Cells
 ) -> Printer:
@@ -155,6 +160,7 @@ WORKLOADS: Final[dict[Resource, Printer]] = {
         "Desired|Current|Ready|Up-to-date|Available|Node Selector|Age", _COUNTS, _WIDE, _daemon_set
     ),
     ("apps", "statefulsets"): _printer("Ready|Age", (), wide("Containers", "Images"), _stateful_set),
+    ("", "podtemplates"): _printer("Containers|Images|Pod Labels", (), (), _pod_template),
     ("", "replicationcontrollers"): _printer("Desired|Current|Ready|Age", _COUNTS, _WIDE, _replica_set),
     ("batch", "jobs"): _printer("Status|Completions|Duration|Age", (), _WIDE, _job),
     ("batch", "cronjobs"): _printer(

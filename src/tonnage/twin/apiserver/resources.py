@@ -53,7 +53,7 @@ class Served:
 
 
 # Served by no handler of ours: subresources of a kubelet's or of a controller's protocols.
-_UNSERVED = frozenset({"proxy", "portforward", "approval"})
+_UNSERVED = frozenset({"proxy", "portforward"})
 _UNSERVED_KINDS = frozenset({("", "ComponentStatus")})
 REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 """Groups whose objects are answered at once and kept nowhere."""

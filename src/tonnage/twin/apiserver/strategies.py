@@ -16,6 +16,7 @@ from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.pod_parts import POD_PARTS, with_part
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.signing import SIGNING_REQUEST, date_conditions, decided, kept_decisions
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import date_phase
 
@@ -94,7 +95,7 @@ UPDATED_BY_VERSION: Final[frozenset[Resource]] = frozenset(
 )
 """Kinds whose update must say which version it is of, as all custom ones."""
 
-_PARTS: Final = ("status", "finalize", *POD_PARTS)
+_PARTS: Final = ("status", "approval", "finalize", *POD_PARTS)
 _NEVER_RAISED: Final = frozenset({("scheduling.k8s.io", "priorityclasses")})
 """Kinds whose generation stays what it was at birth."""
 
@@ -184,6 +185,12 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         result = _with_status(served, obj, old)
         if served.key == VOLUME:
             date_phase(result, old, now)
+        elif served.key == SIGNING_REQUEST:
+            kept_decisions(result, old)
+            date_conditions(result, old, now)
+    elif request.subresource == "approval":
+        result = _with_status(served, decided(obj, old), old)
+        date_conditions(result, old, now)
     elif request.subresource == "finalize":
         result = copied(old)
         put(result, at(obj, "spec", "finalizers") or [], "spec", "finalizers")

@@ -50,6 +50,9 @@ class EndpointsController:
     async def run(self) -> None:
         """Keep endpoints until cancelled."""
         async with following(self._services, self._pods, self._endpoints, self._slices) as group:
+            # What was there before this controller may belong to nobody.
+            for found in self._endpoints:
+                self._queue.add(key_of(found))
             group.create_task(work(self._queue, self._reconcile))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
@@ -63,10 +66,9 @@ class EndpointsController:
                     self._queue.add(key_of(service))
 
     def _endpoints_changed(self, delta: Delta[Endpoints]) -> None:
-        """Of a deletion the service hears; what was there before this controller may belong to nobody."""
-        found = delta.before if delta.after is None else delta.after
-        if found is not None and (delta.after is None or delta.before is None):
-            self._queue.add(key_of(found))
+        """Of a deletion the service hears; what somebody else makes is left to him."""
+        if delta.before is not None and delta.after is None:
+            self._queue.add(key_of(delta.before))
 
     def _slice_changed(self, delta: Delta[EndpointSlice]) -> None:
         for one in (delta.before, delta.after):

@@ -161,11 +161,11 @@ class StatefulSetController:
         except ClusterError as error:
             if isinstance(error, ApiError) and error.reason == "AlreadyExists":
                 raise  # the copy lags behind
-            told = f"create Pod {name} in StatefulSet {owner} failed error: {message_of(error)}"
+            told = f"Create Pod {name} in StatefulSet {owner} failed error: {message_of(error)}"
             await self._events.emit(found, "Warning", "FailedCreate", told)
             raise
         self._expected.created(key_of(found), pod, self._pods)
-        told = f"create Pod {name} in StatefulSet {owner} successful"
+        told = f"Create Pod {name} in StatefulSet {owner} successful"
         await self._events.emit(found, "Normal", "SuccessfulCreate", told)
 
     async def _make_claims(self, found: StatefulSet, ordinal: int) -> None:
@@ -179,11 +179,11 @@ class StatefulSetController:
                 if error.reason == "AlreadyExists":
                     continue
                 told = (
-                    f"create Claim {name} for Pod {pod} in StatefulSet {owner} failed error: {error.message}"
+                    f"Create Claim {name} for Pod {pod} in StatefulSet {owner} failed error: {error.message}"
                 )
                 await self._events.emit(found, "Warning", "FailedCreate", told)
                 raise
-            told = f"create Claim {name} Pod {pod} in StatefulSet {owner} success"
+            told = f"Create Claim {name} Pod {pod} in StatefulSet {owner} success"
             await self._events.emit(found, "Normal", "SuccessfulCreate", told)
 
     async def _keep_claims(self, found: StatefulSet, pod: Pod) -> None:
@@ -222,10 +222,10 @@ class StatefulSetController:
             self._expected.kept(pod)
             if isinstance(error, ApiError) and error.code in (404, 409):
                 return
-            told = f"delete Pod {name} in StatefulSet {owner} failed error: {message_of(error)}"
+            told = f"Delete Pod {name} in StatefulSet {owner} failed error: {message_of(error)}"
             await self._events.emit(found, "Warning", "FailedDelete", told)
             raise
-        told = f"delete Pod {name} in StatefulSet {owner} successful"
+        told = f"Delete Pod {name} in StatefulSet {owner} successful"
         await self._events.emit(found, "Normal", "SuccessfulDelete", told)
 
     async def _write(self, found: StatefulSet, status: StatefulSetStatus) -> None:

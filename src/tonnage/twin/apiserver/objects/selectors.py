@@ -274,9 +274,9 @@ FIELDS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 
 
 def parse_fields(
-    kind_row: KindRow, text: str, selectable: Sequence[str] = ()
+    kind_row: KindRow, text: str, selectable: Sequence[str] | None = None
 ) -> tuple[FieldRequirement, ...]:
-    """Requirements of a field selector; `selectable` are the paths that a custom kind adds.
+    """Requirements of a field selector; `selectable` are the paths that a custom kind adds, if it is one.
 
     Raises:
         SelectorError: the syntax is wrong, or the kind has no such field label.
@@ -310,12 +310,14 @@ def _unescaped(value: str) -> str:
     return "".join(result)
 
 
-def _known_path(kind_row: KindRow, path: str, selectable: Sequence[str]) -> str:
+def _known_path(kind_row: KindRow, path: str, selectable: Sequence[str] | None) -> str:
     known = FIELDS.get((kind_row.group, kind_row.kind))
+    if selectable is not None:
+        known = (*(_NAMES if kind_row.namespaced else _NAMES[:1]), *selectable)
     if known is None:
-        if path in (*_NAMES, *selectable):
+        if path in _NAMES:
             return path
-        listed = ", ".join(quoted(name) for name in (*_NAMES, *selectable))
+        listed = ", ".join(quoted(name) for name in _NAMES)
         raise SelectorError(f"{quoted(path)} is not a known field selector: only {listed}")
     if path == "spec.host" and kind_row.kind == "Pod":
         return "spec.nodeName"
@@ -323,6 +325,8 @@ def _known_path(kind_row: KindRow, path: str, selectable: Sequence[str]) -> str:
         if kind_row.group == "resource.k8s.io":
             described = f"{kind_row.api_version}, Kind={kind_row.kind}"
             raise SelectorError(f"field label not supported for {described}: {path}")
+        if (kind_row.group, kind_row.kind) == ("batch", "Job"):
+            raise SelectorError(f"field label {quoted(path)} not supported for Job")
         raise SelectorError(f"field label not supported: {path}")
     return path
 

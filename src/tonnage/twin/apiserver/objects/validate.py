@@ -138,11 +138,13 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("networking.k8s.io", "Ingress"): ingresses.ingress_status,
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
+    ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.status_update,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""
 PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Pod", "ephemeralcontainers"): pods.ephemeral_update,
     ("", "Pod", "resize"): pods.resize_update,
+    ("certificates.k8s.io", "CertificateSigningRequest", "approval"): signing_requests.approval_update,
 }
 """Rules of subresources that change a part of their object."""
 WITHOUT_METADATA_RULES: Final = (("", "Event"),)

@@ -55,6 +55,10 @@ _IGNORED: Final[dict[tuple[Resource, str], FieldSet]] = {
         "f:spec": {},
         "f:status": {"f:conditions": {}},
     },
+    (("certificates.k8s.io", "certificatesigningrequests"), "approval"): {
+        "f:spec": {},
+        "f:status": {"f:certificate": {}},
+    },
     # Their strategies name a version that the API has not.
     (("networking.k8s.io", "servicecidrs"), ""): {},
     (("networking.k8s.io", "servicecidrs"), "status"): {},
