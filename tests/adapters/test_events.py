@@ -80,8 +80,8 @@ async def test_an_event_that_was_deleted_meanwhile_is_written_anew(world: World)
     await world.api.delete(EVENT, event.metadata.name, namespace="default")
     await world.recorder.emit(world.pod, "Normal", "Pulled", "image present")
     [again] = await world.events()
-    assert again.count == 1
-    assert again.metadata.name != event.metadata.name
+    assert again.count == 2
+    assert again.metadata.uid != event.metadata.uid
 
 
 async def test_events_about_cluster_scoped_objects_lie_in_the_default_namespace(world: World) -> None:
@@ -101,8 +101,41 @@ async def test_recorders_at_one_moment_do_not_meet_in_a_name(world: World) -> No
     assert len(await world.events()) == 3
 
 
+async def test_many_that_differ_in_their_message_alone_are_combined(world: World) -> None:
+    for number in range(12):
+        await world.recorder.emit(world.pod, "Normal", "Created", f"pod {number}")
+    await world.recorder.emit(world.pod, "Warning", "Created", "pod 12")
+    told = [(event.count, event.message, event.reporting_component) for event in await world.events()]
+    assert sorted(told[:9]) == [(1, f"pod {number}", "kubelet") for number in range(9)]
+    assert told[9:] == [(3, "(combined from similar events): pod 11", ""), (1, "pod 12", "kubelet")]
+
+
+async def test_alike_ones_that_come_seldom_are_not_combined(world: World) -> None:
+    for number in range(12):
+        await world.recorder.emit(world.pod, "Normal", "Created", f"pod {number}")
+        await world.clock.advance(601)
+    assert len(await world.events()) == 12
+
+
+async def test_who_tells_too_much_about_one_object_is_heard_every_five_minutes(world: World) -> None:
+    for number in range(30):
+        await world.recorder.emit(world.pod, "Normal", f"Reason{number}", "text")
+    assert len(await world.events()) == 25
+    await world.clock.advance(301)
+    for _ in range(2):
+        await world.recorder.emit(world.pod, "Normal", "Reason29", "text")
+    assert [event.count for event in await world.events() if event.reason == "Reason29"] == [2]
+
+
+async def test_a_recorder_that_is_not_sparing_tells_everything(world: World) -> None:
+    recorder = EventRecorder(world.api, world.clock, "tonnage-agent", sparing=False)
+    for number in range(30):
+        await recorder.emit(world.pod, "Normal", "Broken", f"GPU {number}")
+    assert len(await world.events()) == 30
+
+
 async def test_what_is_remembered_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tonnage.adapters.events._REMEMBERED", 2)
+    monkeypatch.setattr("tonnage.adapters.event_correlation._REMEMBERED", 2)
     for number in (1, 2, 3, 1):
         await world.recorder.emit(world.pod, "Normal", "Pulled", f"image {number}")
     assert sorted(event.count for event in await world.events()) == [1, 1, 1, 1]

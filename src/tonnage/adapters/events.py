@@ -1,5 +1,7 @@
 """Events: what a component tells people about an object, repeated ones counted instead of written again.
 
+Source: k8s.io/client-go/tools/record/event.go (v0.35).
+
 Stands on the Kubernetes port alone, so that the agent and every part of the twin share it.
 """
 
@@ -7,11 +9,10 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections import OrderedDict
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from tonnage.adapters.event_correlation import Correlator, Sighting
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
@@ -19,21 +20,9 @@ from tonnage.wire import kinds
 from tonnage.wire.objects import Object, ObjectReference
 from tonnage.wire.timestamps import timestamp
 
-_REMEMBERED: Final = 4096
 _MESSAGE_LIMIT: Final = 1024
 _NAME_ATTEMPTS: Final = 4
 _LOG: Final = logging.getLogger(__name__)
-
-_Told = tuple[str, str, str, str, str, str, str, str]
-
-
-@dataclass(slots=True)
-class _Written:
-    """The Event object that stands for one thing told."""
-
-    namespace: str
-    name: str
-    count: int
 
 
 def reference_to(obj: Object, field_path: str = "") -> ObjectReference:
@@ -53,16 +42,18 @@ class EventRecorder:
     """Writes Events in the name of one component.
 
     An Event is never worth a loop: when it cannot be written, that is logged and nothing is raised. The same
-    type, reason and message about the same object raises `count` of the Event that stands; the last 4096
-    things told are remembered for that.
+    type, reason and message about the same object raises `count` of the Event that stands; many alike are
+    combined and too many held back, as Kubernetes' own components do, unless `sparing` is False.
     """
 
-    def __init__(self, api: KubernetesApi, clock: Clock, component: str, host: str = "") -> None:
+    def __init__(
+        self, api: KubernetesApi, clock: Clock, component: str, host: str = "", *, sparing: bool = True
+    ) -> None:
         self._api = api
         self._clock = clock
         self._component = component
         self._host = host
-        self._told: OrderedDict[_Told, _Written] = OrderedDict()
+        self._correlator = Correlator(sparing=sparing)
         self._serial = zlib.crc32(f"{component}/{host}".encode())
         """Added to the time in a name, so that components do not meet when the clock stands still."""
 
@@ -70,74 +61,64 @@ class EventRecorder:
         """Tell `message` about `obj`. `event_type` is `Normal` or `Warning`, `reason` CamelCase."""
         subject = obj if isinstance(obj, ObjectReference) else reference_to(obj)
         text = message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…"
+        now = self._clock.now()
+        about = (subject.kind, subject.namespace, subject.name, subject.uid, subject.api_version, event_type)
+        told = (*about, subject.field_path, reason)
+        sighting = self._correlator.observe(about, told, text, now, lambda: self._name(subject, now))
+        if sighting is None:
+            return
         try:
-            if not await self._count_again(subject, event_type, reason, text):
-                await self._write(subject, event_type, reason, text)
+            if sighting.count == 1 or not await self._count_again(subject, sighting, now):
+                await self._write(subject, event_type, reason, sighting, now)
         except ClusterError as error:
             _LOG.warning("event not written: object=%s reason=%s error=%s", subject.name, reason, error)
 
-    async def _count_again(
-        self, subject: ObjectReference, event_type: str, reason: str, message: str
-    ) -> bool:
-        """True when an Event that says the same stands and was counted up."""
-        key = _told(subject, event_type, reason, message)
-        written = self._told.get(key)
-        if written is None:
-            return False
-        patch: JsonObject = {"count": written.count + 1, "lastTimestamp": timestamp(self._clock.now())}
+    async def _count_again(self, subject: ObjectReference, sighting: Sighting, now: datetime) -> bool:
+        """Whether the Event that stands for this was there to be counted up."""
+        patch: JsonObject = {"count": sighting.count, "lastTimestamp": timestamp(now)}
+        if sighting.combined:
+            patch["message"] = sighting.message
         try:
-            await self._api.patch(kinds.EVENT, written.name, patch, namespace=written.namespace)
+            await self._api.patch(kinds.EVENT, sighting.name, patch, namespace=subject.namespace or "default")
         except ApiError as error:
             if error.code != 404:
                 raise
-            self._told.pop(key, None)  # its time to live is over, or somebody deleted it
-            return False
-        written.count += 1
-        self._told.move_to_end(key)
+            return False  # its time to live is over, or somebody deleted it
         return True
 
-    async def _write(self, subject: ObjectReference, event_type: str, reason: str, message: str) -> None:
-        namespace = subject.namespace or "default"
-        now = self._clock.now()
-        for attempt in range(_NAME_ATTEMPTS):
-            name = f"{subject.name}.{self._next_suffix(now):x}"
-            body = _event_body(subject, event_type, reason, message)
-            body["metadata"] = {"name": name, "namespace": namespace}
-            body["source"] = {"component": self._component, **({"host": self._host} if self._host else {})}
+    async def _write(
+        self, subject: ObjectReference, event_type: str, reason: str, sighting: Sighting, now: datetime
+    ) -> None:
+        body = _event_body(subject, event_type, reason, sighting.message)
+        body["source"] = {"component": self._component, **({"host": self._host} if self._host else {})}
+        if not sighting.combined:
             body["reportingComponent"] = self._component
             body["reportingInstance"] = self._host
-            body["firstTimestamp"] = body["lastTimestamp"] = timestamp(now)
+        body["count"] = sighting.count
+        body["firstTimestamp"], body["lastTimestamp"] = timestamp(sighting.first), timestamp(now)
+        namespace = subject.namespace or "default"
+        for attempt in range(_NAME_ATTEMPTS):
+            body["metadata"] = {"name": sighting.name, "namespace": namespace}
             try:
                 await self._api.create(kinds.EVENT, body, namespace=namespace)
             except ApiError as error:
                 if error.reason != "AlreadyExists" or attempt == _NAME_ATTEMPTS - 1:
                     raise
+                sighting.name = self._name(subject, now)
                 continue
-            break
-        self._told[_told(subject, event_type, reason, message)] = _Written(namespace, name, 1)
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+            return
+
+    def _name(self, subject: ObjectReference, now: datetime) -> str:
+        return f"{subject.name}.{self._next_suffix(now):x}"
 
     def _next_suffix(self, now: datetime) -> int:
         self._serial += 1
         return int(now.timestamp() * 1_000_000) * 1000 + self._serial
 
 
-def _told(subject: ObjectReference, event_type: str, reason: str, message: str) -> _Told:
-    return (
-        subject.kind,
-        subject.namespace,
-        subject.name,
-        subject.uid,
-        subject.field_path,
-        event_type,
-        reason,
-        message,
-    )
-
-
-def _event_body(subject: ObjectReference, event_type: str, reason: str, message: str) -> JsonObject:
-    involved: JsonObject = {
+def reference_body(subject: ObjectReference) -> JsonObject:
+    """A reference as it stands in an Event."""
+    whole: JsonObject = {
         "apiVersion": subject.api_version,
         "kind": subject.kind,
         "name": subject.name,
@@ -146,12 +127,15 @@ def _event_body(subject: ObjectReference, event_type: str, reason: str, message:
         "resourceVersion": subject.resource_version,
         "fieldPath": subject.field_path,
     }
+    return {key: value for key, value in whole.items() if value}
+
+
+def _event_body(subject: ObjectReference, event_type: str, reason: str, message: str) -> JsonObject:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "involvedObject": {key: value for key, value in involved.items() if value},
+        "involvedObject": reference_body(subject),
         "type": event_type,
         "reason": reason,
         "message": message,
-        "count": 1,
     }

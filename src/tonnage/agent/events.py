@@ -19,7 +19,8 @@ class NodeEvents:
     def __init__(self, node: str, api: KubernetesApi | None, clock: Clock) -> None:
         # kubectl describe looks for Events of a node under its name as uid, as kubelet writes them.
         self._node = ObjectReference(api_version="v1", kind="Node", name=node, uid=node)
-        self._recorder = None if api is None else EventRecorder(api, clock, _COMPONENT, node)
+        # Not sparing: ten GPUs that fail are ten pieces of news about one node.
+        self._recorder = None if api is None else EventRecorder(api, clock, _COMPONENT, node, sparing=False)
         self._queue: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue(_WAITING)
 
     def post(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -115,7 +116,9 @@ class Cluster:
             run_controllers(self.api, self._clock, informers, root_ca=root_ca, vouched=light.vouch),
         )
         binder = self.server.local("kube-scheduler", SCHEDULER)
-        scheduler = Scheduler(binder, self._clock, informers, version=self._scenario.server_version)
+        scheduler = Scheduler(
+            binder, self._clock, informers, version=self._scenario.server_version, host=platform.node()
+        )
         self._loops.run("scheduler", scheduler.run())
         self._loops.run("light nodes", light.run())
         await self._fleet.start(self._authority, self._loops)

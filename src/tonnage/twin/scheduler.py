@@ -7,7 +7,6 @@ import logging
 from dataclasses import replace
 from typing import Final
 
-from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
@@ -18,6 +17,7 @@ from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.scheduler_cache import SchedulerCache
+from tonnage.twin.scheduler_events import SeriesRecorder, Telling
 from tonnage.twin.scheduler_hints import arrival_helps, end_helps, node_helps, refused_by
 from tonnage.twin.scheduler_queue import SchedulingQueue
 from tonnage.wire import kinds
@@ -25,6 +25,8 @@ from tonnage.wire import objects as w
 from tonnage.wire.timestamps import timestamp
 
 NAME: Final = "default-scheduler"
+_SCHEDULED: Final = Telling("Normal", "Scheduled", "Binding")
+_FAILED: Final = Telling("Warning", "FailedScheduling", "Scheduling")
 _NOTE_LIMIT: Final = 1024
 _GATED: Final = "SchedulingGated"
 _CUTS_SHORT: Final = 33
@@ -36,11 +38,17 @@ class Scheduler:
     """Places the pods whose schedulerName is `default-scheduler`, one at a time, the most urgent first."""
 
     def __init__(
-        self, api: KubernetesApi, clock: Clock, informers: Informers, *, version: str = "1.35"
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        informers: Informers,
+        *,
+        version: str = "1.35",
+        host: str = "control-plane",
     ) -> None:
         self._api = api
         self._clock = clock
-        self._events = EventRecorder(api, clock, NAME)
+        self._events = SeriesRecorder(api, clock, NAME, host)
         profile = profile_for(version)
         self._queue = SchedulingQueue(cuts_short=profile.minor >= _CUTS_SHORT)
         self._cache = SchedulerCache(profile)
@@ -61,7 +69,8 @@ class Scheduler:
         """Schedule until cancelled."""
         async with following(
             self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services
-        ):
+        ) as group:
+            group.create_task(self._events.run())
             while True:
                 key = self._queue.pop(self._clock.monotonic())
                 if key is None:
@@ -172,7 +181,7 @@ class Scheduler:
             return
         message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         _LOG.info("pod bound: pod=%s/%s node=%s", *pod.key, node)
-        await self._events.emit(obj, "Normal", "Scheduled", message)
+        await self._events.emit(obj, _SCHEDULED, message)
 
     async def _evict(self, pod: Pod, decision: Decision) -> None:
         """Ask the victims to go, and take the node away from lesser pods that were promised it."""
@@ -190,7 +199,8 @@ class Scheduler:
                 if error.code != 404:
                     raise
                 continue
-            await self._events.emit(obj, "Normal", "Preempted", f"Preempted by pod {pod.uid} on node {node}")
+            preempted = Telling("Normal", "Preempted", "Preempting", self._pods.get(pod.name, pod.namespace))
+            await self._events.emit(obj, preempted, f"Preempted by pod {pod.uid} on node {node}")
         for lesser in self._cache.nominated_to(node):
             if lesser.priority < pod.priority:
                 self._cache.nominate(lesser, "")
@@ -235,7 +245,7 @@ class Scheduler:
         if status:
             await self._patch_status(pod, status)
         if not decision.gates:
-            await self._events.emit(obj, "Warning", "FailedScheduling", _note(message))
+            await self._events.emit(obj, _FAILED, _note(message))
 
     async def _patch_status(self, pod: Pod, status: JsonObject) -> None:
         await self._api.patch(

@@ -5,6 +5,8 @@ Source: core/v1 and coordination.k8s.io/v1 of the Kubernetes API, v1.35.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from tonnage.wire.objects import Object, ObjectReference, Wire
@@ -25,6 +27,8 @@ class Event(Object):
     reporting_component: str = ""
     reporting_instance: str = ""
     action: str = ""
+    related: ObjectReference | None = None
+    series: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class LeaseSpec(Wire):
