@@ -135,3 +135,11 @@ async def test_a_zone_moves_the_times(running: Cluster) -> None:
     [job] = await running.all(JOB)
     stamp = job.metadata.annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"]
     assert stamp == "2026-01-02T01:00:00+01:00"
+
+
+async def test_a_schedule_that_never_comes_is_told_as_invalid(running: Cluster) -> None:
+    await start(running, "0 0 31 2 *")
+    await running.clock.advance(120)
+    why = "time difference between two schedules is less than 1 second"
+    assert await running.events("InvalidSchedule") == [f"invalid schedule: 0 0 31 2 * : {why}"]
+    assert await jobs(running) == []

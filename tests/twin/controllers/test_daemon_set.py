@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.daemon_plan import node_of
+from tonnage.twin.controllers.daemon_plan import node_of, plan, status_of
 from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.daemon_template import Fit, fit_of
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
-from tonnage.wire.objects import DaemonSet, Node, NodeSpec, ObjectMeta, Taint, WorkloadSpec
+from tonnage.wire.objects import (
+    Condition,
+    DaemonSet,
+    Node,
+    NodeSpec,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Taint,
+    WorkloadSpec,
+)
 
 Cluster = Any
 
@@ -220,6 +232,56 @@ async def test_a_surge_runs_the_new_pod_before_the_old_one_goes(running: Cluster
         await running.make_ready()
     assert most == 4
     assert {pod.spec.containers[0].image for pod in await running.pods()} == {"agent:2"}
+
+
+async def test_a_revision_has_the_annotations_of_its_daemon_set(running: Cluster) -> None:
+    await running.apply(DAEMON_SET, "web", _body(running))
+    await running.clock.settle()
+    [revision] = await running.all(CONTROLLER_REVISION)
+    assert revision.metadata.annotations == {"deprecated.daemonset.template.generation": "1"}
+
+
+def _daemon_pod(name: str, node: str, revision: str, *, ready: bool = True) -> Pod:
+    condition = Condition(type="Ready", status="True" if ready else "False")
+    metadata = ObjectMeta(name=name, uid=name, labels={"controller-revision-hash": revision})
+    return Pod(
+        metadata=metadata,
+        spec=PodSpec(node_name=node),
+        status=PodStatus(phase="Running", conditions=[condition]),
+    )
+
+
+def _on(node: str, *taints: Taint) -> Node:
+    return Node(metadata=ObjectMeta(name=node), spec=NodeSpec(taints=list(taints)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "ready", "deleted"),
+    [
+        pytest.param({"maxUnavailable": 1}, ["a", "b"], {"a"}, id="it takes part in the limit"),
+        pytest.param({"maxUnavailable": 2}, ["a", "b"], {"a", "b"}, id="as long as that allows"),
+        pytest.param({"maxSurge": 1}, ["a", "b"], {"b"}, id="with a surge it goes, others are enough"),
+        pytest.param({"maxSurge": 1}, ["b"], set(), id="or stays while they are not"),
+        pytest.param({"maxSurge": 1}, [], {"b"}, id="unless it is of no use itself"),
+    ],
+)
+def test_an_update_and_an_old_pod_on_a_node_that_should_have_none(
+    limits: JsonObject, ready: list[str], deleted: set[str]
+) -> None:
+    strategy: JsonObject = {"type": "RollingUpdate", "rollingUpdate": limits}
+    daemon = DaemonSet(spec=WorkloadSpec(template={"spec": {"containers": []}}, update_strategy=strategy))
+    nodes = [_on("a"), _on("b", _taint("NoSchedule"))]
+    pods = [_daemon_pod(name, name, "old", ready=name in ready) for name in ("a", "b")]
+    found = plan(daemon, nodes, pods, "new", datetime(2026, 1, 1, tzinfo=UTC))
+    assert {pod.metadata.name for pod in found.delete} == deleted
+
+
+def test_the_status_counts_the_older_of_two_pods_on_a_node() -> None:
+    pods = [_daemon_pod("new", "a", "new", ready=False), _daemon_pod("old", "a", "old")]
+    pods[0].metadata.creation_timestamp = "2026-01-01T00:00:01Z"
+    daemon = DaemonSet(spec=WorkloadSpec(template={"spec": {"containers": []}}))
+    status, _ = status_of(daemon, [_on("a")], pods, "new", datetime(2026, 1, 1, tzinfo=UTC))
+    assert (status.number_ready, status.updated_number_scheduled) == (1, 0)
 
 
 async def test_going_back_to_an_old_template_reuses_its_revision_with_a_new_number(running: Cluster) -> None:

@@ -110,3 +110,14 @@ async def test_an_owner_of_a_kind_that_nobody_serves_is_left_alone(running: Clus
     await running.apply(CONFIG_MAP, "child", {"metadata": {"ownerReferences": [reference]}})
     await running.clock.advance(5)
     assert await _names(running) == {"child"}
+
+
+async def test_an_owner_in_another_namespace_is_told_and_counts_for_nothing(running: Cluster) -> None:
+    body = {"metadata": {"name": "far"}}
+    far = await running.api.create(CONFIG_MAP, body, namespace="kube-system")
+    await _map(running, "child", far)
+    await running.clock.settle()
+    assert await _names(running) == set()
+    where = f"namespace: default, name: far, uid: {far.metadata.uid}"
+    told = f'ownerRef [v1/ConfigMap, {where}] does not exist in namespace "default"'
+    assert await running.events("OwnerRefInvalidNamespace") == [told]

@@ -13,7 +13,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.job import JobController
 from tonnage.twin.controllers.job_indexes import Indexes
-from tonnage.wire.kinds import JOB, POD
+from tonnage.wire.kinds import EVENT, JOB, POD
 from tonnage.wire.objects import Pod
 from tonnage.wire.timestamps import timestamp
 from tonnage.wire.workloads import Job
@@ -149,6 +149,8 @@ async def test_a_suspended_job_has_no_pods_and_starts_anew(running: Cluster) -> 
     await running.clock.advance(1)
     assert await living(running) == []
     assert await true_conditions(running) == {"Suspended": "JobSuspended"}
+    counts = {event.reason: event.count for event in await running.all(EVENT)}
+    assert (counts["Suspended"], counts["Resumed"]) == (2, 1)
 
 
 async def test_each_index_is_done_once(running: Cluster) -> None:

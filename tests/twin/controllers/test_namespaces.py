@@ -69,3 +69,27 @@ async def test_what_holds_a_namespace_up_stands_in_its_conditions(running: Clust
     await running.api.patch(CONFIG_MAP, "held", {"metadata": {"finalizers": None}}, namespace="ml")
     await running.clock.advance(5)
     assert "ml" not in {namespace.metadata.name for namespace in await running.all(NAMESPACE)}
+
+
+async def test_pods_go_before_anything_else_and_are_told_when_they_do_not_in_time(running: Cluster) -> None:
+    await running.apply(NAMESPACE, "ml", {})
+    await running.apply(CONFIG_MAP, "settings", {}, namespace="ml")
+    template = running.template(nodeName="a", terminationGracePeriodSeconds=5)
+    await running.apply(POD, "slow", template, namespace="ml")
+    await running.api.delete(NAMESPACE, "ml")
+    await running.clock.advance(3)
+    conditions = await _terminating(running, "ml")
+    assert {status for status, _, _ in conditions.values()} == {"False"}
+    await running.clock.advance(5)
+    conditions = await _terminating(running, "ml")
+    why = "unexpected items still remain in namespace: ml for gvr: /v1, Resource=pods"
+    assert conditions["NamespaceDeletionContentFailure"] == (
+        "True",
+        "ContentDeletionFailed",
+        f"Failed to delete all resource types, 1 remaining: {why}",
+    )
+    assert conditions["NamespaceContentRemaining"][0] == "False"
+    assert (await running.api.get(CONFIG_MAP, "settings", "ml")).metadata.deletion_timestamp is None
+    await running.api.delete(POD, "slow", namespace="ml", grace_period_s=0)
+    await running.clock.advance(2)
+    assert "ml" not in {namespace.metadata.name for namespace in await running.all(NAMESPACE)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime, timedelta
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -26,6 +27,8 @@ from tonnage.wire.kinds import CRON_JOB, JOB
 from tonnage.wire.objects import ObjectReference
 from tonnage.wire.timestamps import moment_of, timestamp
 from tonnage.wire.workloads import CronJob, CronJobStatus, Job
+
+_IMPOSSIBLE: Final = "time difference between two schedules is less than 1 second"
 
 
 class CronJobController:
@@ -127,6 +130,10 @@ class CronJobController:
             return None
         now = self._clock.now()
         found = due(cron_job, schedule, now, with_deadline=True)
+        if not found.possible:
+            told = f"invalid schedule: {cron_job.spec.schedule} : {_IMPOSSIBLE}"
+            await self._events.emit(cron_job, "Warning", "InvalidSchedule", told)
+            return None
         if found.time is not None and await self._may_start(
             cron_job, found.time, now, too_many=found.too_many
         ):

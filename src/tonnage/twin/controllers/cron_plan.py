@@ -25,7 +25,10 @@ _SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The latest time that has come, None if none has; how many have been missed; from when on it counts."""
+    """The latest time that has come, None if none has; how many have been missed; from when on it counts.
+
+    It is not `possible` for a schedule of which no two times ever come, such as the 31st of February.
+    """
 
     time: datetime | None
     missed: int
@@ -53,7 +56,7 @@ def due(cron_job: CronJob, schedule: Schedule, now: datetime, *, with_deadline: 
         return Due(None, 0, since)
     second = schedule.after(first)
     if second is None:
-        return Due(first, 1, since)
+        return Due(None, 0, since, possible=False)
     if now < second:
         return Due(first, 0, since)
     pause = second - first

@@ -59,6 +59,7 @@ def revision_body(daemon_set: DaemonSet, number: int) -> JsonObject:
             "name": f"{daemon_set.metadata.name}-{digest}",
             "namespace": daemon_set.metadata.namespace,
             "labels": {**(labels if isinstance(labels, dict) else {}), REVISION_LABEL: digest},
+            "annotations": {**daemon_set.metadata.annotations},
             "ownerReferences": [controller_reference(daemon_set, DAEMON_SET)],
         },
         "data": {"spec": {"template": {**template, "$patch": "replace"}}},

@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/controller/daemon (v1.35), for the order and the a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -47,9 +47,11 @@ def node_of(pod: Pod) -> str:
 
 
 def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """Pods by node, the oldest first."""
+    """Pods by node: those that are on it first, the oldest of them first."""
     nodes: dict[str, list[Pod]] = {}
-    for pod in sorted(pods, key=lambda p: (p.metadata.creation_timestamp or "", p.metadata.name)):
+    for pod in sorted(
+        pods, key=lambda p: (not p.spec.node_name, p.metadata.creation_timestamp or "", p.metadata.name)
+    ):
         nodes.setdefault(node_of(pod), []).append(pod)
     return nodes
 
@@ -66,8 +68,7 @@ def plan(
     steps = [
         _on_node_step(daemon_set, name, fit, placed.get(name, []), revision) for name, fit in fits.items()
     ]
-    eligible = {name: placed.get(name, []) for name, fit in fits.items() if fit.should_run}
-    update = _update(daemon_set, eligible, revision, now)
+    update = _update(daemon_set, fits, placed, revision, now)
     orphaned = [
         pod for name, there in placed.items() if name not in fits for pod in there if not pod.spec.node_name
     ]
@@ -135,20 +136,29 @@ def _limit(daemon_set: DaemonSet, name: str, nodes: int) -> int:
 
 
 def _update(
-    daemon_set: DaemonSet, eligible: Mapping[str, list[Pod]], revision: str, now: datetime
+    daemon_set: DaemonSet,
+    fits: Mapping[str, Fit],
+    placed: Mapping[str, list[Pod]],
+    revision: str,
+    now: datetime,
 ) -> DaemonPlan:
-    """The rolling update's part: old pods to delete within maxUnavailable, or new ones within maxSurge."""
+    """The rolling update's part: old pods to delete within maxUnavailable, or new ones within maxSurge.
+
+    Pods on nodes that should have none any more take part; the limits are of the nodes that should.
+    """
     nothing = DaemonPlan((), (), ())
     if daemon_set.spec.update_strategy.get("type") == "OnDelete":
         return nothing
-    surge = _limit(daemon_set, "maxSurge", len(eligible))
-    unavailable = _limit(daemon_set, "maxUnavailable", len(eligible))
+    wanted = [name for name, fit in fits.items() if fit.should_run]
+    surge = _limit(daemon_set, "maxSurge", len(wanted))
+    unavailable = _limit(daemon_set, "maxUnavailable", len(wanted))
     if surge == 0 and unavailable == 0:
         unavailable = 1
-    nodes = [_on_node(daemon_set, pods, revision, now) for pods in eligible.values()]
+    names = [name for name, fit in fits.items() if fit.should_run or placed.get(name)]
+    nodes = {name: _on_node(daemon_set, placed.get(name, []), revision, now) for name in names}
     if surge == 0:
-        return DaemonPlan((), _replaceable(nodes, unavailable), ())
-    return _surging(dict(zip(eligible, nodes, strict=True)), surge)
+        return DaemonPlan((), _replaceable(list(nodes.values()), unavailable), ())
+    return _surging(nodes, frozenset(wanted), surge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,21 +202,29 @@ def _replaceable(nodes: list[_OnNode], unavailable: int) -> tuple[Pod, ...]:
     return (*at_once, *candidates[: max(unavailable - missing, 0)])
 
 
-def _surging(nodes: Mapping[str, _OnNode], surge: int) -> DaemonPlan:
-    """New pods beside old ones on up to `surge` nodes; an old one goes once its successor is available."""
+def _surging(nodes: Mapping[str, _OnNode], wanted: Collection[str], surge: int) -> DaemonPlan:
+    """New pods beside old ones on up to `surge` nodes; an old one goes once its successor is available.
+
+    From a node that should have none any more it goes once that many others are available.
+    """
     at_once: list[str] = []
     candidates: list[str] = []
     delete: list[Pod] = []
+    strays: list[Pod] = []
     surging = 0
     for name, node in nodes.items():
         if node.old is None:
             continue
-        if node.new is None:
+        if node.new is not None:
+            if node.new_available:
+                delete.append(node.old)
+            surging += not node.new_available
+        elif name not in wanted:
+            (strays if node.old_available else delete).append(node.old)
+        else:
             (candidates if node.old_available else at_once).append(name)
-            continue
-        surging += node.old_available
-        if node.new_available or not node.old_available:
-            delete.append(node.old)
+    available = sum(node.old_available if node.old else node.new_available for node in nodes.values())
+    delete += strays[: max(available - len(wanted), 0)]
     return DaemonPlan((*at_once, *candidates[: max(surge - surging, 0)]), tuple(delete), ())
 
 
@@ -230,11 +248,11 @@ def status_of(
         if not there:
             continue
         status.current_number_scheduled += 1
-        newest = there[-1]
-        status.updated_number_scheduled += is_updated(newest, revision)
-        if is_ready(newest):
+        first = there[0]
+        status.updated_number_scheduled += is_updated(first, revision)
+        if is_ready(first):
             status.number_ready += 1
-            wait_s = available_in_s(newest, daemon_set.spec.min_ready_seconds, now)
+            wait_s = available_in_s(first, daemon_set.spec.min_ready_seconds, now)
             status.number_available += wait_s == 0
             if wait_s is not None and wait_s > 0:
                 coming.append(wait_s)

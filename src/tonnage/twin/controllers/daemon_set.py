@@ -41,6 +41,7 @@ class DaemonSetController:
         self._revisions.add_index("namespace", lambda revision: [revision.metadata.namespace])
         self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
+        self._pods.add_index("node", lambda pod: [pod.spec.node_name])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
         self._control = PodControl(api, self._events, self._expected, self._pods)
@@ -55,13 +56,23 @@ class DaemonSetController:
             group.create_task(work(self._queue, self._reconcile, workers=2))
 
     def _node_changed(self, delta: Delta[Node]) -> None:
+        """Look again where a pod is missing or has to go, or some are where they should not be."""
         before, after = delta.before, delta.after
-        if before is not None and after is not None:
+        if after is None:
+            return  # its pods will go, which is seen
+        if before is not None:
             same = before.metadata.labels == after.metadata.labels and before.spec.taints == after.spec.taints
             if same:
                 return  # a heartbeat
+        there = [controller_of(pod) for pod in self._pods.by_index("node", after.metadata.name)]
+        owners = {owner.uid for owner in there if owner is not None}
         for daemon_set in self._daemons:
-            if before is None or after is None or fit_of(daemon_set, before) != fit_of(daemon_set, after):
+            fit = fit_of(daemon_set, after)
+            if daemon_set.metadata.uid in owners:
+                changes = not fit.may_stay or daemon_set.status.number_misscheduled > 0
+            else:
+                changes = fit.should_run
+            if changes:
                 self._queue.add(key_of(daemon_set))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:

@@ -90,6 +90,11 @@ class EveryKind:
             for obj in informer.by_index("owner", uid):
                 yield resource, obj
 
+    def has(self, resource: Resource, uid: str) -> bool:
+        """Whether an object of this uid is seen in any namespace."""
+        informer = self._informers.get(resource)
+        return informer is not None and any(obj.metadata.uid == uid for obj in informer)
+
     def kind(self, resource: Resource) -> Kind[Object] | None:
         """The kind of a resource, None when it is not served (any more)."""
         return self._kinds.get(resource)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
@@ -46,6 +47,7 @@ class GarbageCollector:
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
+        self._events = EventRecorder(api, clock, "garbage-collector-controller")
         self._queue: WorkQueue[Ref] = WorkQueue(clock)
         self._objects = EveryKind(api, clock, informers, self._changed)
 
@@ -95,6 +97,7 @@ class GarbageCollector:
         lost = {owner.uid for owner in (*owners.dangling, *owners.waiting)}
         if not lost:
             return
+        await self._tell_strangers(obj, owners.dangling)
         if owners.solid:
             await self._drop_owners(kind, obj, lost)
             return
@@ -147,6 +150,18 @@ class GarbageCollector:
                 return None
             raise
         return owner if owner.metadata.uid == reference.uid else None
+
+    async def _tell_strangers(self, obj: Object, dangling: tuple[OwnerReference, ...]) -> None:
+        """Say of owners that are not where they would have to be that they stand in another namespace."""
+        namespace = obj.metadata.namespace
+        for owner in dangling:
+            found = self._objects.named(owner.api_version, owner.kind)
+            if found is None or not self._objects.has(found[0], owner.uid):
+                continue
+            where = f"namespace: {namespace}, name: {owner.name}, uid: {owner.uid}"
+            shown = f"[{owner.api_version}/{owner.kind}, {where}]"
+            told = f'ownerRef {shown} does not exist in namespace "{namespace}"'
+            await self._events.emit(obj, "Warning", "OwnerRefInvalidNamespace", told)
 
     async def _drop_owners(self, kind: Kind[Object], obj: Object, uids: set[str]) -> None:
         rest: list[JsonValue] = [

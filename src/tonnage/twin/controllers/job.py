@@ -42,6 +42,7 @@ from tonnage.wire.workloads import Job, JobCondition, JobStatus, UncountedPods
 
 _OURS: Final = ("", "kubernetes.io/job-controller")
 _UNSEEN_S: Final = 30.0
+_FIRST_RETRY_S: Final = 1.0
 
 
 class JobController:
@@ -51,8 +52,8 @@ class JobController:
         self._api = api
         self._clock = clock
         self._events = EventRecorder(api, clock, "job-controller")
-        self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._orphans: WorkQueue[Key] = WorkQueue(clock)
+        self._queue: WorkQueue[Key] = WorkQueue(clock, first_retry_s=_FIRST_RETRY_S)
+        self._orphans: WorkQueue[Key] = WorkQueue(clock, first_retry_s=_FIRST_RETRY_S)
         self._jobs = informers.of(JOB, self._queue.add)
         self._jobs.subscribe(self._job_changed)
         self._pods = informers.of(POD)
@@ -64,6 +65,8 @@ class JobController:
         self._released: set[str] = set()
         """Uids of pods that were let go and that the copy still shows as held."""
         self._backoffs: dict[Key, Backoff] = {}
+        self._written: dict[Key, int] = {}
+        """The version of a job as it was written last: an older copy would be told everything again."""
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -108,7 +111,10 @@ class JobController:
         job = self._jobs.get(key[1], key[0])
         if job is None or job.spec.managed_by not in _OURS:
             self._backoffs.pop(key, None)
+            self._written.pop(key, None)
             return None
+        if int(job.metadata.resource_version) < self._written.get(key, 0):
+            return None  # its change is on its way
         if is_finished(job):
             self._backoffs.pop(key, None)
             return await self._expire(job)
@@ -258,7 +264,9 @@ class JobController:
             "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
             "status": msgspec.to_builtins(status),
         }
-        return await self._api.replace(JOB, body, namespace=metadata.namespace, subresource="status")
+        kept = await self._api.replace(JOB, body, namespace=metadata.namespace, subresource="status")
+        self._written[key_of(job)] = int(kept.metadata.resource_version)
+        return kept
 
     async def _expire(self, job: Job) -> float | None:
         """Delete an ended job whose time to live is over; else the seconds until it is."""

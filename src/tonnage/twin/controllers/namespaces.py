@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes/pkg/controller/namespace (v1.35), condition texts incl
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -17,9 +18,9 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
-from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, Kind
-from tonnage.wire.objects import Condition, Namespace, Object
-from tonnage.wire.timestamps import timestamp
+from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, POD, Kind
+from tonnage.wire.objects import Condition, Namespace, Object, Pod
+from tonnage.wire.timestamps import moment_of, timestamp
 
 T = TypeVar("T", bound=Object)
 
@@ -28,6 +29,15 @@ ROOT_CA: Final = "kube-root-ca.crt"
 _ABOUT_CA: Final = "kubernetes.io/description"
 _CA_USE: Final = "The CA of this cluster's API server."
 _EMPTYING_AGAIN_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class Leftovers:
+    """What is left of a namespace, and why some of it should not be. While pods last none is counted."""
+
+    objects: dict[Kind[Object], list[Object]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    counted: bool = True
 
 
 class NamespaceController:
@@ -70,11 +80,10 @@ class NamespaceController:
             return None
         if "kubernetes" not in (namespace.spec.get("finalizers") or []):
             return None
-        remaining = await self._empty(namespace.metadata.name)
-        if remaining:
-            await self._tell(namespace, remaining)
+        left = await self._empty(namespace)
+        await self._tell(namespace, left)
+        if left.objects:
             return _EMPTYING_AGAIN_S
-        await self._tell(namespace, {})
         await self._finalize(namespace)
         return None
 
@@ -98,26 +107,48 @@ class NamespaceController:
         kinds = [*built_in_kinds(), events, *(kind for kind in custom if kind is not None)]
         return [kind for kind in kinds if kind.namespaced]
 
-    async def _empty(self, name: str) -> dict[Kind[Object], list[Object]]:
-        """Ask for the deletion of everything in the namespace; what is left after that."""
-        remaining: dict[Kind[Object], list[Object]] = {}
+    async def _empty(self, namespace: Namespace) -> Leftovers:
+        """Ask for the deletion of all pods, and when they are gone of everything; what is left after that."""
+        left = Leftovers()
+        name = namespace.metadata.name
+        pods = await self._clear(POD, name)
+        if pods:
+            left.counted = False
+            if not any(pod.metadata.finalizers for pod in pods) and self._is_overdue(namespace, pods):
+                left.failures.append(_unexpected(name, POD))
+            left.objects[POD] = list(pods)
+            return left
         for kind in self._kinds():
-            try:
-                listing = await self._api.list(kind, namespace=name)
-                for obj in listing.items:
-                    if obj.metadata.deletion_timestamp is None:
-                        await self._delete(kind, obj)
-                if listing.items:
-                    listing = await self._api.list(kind, namespace=name)
-            except ApiError as error:
-                if error.code not in (404, 405):
-                    raise
-                continue  # a definition that has gone meanwhile
-            if listing.items:
-                remaining[kind] = listing.items
-        return remaining
+            objects = await self._clear(kind, name)
+            if objects:
+                left.objects[kind] = objects
+                if not any(obj.metadata.finalizers for obj in objects):
+                    left.failures.append(_unexpected(name, kind))
+        return left
 
-    async def _delete(self, kind: Kind[Object], obj: Object) -> None:
+    async def _clear(self, kind: Kind[T], namespace: str) -> list[T]:
+        """Ask for the deletion of all objects of a kind; those that are there after that."""
+        try:
+            listing = await self._api.list(kind, namespace=namespace)
+            for obj in listing.items:
+                if obj.metadata.deletion_timestamp is None:
+                    await self._delete(kind, obj)
+            if listing.items:
+                listing = await self._api.list(kind, namespace=namespace)
+        except ApiError as error:
+            if error.code not in (404, 405):
+                raise
+            return []  # a definition that has gone meanwhile
+        return listing.items
+
+    def _is_overdue(self, namespace: Namespace, pods: list[Pod]) -> bool:
+        """Whether the longest of the pods' grace periods has passed since the namespace was deleted."""
+        running = (pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed"))
+        grace = max((pod.spec.termination_grace_period_seconds or 0 for pod in running), default=0)
+        since = moment_of(namespace.metadata.deletion_timestamp or timestamp(self._clock.now()))
+        return (self._clock.now() - since).total_seconds() >= grace
+
+    async def _delete(self, kind: Kind[T], obj: T) -> None:
         try:
             await self._api.delete(
                 kind, obj.metadata.name, namespace=obj.metadata.namespace, uid=obj.metadata.uid
@@ -126,9 +157,9 @@ class NamespaceController:
             if error.code not in (404, 409):
                 raise
 
-    async def _tell(self, namespace: Namespace, remaining: dict[Kind[Object], list[Object]]) -> None:
+    async def _tell(self, namespace: Namespace, left: Leftovers) -> None:
         before = msgspec.convert(namespace.status.get("conditions") or [], list[Condition])
-        after = deletion_conditions(before, remaining, self._clock.now())
+        after = deletion_conditions(before, left, self._clock.now())
         if before == after:
             return
         conditions: list[JsonValue] = msgspec.to_builtins(after)
@@ -156,10 +187,17 @@ class NamespaceController:
                 raise
 
 
-def deletion_conditions(
-    before: list[Condition], remaining: dict[Kind[Object], list[Object]], now: datetime
-) -> list[Condition]:
+def _unexpected(namespace: str, kind: Kind[T]) -> str:
+    which = f"{kind.group}/{kind.version}, Resource={kind.plural}"
+    return f"unexpected items still remain in namespace: {namespace} for gvr: {which}"
+
+
+def deletion_conditions(before: list[Condition], left: Leftovers, now: datetime) -> list[Condition]:
     """What a namespace that ends says about its contents."""
+    remaining = left.objects if left.counted else {}
+    failed = f"Failed to delete all resource types, {len(left.failures)} remaining: " + ", ".join(
+        sorted(left.failures)
+    )
     names = sorted((f"{kind.plural}.{kind.group}", len(objects)) for kind, objects in remaining.items())
     content = "Some resources are remaining: " + ", ".join(
         f"{name} has {count} resource instances" for name, count in names
@@ -188,7 +226,7 @@ def deletion_conditions(
         ),
         (
             "NamespaceDeletionContentFailure",
-            "",
+            failed if left.failures else "",
             "ContentDeleted",
             "All content successfully deleted, may be waiting on finalization",
         ),
@@ -213,6 +251,7 @@ def _condition(
     before: Condition | None, condition_type: str, wrong: str, good_reason: str, good_text: str, now: datetime
 ) -> Condition:
     reasons = {
+        "NamespaceDeletionContentFailure": "ContentDeletionFailed",
         "NamespaceContentRemaining": "SomeResourcesRemain",
         "NamespaceFinalizersRemaining": "SomeFinalizersRemain",
     }

@@ -50,8 +50,9 @@ def stateful_pod(stateful_set: StatefulSet, revision: ControllerRevision, ordina
     """The body of a pod of a revision."""
     name = f"{stateful_set.metadata.name}-{ordinal}"
     controller = controller_reference(stateful_set, STATEFUL_SET)
-    body: dict[str, Any] = pod_from(template_in(revision), "", controller)
-    metadata = {key: value for key, value in body["metadata"].items() if key != "generateName"}
+    prefix = f"{stateful_set.metadata.name}-"
+    body: dict[str, Any] = pod_from(template_in(revision), prefix, controller)
+    metadata = body["metadata"]
     marks = {**identity(stateful_set, ordinal), REVISION_LABEL: revision.metadata.name}
     labels = {**(metadata.get("labels") or {}), **marks}
     spec = {**body["spec"], "hostname": name}
