@@ -9,6 +9,7 @@ import pytest
 
 from tonnage.decide.cluster.scheduling import schedule
 from tonnage.model.cluster import Node, Pod, Snapshot
+from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
 from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, Volume, VolumeClaim
 
 NODE = Node("a", allocatable={"cpu": 8000, "memory": 2**36, "pods": 110})
@@ -48,6 +49,18 @@ WAITS, AT_ONCE = StorageClass("waits", waits=True, provisioner="csi"), StorageCl
         ),
         pytest.param(
             POD, CLAIM, "pod has unbound immediate PersistentVolumeClaims", id="one without a class"
+        ),
+        pytest.param(
+            POD,
+            replace(CLAIM, storage_class="unheard-of"),
+            "pod has unbound immediate PersistentVolumeClaims",
+            id="one of a class that does not exist",
+        ),
+        pytest.param(
+            POD,
+            replace(CLAIM, volume="pv", bound=True),
+            'persistentvolume "pv" not found',
+            id="one bound to a volume that does not exist",
         ),
         pytest.param(
             POD,
@@ -109,7 +122,12 @@ def test_what_is_attached_counts_even_if_no_pod_uses_it() -> None:
 @pytest.mark.parametrize(
     ("claim", "changes", "why"),
     [
-        pytest.param(BOUND, {"volumes": ()}, "of which the volume pv is not known", id="no volume"),
+        pytest.param(
+            BOUND,
+            {"volumes": (), "missing": frozenset(("PersistentVolume",))},
+            "of which no volume is known",
+            id="volumes that were not read",
+        ),
         pytest.param(
             BOUND,
             {"volumes": (replace(VOLUME, driver="", source=""),)},
@@ -124,7 +142,7 @@ def test_what_is_attached_counts_even_if_no_pod_uses_it() -> None:
         ),
         pytest.param(
             BOUND,
-            {"complete": frozenset(("CSINode", "Node"))},
+            {"complete": frozenset(("CSINode", "Node", "PersistentVolume"))},
             "of which the driver disks is judged by CSIDriver and VolumeAttachment, which were not read",
             id="a file of an older release",
         ),
@@ -135,26 +153,14 @@ def test_what_is_attached_counts_even_if_no_pod_uses_it() -> None:
             id="a driver that must be there",
         ),
         pytest.param(
-            replace(BOUND, modes=frozenset(("ReadWriteOncePod",))),
-            {"pods": (USER,)},
-            "which one pod at a time may use, and other does",
-            id="for one pod, of another",
-        ),
-        pytest.param(
             LATER,
             {"storage_drivers": (StorageDriver("csi", counts_storage=True),)},
             "for which csi must have storage left, which is not judged",
             id="a driver that counts",
         ),
         pytest.param(
-            LATER,
-            {"volumes": (Volume("free", storage_class="waits", available=True),)},
-            "for which a volume of the class waits may be taken that is there",
-            id="a volume that is free",
-        ),
-        pytest.param(
             replace(CLAIM, storage_class="unheard-of"),
-            {},
+            {"missing": frozenset(("StorageClass",))},
             "of which the class unheard-of is not known",
             id="a class that was not read",
         ),
@@ -164,3 +170,114 @@ def test_volumes_that_stay_open(claim: VolumeClaim, changes: dict[str, Any], why
     decision = schedule(POD, replace(CLUSTER, volume_claims=(claim,), **changes))
     assert decision.unmodelled == (f"volume v (persistentVolumeClaim), {why}",)
     assert (decision.chosen, decision.message) == (None, "")
+
+
+SMALL = VolumeClaim("default", "small", storage_class="local", size=1, modes=frozenset(("ReadWriteOnce",)))
+LARGE = replace(SMALL, name="large", size=5)
+FREE = Volume("free", storage_class="local", size=5, modes=SMALL.modes, source="local", available=True)
+LOCAL = StorageClass("local", waits=True, provisioner="kubernetes.io/no-provisioner")
+HERE = (NodeSelectorTerm((Requirement("zone", "In", ("x",)),)),)
+LABELS = LabelSelector((Requirement("tier", "In", ("fast",)),))
+BOTH = Pod("p", uid="u", volumes=(PodVolume("v", "small"), PodVolume("w", "large")))
+
+
+@pytest.mark.parametrize(
+    ("claims", "volumes", "fits"),
+    [
+        pytest.param((SMALL,), (FREE,), True, id="one that is free"),
+        pytest.param((SMALL,), (replace(FREE, available=False),), False, id="one that is not"),
+        pytest.param((SMALL,), (replace(FREE, storage_class="x"),), False, id="of another class"),
+        pytest.param((SMALL,), (replace(FREE, size=0),), False, id="too small"),
+        pytest.param((SMALL,), (replace(FREE, modes=frozenset()),), False, id="of other modes"),
+        pytest.param((SMALL,), (replace(FREE, block=True),), False, id="without a file system"),
+        pytest.param((SMALL,), (replace(FREE, attributes_class="gold"),), False, id="of other attributes"),
+        pytest.param((SMALL,), (replace(FREE, terminating=True),), False, id="that goes"),
+        pytest.param((SMALL,), (replace(FREE, nodes=HERE),), False, id="that other nodes reach"),
+        pytest.param((replace(SMALL, selector=LABELS),), (FREE,), False, id="without the labels asked for"),
+        pytest.param(
+            (replace(SMALL, selector=LABELS),),
+            (replace(FREE, labels={"tier": "fast"}),),
+            True,
+            id="with the labels asked for",
+        ),
+        pytest.param((SMALL,), (replace(FREE, claim="default/other"),), False, id="made for another claim"),
+        pytest.param(
+            (replace(SMALL, selector=LABELS),),
+            (replace(FREE, claim="default/small", available=False),),
+            True,
+            id="made for the claim, whatever it asks of labels",
+        ),
+        pytest.param(
+            (replace(SMALL, uid="new"),),
+            (replace(FREE, claim="default/small", claim_uid="old"),),
+            False,
+            id="made for a claim of that name that is gone",
+        ),
+        pytest.param(
+            (SMALL,),
+            (FREE, replace(FREE, name="own", claim="default/small", nodes=HERE)),
+            False,
+            id="another is made for the claim, and elsewhere",
+        ),
+        pytest.param((replace(SMALL, node="a"),), (FREE,), False, id="one is being made for the claim"),
+        pytest.param((LARGE, SMALL), (FREE,), False, id="one for two claims"),
+        pytest.param(
+            (LARGE, SMALL),
+            (FREE, replace(FREE, name="tiny", size=1)),
+            True,
+            id="the smaller claim takes the smaller volume",
+        ),
+    ],
+)
+def test_a_volume_that_stands_ready(
+    claims: tuple[VolumeClaim, ...], volumes: tuple[Volume, ...], fits: bool
+) -> None:
+    pod = replace(BOTH, volumes=tuple(v for v in BOTH.volumes if any(v.claim == c.name for c in claims)))
+    cluster = Snapshot((NODE,), storage_classes=(LOCAL,), volume_claims=claims, volumes=volumes)
+    decision = schedule(pod, cluster)
+    refused = "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."
+    assert decision.unmodelled == ()
+    assert decision.chosen == "a" if fits else decision.message.startswith(refused)
+
+
+ALONE = replace(BOUND, modes=frozenset(("ReadWriteOncePod",)))
+IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+    "another pod"
+)
+NOBODY = "No preemption victims found for incoming pod"
+
+
+@pytest.mark.parametrize(
+    ("users", "priority", "suffix", "nominated"),
+    [
+        pytest.param((USER,), 0, f"preemption: 0/2 nodes are available: 2 {NOBODY}.", None, id="an equal"),
+        pytest.param((USER,), 9, "", "a", id="one that gives way"),
+        pytest.param(
+            (USER, replace(USER, name="more", uid="m", node_name="b")), 9, "", "a", id="one of two gives way"
+        ),
+        pytest.param(
+            (replace(USER, priority=9), Pod("lesser", uid="l", node_name="b")),
+            5,
+            f"preemption: 0/2 nodes are available: 1 {NOBODY}, 1 {IN_USE}.",
+            None,
+            id="one that stays, whoever else goes",
+        ),
+        pytest.param(
+            (USER, replace(USER, name="x", namespace="other", uid="x", node_name="b")),
+            9,
+            "",
+            "a",
+            id="a claim of that name elsewhere counts when its pod goes",
+        ),
+    ],
+)
+def test_a_volume_for_one_pod_at_a_time(
+    users: tuple[Pod, ...], priority: int, suffix: str, nominated: str | None
+) -> None:
+    nodes = (NODE, replace(NODE, name="b"))
+    cluster = replace(CLUSTER, nodes=nodes, pods=users, volume_claims=(ALONE,), volume_limits={})
+    decision = schedule(replace(POD, priority=priority), cluster)
+    told = f" no new claims to deallocate, {suffix}" if suffix else ""
+    assert decision.message == f"0/2 nodes are available: 2 {IN_USE}.{told}"
+    assert decision.nominated == nominated

@@ -143,6 +143,25 @@ def test_a_claim_that_is_not_in_a_list_without_any_may_exist() -> None:
     assert "PersistentVolumeClaim" in [r.facts.get("kind") for r in answer.reasons if r.code is Code.NOT_READ]
 
 
+@pytest.mark.parametrize(
+    ("claim", "kind"),
+    [
+        pytest.param({"storageClassName": "fast"}, "StorageClass", id="a class that may bind it later"),
+        pytest.param({"volumeName": "pv"}, "PersistentVolume", id="a volume that it is bound to"),
+    ],
+)
+def test_what_a_claim_refers_to_may_exist(claim: Body, kind: str) -> None:
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    metadata = {"name": "a", "namespace": "default", "annotations": bound}
+    given: Body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": claim, "metadata": metadata}
+    volume: Body = {"name": "v", "persistentVolumeClaim": {"claimName": "a"}}
+    snapshot = snapshot_from_documents([node("a", "4"), given], server_version="1.35")
+    (made,) = manifests_from_documents([manifest(1, volumes=[volume])])
+    answer = explain_manifest(made, snapshot)
+    assert answer.verdict is Verdict.UNKNOWN
+    assert kind in [r.facts.get("kind") for r in answer.reasons if r.code is Code.NOT_READ]
+
+
 def test_what_cannot_be_read_of_a_node_is_no_reason_that_is_counted() -> None:
     tainted = node("a", "lots") | {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
     snapshot = snapshot_from_documents([{"kind": "List", "items": [tainted, node("b", "4")]}])

@@ -188,7 +188,7 @@ class GenuineScheduler:
         return answer.status_code == 200 and not answer.json()["metadata"].get("deletionTimestamp")
 
     def awaited(self, pod: Body) -> str:
-        """The node for which the scheduler waits that a volume of the pod is made: nobody makes any here."""
+        """The node for which a volume of the pod shall be made, or one that is chosen: nobody acts here."""
         space = pod["metadata"].get("namespace", "default")
         for volume in pod["spec"].get("volumes", ()):
             name = volume.get("persistentVolumeClaim", {}).get("claimName", "")
@@ -196,6 +196,9 @@ class GenuineScheduler:
             metadata = answer.json()["metadata"] if answer.status_code == 200 else {}
             if node := metadata.get("annotations", {}).get("volume.kubernetes.io/selected-node"):
                 return str(node)
+            for one in self._http.get(_PATHS["PersistentVolume"]).json()["items"]:
+                if metadata and one["spec"].get("claimRef", {}).get("uid") == metadata["uid"]:
+                    return str(one["metadata"]["name"])
         return ""
 
     def _ask(self, method: str, path: str, body: Body) -> Body:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tonnage.adapters.reading_parts import selector_of
 from tonnage.model.quantity import integer_value
 from tonnage.model.selectors import NodeSelectorTerm, Requirement
 from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, Volume, VolumeClaim
@@ -44,20 +45,22 @@ def volumes_of(spec: w.PodSpec, pod: str) -> tuple[PodVolume, ...]:
 def volume_claim_from(obj: claim_objects.PersistentVolumeClaim) -> VolumeClaim:
     """A claim of a volume."""
     meta, spec = obj.metadata, obj.spec
-    older = meta.annotations.get("volume.beta.kubernetes.io/storage-class")
     return VolumeClaim(
         namespace=meta.namespace or "default",
         name=meta.name,
         volume=str(spec.get("volumeName") or ""),
         bound="pv.kubernetes.io/bind-completed" in meta.annotations or obj.status.get("phase") == "Bound",
-        storage_class=older if older is not None else str(spec.get("storageClassName") or ""),
+        storage_class=_class_of(meta, spec),
         lost=obj.status.get("phase") == "Lost",
         terminating=meta.deletion_timestamp is not None,
         owner=next((o.uid for o in meta.owner_references if o.controller), ""),
         size=_size(_object(_object(spec.get("resources")).get("requests")).get("storage")),
         modes=_modes(spec),
         node=meta.annotations.get("volume.kubernetes.io/selected-node", ""),
-        selective=bool(spec.get("selector")),
+        uid=meta.uid,
+        selector=selector_of(spec.get("selector")),
+        block=spec.get("volumeMode") == "Block",
+        attributes_class=str(spec.get("volumeAttributesClassName") or ""),
     )
 
 
@@ -70,14 +73,18 @@ def volume_from(obj: claim_objects.PersistentVolume) -> Volume:
     return Volume(
         name=obj.metadata.name,
         claim=name,
-        storage_class=str(spec.get("storageClassName") or ""),
+        storage_class=_class_of(obj.metadata, spec),
         size=_size(_object(spec.get("capacity")).get("storage")),
         modes=_modes(spec),
         nodes=tuple(map(_term, _objects(terms))) if isinstance(terms, list) else None,
         labels=obj.metadata.labels,
         driver=str(csi.get("driver") or ""),
         source=next((source for source in KNOWN_SOURCES if source in spec), ""),
-        available=obj.status.get("phase", "Available") == "Available" and not claim,
+        available=obj.status.get("phase") == "Available",
+        claim_uid=str(claim.get("uid") or ""),
+        block=spec.get("volumeMode") == "Block",
+        attributes_class=str(spec.get("volumeAttributesClassName") or ""),
+        terminating=obj.metadata.deletion_timestamp is not None,
     )
 
 
@@ -120,6 +127,11 @@ def attachment_from(obj: claim_objects.VolumeAttachment) -> tuple[str, str, str]
     """The node of an attachment, its volume and its driver; empty where it does not say."""
     volume = _object(obj.spec.get("source")).get("persistentVolumeName")
     return str(obj.spec.get("nodeName") or ""), str(volume or ""), str(obj.spec.get("attacher") or "")
+
+
+def _class_of(meta: w.ObjectMeta, spec: Mapping[str, Any]) -> str:
+    older = meta.annotations.get("volume.beta.kubernetes.io/storage-class")
+    return older if older is not None else str(spec.get("storageClassName") or "")
 
 
 def _term(term: Mapping[str, Any]) -> NodeSelectorTerm:

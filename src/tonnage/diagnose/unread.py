@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.decide.cluster.volumes import NAME as VOLUMES
+from tonnage.decide.cluster.volumes import UNBOUND
 from tonnage.diagnose.case import Case, device_needs
 from tonnage.model.cluster import Pod
 from tonnage.model.verdict import Code, Layer, Reason, Verdict
@@ -67,13 +68,8 @@ def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
     if new and pod.priority and not snapshot.priority_classes and "PriorityClass" not in known:
         told = "it brings a priority, and only its class may give it one"
         yield _reason(case, "PriorityClass", told, Layer.ADMISSION), True
-    if (
-        case.decision.halted_by == VOLUMES
-        and not snapshot.volume_claims
-        and "PersistentVolumeClaim" not in known
-    ):
-        told = "whether its volume claims exist is not known"
-        yield _reason(case, "PersistentVolumeClaim", told), True
+    if case.decision.halted_by == VOLUMES:
+        yield from _volumes_not_given(case, known)
     accounts = any(space == pod.namespace for space, _ in snapshot.service_accounts)
     own = pod.service_account not in ("", "default")
     if new and own and not accounts and "ServiceAccount" not in known:
@@ -83,6 +79,21 @@ def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
     if new and named and not snapshot.priority_classes and "PriorityClass" not in known:
         told = f"whether its priority class {pod.priority_class} exists is not known"
         yield _reason(case, "PriorityClass", told, Layer.ADMISSION), False
+
+
+def _volumes_not_given(case: Case, known: frozenset[str]) -> Iterator[tuple[Reason, bool]]:
+    """The first kind on which it hangs that the pod's volume claims stop it."""
+    snapshot, text = case.view.snapshot, case.decision.conflict
+    if not snapshot.volume_claims:
+        kind, told = "PersistentVolumeClaim", "whether its volume claims exist is not known"
+    elif text == UNBOUND and not snapshot.storage_classes:
+        kind, told = "StorageClass", "when its volume claims are bound is not known"
+    elif text.startswith("persistentvolume ") and not snapshot.volumes:
+        kind, told = "PersistentVolume", "whether its volumes exist is not known"
+    else:
+        return
+    if kind not in known:
+        yield _reason(case, kind, told), True
 
 
 def _before_it_exists(case: Case, kind: str, verdict: Verdict) -> Iterator[tuple[Reason, bool]]:

@@ -72,6 +72,7 @@ _OTHERS: Final[Mapping[str, str]] = {
     Code.SPREAD_SKEW: "where one more would be spread too unevenly",
     Code.SPREAD_LABEL_MISSING: "without the label over which it is spread",
     Code.VOLUME_ELSEWHERE: "that its volumes cannot be reached from",
+    Code.VOLUME_IN_USE: "while another pod has its volume to itself",
     Code.VOLUME_LIMIT: "with too many volumes attached",
     Code.VOLUME_MISSING: "without a volume for its claims",
 }

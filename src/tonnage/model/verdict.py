@@ -123,6 +123,7 @@ class Code(StrEnum):
     TOPOLOGY_AFFINITY = "topology-affinity"
     VOLUME_CLAIM = "volume-claim-not-usable"
     VOLUME_ELSEWHERE = "volume-elsewhere"
+    VOLUME_IN_USE = "volume-in-use"
     VOLUME_LIMIT = "volume-limit"
     VOLUME_MISSING = "volume-not-available"
     UNREADABLE = "unreadable"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tonnage.model.selectors import Labels, NodeSelectorTerm
+from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class PodVolume:
 class VolumeClaim:
     """A PersistentVolumeClaim. `volume` is what it is or shall be bound to; `bound`: it is.
 
-    `size` is in bytes. `node` is the one for which a volume is being made.
+    `size` is in bytes. `node` is the one for which a volume is being made. `selector`: the volumes that it
+    may have, by their labels; None: any. `block`: it wants no file system.
     """
 
     namespace: str
@@ -35,13 +36,18 @@ class VolumeClaim:
     size: int = 0
     modes: frozenset[str] = frozenset()
     node: str = ""
-    selective: bool = False
-    """It chooses volumes by their labels."""
+    uid: str = ""
+    selector: LabelSelector | None = None
+    block: bool = False
+    attributes_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A PersistentVolume. `nodes` None: every node reaches it. `claim` is `namespace/name` of who has it."""
+    """A PersistentVolume. `nodes` None: every node reaches it. `claim` is `namespace/name` of who has it.
+
+    `claim_uid`: of that claim, where the volume says which one of the name it is.
+    """
 
     name: str
     claim: str = ""
@@ -54,6 +60,15 @@ class Volume:
     source: str = ""
     """What it is made of, by the name of the field that says so: `csi`, `nfs`, …; else empty."""
     available: bool = False
+    claim_uid: str = ""
+    block: bool = False
+    attributes_class: str = ""
+    terminating: bool = False
+
+    def is_for(self, claim: VolumeClaim) -> bool:
+        """Whether it was bound to the claim, or made for it."""
+        named = self.claim == f"{claim.namespace}/{claim.name}"
+        return named and self.claim_uid in ("", claim.uid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,9 @@ CAPTURED: Final = (
             "volumeName": Named("persistentvolume"),
             "storageClassName": Named("storageclass"),
             "accessModes": Mark.KEPT,
+            "volumeMode": Mark.KEPT,
+            "volumeAttributesClassName": Named("volumeattributesclass"),
+            "selector": SELECTOR,
             "resources": AMOUNTS,
         },
         "status": {"phase": Mark.KEPT},
@@ -193,8 +196,12 @@ CAPTURED: Final = (
         "spec": {
             "capacity": Mark.AMOUNTS,
             "accessModes": Mark.KEPT,
+            "volumeMode": Mark.KEPT,
+            "volumeAttributesClassName": Named("volumeattributesclass"),
             "storageClassName": Named("storageclass"),
-            "claimRef": {"namespace": NAMESPACE, "name": Named("persistentvolumeclaim")},
+            "claimRef": {
+                "namespace": NAMESPACE, "name": Named("persistentvolumeclaim"), "uid": Mark.KEPT
+            },
             "nodeAffinity": {"required": NODE_SELECTOR},
             "csi": {"driver": Mark.KEPT},
             **{source: {} for source in KNOWN_SOURCES if source != "csi"},

@@ -2,7 +2,7 @@
 
 And which volumes the filter `volumes` can judge on each node; of others it stays open where the pod can go.
 
-Source: kube-scheduler 1.35 plugins volumerestrictions, volumebinding (PreFilter).
+Source: kube-scheduler 1.35 plugins volumerestrictions, volumebinding, volumezone (PreFilter).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from tonnage.model.volumes import PodVolume, VolumeClaim
 NAME: Final = "VolumeBinding"
 BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
 """Provisioners that make no volume."""
-_ALONE: Final = "ReadWriteOncePod"
 _IN_TREE: Final = "kubernetes.io/"
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
@@ -30,8 +29,14 @@ def volumes_stop(pod: Pod, snapshot: Snapshot) -> str:
     for volume in pod.volumes:
         if text := _says(pod, volume, known):
             return text
-    claims = [known[pod.namespace, volume.claim] for volume in pod.volumes]
-    return UNBOUND if any(_is_immediate(claim, snapshot) for claim in claims) else ""
+    claims = {volume: known[pod.namespace, volume.claim] for volume in pod.volumes}
+    if any(_is_immediate(claim, snapshot) for claim in claims.values()):
+        return UNBOUND
+    there = {volume.name for volume in snapshot.volumes} if snapshot.was_read("PersistentVolume") else None
+    for volume, claim in claims.items():
+        if claim.volume and there is not None and claim.volume not in there and not volume.ephemeral:
+            return f'persistentvolume "{claim.volume}" not found'
+    return ""
 
 
 def claimed_volumes(pod: Pod) -> tuple[str, ...]:
@@ -47,7 +52,7 @@ def undecided_volumes(pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
     found = []
     for volume in pod.volumes:
         claim = known.get((pod.namespace, volume.claim))
-        if why := _why_open(pod, claim, snapshot) if claim is not None else "of which the claim is not known":
+        if why := _why_open(claim, snapshot) if claim is not None else "of which the claim is not known":
             found.append(f"{_told(volume)}, {why}")
     return tuple(found)
 
@@ -56,14 +61,14 @@ def _told(volume: PodVolume) -> str:
     return f"volume {volume.name} ({'ephemeral' if volume.ephemeral else 'persistentVolumeClaim'})"
 
 
-def _why_open(pod: Pod, claim: VolumeClaim, snapshot: Snapshot) -> str:
-    if _ALONE in claim.modes and (user := _user_of(claim, pod, snapshot)):
-        return f"which one pod at a time may use, and {user} does"
+def _why_open(claim: VolumeClaim, snapshot: Snapshot) -> str:
+    if not snapshot.was_read("PersistentVolume"):
+        return "of which no volume is known"
     if not claim.bound:
         return _why_open_unbound(claim, snapshot)
     volume = next((volume for volume in snapshot.volumes if volume.name == claim.volume), None)
     if volume is None:
-        return f"of which the volume {claim.volume} is not known"
+        return ""
     if not volume.source:
         return f"of which the volume {claim.volume} is of a kind that is not judged"
     return _why_open_driver(volume.driver, snapshot)
@@ -73,8 +78,6 @@ def _why_open_unbound(claim: VolumeClaim, snapshot: Snapshot) -> str:
     cls = next((cls for cls in snapshot.storage_classes if cls.name == claim.storage_class), None)
     if cls is None:
         return f"of which the class {claim.storage_class} is not known"
-    if not claim.node and any(v.available and v.storage_class == cls.name for v in snapshot.volumes):
-        return f"for which a volume of the class {cls.name} may be taken that is there"
     if cls.provisioner in BY_HAND:
         return ""
     if cls.provisioner.startswith(_IN_TREE):
@@ -102,19 +105,6 @@ def _attachments_needed(name: str, snapshot: Snapshot) -> tuple[str, ...]:
     return ("VolumeAttachment",) if limited else ()
 
 
-def _user_of(claim: VolumeClaim, pod: Pod, snapshot: Snapshot) -> str:
-    """A pod on a node that uses the claim, too."""
-    users = (
-        other.name
-        for other in snapshot.pods
-        if other.node_name
-        and other.namespace == claim.namespace
-        and other.uid != pod.uid
-        and any(volume.claim == claim.name for volume in other.volumes)
-    )
-    return next(users, "")
-
-
 def _says(pod: Pod, volume: PodVolume, known: Mapping[tuple[str, str], VolumeClaim]) -> str:
     claim = known.get((pod.namespace, volume.claim))
     if claim is None:
@@ -130,10 +120,10 @@ def _says(pod: Pod, volume: PodVolume, known: Mapping[tuple[str, str], VolumeCla
 
 
 def _is_immediate(claim: VolumeClaim, snapshot: Snapshot) -> bool:
-    """Whether the claim should be bound and is not. A class that is not known says nothing."""
+    """Whether the claim should be bound and is not; one of a class that does not exist should be."""
     if claim.volume and claim.bound:
         return False
     if claim.volume or not claim.storage_class:
         return True
-    classes = {cls.name: cls for cls in snapshot.storage_classes}
-    return claim.storage_class in classes and not classes[claim.storage_class].waits
+    cls = next((cls for cls in snapshot.storage_classes if cls.name == claim.storage_class), None)
+    return not cls.waits if cls is not None else snapshot.was_read("StorageClass")

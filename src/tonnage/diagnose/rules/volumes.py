@@ -20,7 +20,9 @@ def findings(case: Case) -> Iterable[Reason]:
         return
     text, namespace = decision.conflict, pod.namespace
     told, remedy = text, f"kubectl describe pvc -n {namespace}: its Events say why it is not bound"
-    if text.endswith("not found"):
+    if text.startswith("persistentvolume "):
+        remedy = "its claim is bound to it for good: delete the claim and make it anew, or restore the volume"
+    elif text.endswith("not found"):
         remedy = f"create it in {namespace}, or correct the name"
     elif text == UNBOUND:
         told = "its volume claims are not bound: " + "; ".join(_unbound(case))

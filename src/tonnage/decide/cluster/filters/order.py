@@ -14,6 +14,7 @@ from tonnage.decide.cluster.filters import (
     resources,
     taints,
     topology_spread,
+    volume_use,
     volumes,
 )
 from tonnage.decide.cluster.refusal import Filter
@@ -25,6 +26,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
     node_affinity,
     ports,
     resources,
+    volume_use,
     volumes,
     topology_spread,
     pod_affinity,

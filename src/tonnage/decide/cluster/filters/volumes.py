@@ -14,6 +14,7 @@ from typing import Final
 from tonnage.decide.cluster.matching import term_matches
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
+from tonnage.decide.cluster.volume_matching import matched, reaches
 from tonnage.decide.cluster.volumes import BY_HAND
 from tonnage.model.cluster import Pod
 from tonnage.model.json import JsonValue
@@ -27,6 +28,7 @@ ZONE: Final = "VolumeZone"
 _TOO_MANY: Final = "node(s) exceed max volume count"
 _ELSEWHERE: Final = "node(s) didn't match PersistentVolume's node affinity"
 _ELSEWHERE_BEFORE_133: Final = "node(s) had volume node affinity conflict"
+_GONE: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _NONE: Final = "node(s) didn't find available persistent volumes to bind"
 _NO_ZONE: Final = "node(s) had no available volume zone"
 _GA: Final = {
@@ -42,6 +44,8 @@ def prepare(pod: Pod, view: View) -> Check | None:
         return None
     claims = Claims(view)
     own = [claim for volume in pod.volumes if (claim := claims.of(pod, volume.claim)) is not None]
+    ephemeral = {volume.claim for volume in pod.volumes if volume.ephemeral}
+    lasting = [claim for claim in own if claim.name not in ephemeral]
     elsewhere = _ELSEWHERE if view.profile.minor >= 33 else _ELSEWHERE_BEFORE_133
 
     def check(node: NodeView) -> Refusal | None:
@@ -50,10 +54,16 @@ def prepare(pod: Pod, view: View) -> Check | None:
             return Refusal(LIMITS, (_TOO_MANY,), unresolvable=False, reasons=(full,))
         away = tuple(_away(node, own, claims))
         missing = tuple(_missing(node, own, claims))
-        texts = (*((elsewhere,) if away else ()), *((_NONE,) if missing else ()))
+        first = away[0].code if away else None
+        said = (
+            (elsewhere, first is Code.VOLUME_ELSEWHERE),
+            (_NONE, bool(missing)),
+            (_GONE, first is Code.VOLUME_MISSING),
+        )
+        texts = tuple(text for text, is_so in said if is_so)
         if texts:
             return Refusal(NAME, texts, unresolvable=True, reasons=(*away, *missing))
-        zone = next(_wrong_zone(node, own, claims), None)
+        zone = next(_wrong_zone(node, lasting, claims), None)
         return Refusal(ZONE, (_NO_ZONE,), unresolvable=True, reasons=(zone,)) if zone else None
 
     return check
@@ -66,7 +76,11 @@ class Claims:
         snapshot = view.snapshot
         self.limits = snapshot.volume_limits
         self._attachments = snapshot.attachments
+        self._knows_volumes = snapshot.was_read("PersistentVolume")
         self.volumes = {volume.name: volume for volume in snapshot.volumes}
+        self.of_class: dict[str, list[Volume]] = {}
+        for volume in snapshot.volumes:
+            self.of_class.setdefault(volume.storage_class, []).append(volume)
         self._of_drivers = {volume.name for volume in snapshot.volumes if volume.driver}
         self.classes = {cls.name: cls for cls in snapshot.storage_classes}
         self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
@@ -78,6 +92,10 @@ class Claims:
     def volume_of(self, claim: VolumeClaim) -> Volume | None:
         """What a claim is bound to, where it is known."""
         return self.volumes.get(claim.volume) if claim.bound else None
+
+    def is_lost(self, claim: VolumeClaim) -> bool:
+        """Whether the volume that a claim is bound to does not exist."""
+        return claim.bound and claim.volume not in self.volumes and self._knows_volumes
 
     def class_of(self, claim: VolumeClaim) -> StorageClass | None:
         """The class by which a claim is still to be met, once its pod has a node."""
@@ -95,10 +113,10 @@ class Claims:
             claim = self.of(pod, volume.claim)
             if claim is None:
                 continue
-            there, cls = self.volume_of(claim), self.classes.get(claim.storage_class)
+            there, cls = self.volumes.get(claim.volume), self.classes.get(claim.storage_class)
             if there is not None and there.driver:
                 yield there.driver, there.name
-            elif not claim.volume and cls is not None and cls.provisioner not in BY_HAND:
+            elif there is None and cls is not None and cls.provisioner not in BY_HAND:
                 yield cls.provisioner, f"{claim.namespace}/{claim.name}"
 
 
@@ -124,22 +142,26 @@ def _too_many(pod: Pod, node: NodeView, own: list[VolumeClaim], claims: Claims) 
 def _away(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
     for claim in own:
         volume = claims.volume_of(claim)
-        if volume is None or volume.nodes is None or _reaches(volume.nodes, node):
-            continue
-        terms = " or ".join(_written(term) for term in volume.nodes)
-        told = f"the volume {volume.name} of the claim {claim.name} can be reached from {terms} only"
-        yield _reason(Code.VOLUME_ELSEWHERE, node, told, {"claim": claim.name, "volume": volume.name}, _MOVE)
+        if claims.is_lost(claim):
+            told = f"the volume {claim.volume} of the claim {claim.name} does not exist"
+            yield _reason(
+                Code.VOLUME_MISSING, node, told, {"claim": claim.name}, "delete the claim, make it anew"
+            )
+        elif volume is not None and not reaches(volume.nodes, node.node):
+            terms = " or ".join(_written(term) for term in volume.nodes or ())
+            told = f"the volume {volume.name} of the claim {claim.name} can be reached from {terms} only"
+            facts: dict[str, JsonValue] = {"claim": claim.name, "volume": volume.name}
+            yield _reason(Code.VOLUME_ELSEWHERE, node, told, facts, _MOVE)
 
 
 def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
-    for claim in own:
-        cls = claims.class_of(claim)
-        if cls is None or claim.selective:
-            continue
+    waiting = [(claim, cls) for claim in own if (cls := claims.class_of(claim)) is not None]
+    met = matched((claim for claim, _ in waiting if not claim.node), claims.of_class, node.node)
+    for claim, cls in waiting:
         if claim.node and claim.node != node.name:
             told = f"a volume of the claim {claim.name} is being made for {claim.node}"
             remedy = f"wait for it, or delete the claim's annotation if {claim.node} is no longer meant"
-        elif claim.node or any(_matches(volume, claim, node) for volume in claims.volumes.values()):
+        elif claim in met:
             continue
         elif cls.provisioner in BY_HAND:
             told = f"no volume of the class {cls.name} is free for the claim {claim.name} there"
@@ -163,7 +185,8 @@ def _wrong_zone(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Itera
         for key in _ZONES:
             wanted = volume.labels.get(key) if volume is not None else None
             has = labels.get(key, labels.get(_GA.get(key, ""), ""))
-            if wanted is not None and has not in wanted.split("__"):
+            zones = [part.strip() for part in (wanted or "").split("__")]
+            if all(zones) and has not in zones:
                 told = f"the volume of the claim {claim.name} is in {wanted}, the node in {has or 'no zone'}"
                 facts: dict[str, JsonValue] = {"claim": claim.name, "key": key, "wanted": wanted}
                 yield _reason(Code.VOLUME_ELSEWHERE, node, told, facts, _MOVE)
@@ -173,16 +196,6 @@ _MOVE: Final = (
     "GPU nodes where the volume is, or a new volume of a class with volumeBindingMode WaitForFirstConsumer, "
     "which is made where the pod goes"
 )
-
-
-def _matches(volume: Volume, claim: VolumeClaim, node: NodeView) -> bool:
-    free = volume.claim == f"{claim.namespace}/{claim.name}" or volume.available
-    fits = volume.storage_class == claim.storage_class and volume.size >= claim.size
-    return free and fits and claim.modes <= volume.modes and _reaches(volume.nodes, node)
-
-
-def _reaches(terms: tuple[NodeSelectorTerm, ...] | None, node: NodeView) -> bool:
-    return terms is None or any(term_matches(term, node.node) for term in terms)
 
 
 def _written(term: NodeSelectorTerm) -> str:

@@ -1,0 +1,57 @@
+"""Volumes that stand ready for claims that wait for a node.
+
+Source: k8s.io/component-helpers 0.35 storage/volume (FindMatchingVolume, CheckNodeAffinity), kube-scheduler
+1.35 volumebinding/binder.go (findMatchingVolumes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tonnage.decide.cluster.matching import selector_matches, term_matches
+from tonnage.model.cluster import Node
+from tonnage.model.selectors import NodeSelectorTerm
+from tonnage.model.volumes import Volume, VolumeClaim
+
+
+def reaches(terms: tuple[NodeSelectorTerm, ...] | None, node: Node) -> bool:
+    """Whether a volume of these nodes can be had on a node. Its labels alone count: no name matches."""
+    nameless = replace(node, name="") if any(term.fields for term in terms or ()) else node
+    return terms is None or any(term_matches(term, nameless) for term in terms)
+
+
+def matched(
+    claims: Iterable[VolumeClaim], volumes: Mapping[str, Iterable[Volume]], node: Node
+) -> frozenset[VolumeClaim]:
+    """Which of the claims there is a volume for on a node; the smallest chooses first. `volumes` by class."""
+    taken: set[str] = set()
+    found: list[VolumeClaim] = []
+    for claim in sorted(claims, key=lambda one: one.size):
+        volume = _smallest(
+            claim, (v for v in volumes.get(claim.storage_class, ()) if v.name not in taken), node
+        )
+        if volume is not None:
+            taken.add(volume.name)
+            found.append(claim)
+    return frozenset(found)
+
+
+def _smallest(claim: VolumeClaim, volumes: Iterable[Volume], node: Node) -> Volume | None:
+    best: Volume | None = None
+    for volume in volumes:
+        own = volume.is_for(claim)
+        if (volume.claim and not own) or volume.terminating or not _is_of_the_kind(volume, claim):
+            continue
+        if own:
+            return volume if reaches(volume.nodes, node) else None
+        chosen = claim.selector is None or selector_matches(claim.selector, volume.labels)
+        fits = volume.available and chosen and claim.modes <= volume.modes and reaches(volume.nodes, node)
+        if fits and (best is None or volume.size < best.size):
+            best = volume
+    return best
+
+
+def _is_of_the_kind(volume: Volume, claim: VolumeClaim) -> bool:
+    alike = volume.block is claim.block and volume.attributes_class == claim.attributes_class
+    return alike and volume.size >= claim.size
