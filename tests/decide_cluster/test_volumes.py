@@ -10,7 +10,7 @@ import pytest
 from tonnage.decide.cluster.scheduling import schedule
 from tonnage.model.cluster import Node, Pod, Snapshot
 from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
-from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, Volume, VolumeClaim
+from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
 
 NODE = Node("a", allocatable={"cpu": 8000, "memory": 2**36, "pods": 110})
 CLAIM = VolumeClaim("default", "data")
@@ -154,8 +154,11 @@ def test_what_is_attached_counts_even_if_no_pod_uses_it() -> None:
         ),
         pytest.param(
             LATER,
-            {"storage_drivers": (StorageDriver("csi", counts_storage=True),)},
-            "for which csi must have storage left, which is not judged",
+            {
+                "storage_drivers": (StorageDriver("csi", counts_storage=True),),
+                "missing": frozenset(("CSIStorageCapacity",)),
+            },
+            "for which csi must have storage left: CSIStorageCapacity was not read",
             id="a driver that counts",
         ),
         pytest.param(
@@ -238,6 +241,36 @@ def test_a_volume_that_stands_ready(
     refused = "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."
     assert decision.unmodelled == ()
     assert decision.chosen == "a" if fits else decision.message.startswith(refused)
+
+
+ROOM = StorageLeft("waits", 10, LabelSelector((Requirement("zone", "Exists"),)))
+
+
+@pytest.mark.parametrize(
+    ("left", "fits"),
+    [
+        pytest.param((ROOM,), True, id="enough"),
+        pytest.param((replace(ROOM, size=9),), False, id="less"),
+        pytest.param((replace(ROOM, size=None),), False, id="nobody knows how much"),
+        pytest.param((replace(ROOM, storage_class="x"),), False, id="enough of another class"),
+        pytest.param((replace(ROOM, nodes=None),), False, id="for nobody"),
+        pytest.param((replace(ROOM, nodes=LABELS),), False, id="for other nodes"),
+        pytest.param((replace(ROOM, size=9), ROOM), True, id="enough in one of two places"),
+    ],
+)
+def test_a_driver_that_counts_its_storage(left: tuple[StorageLeft, ...], fits: bool) -> None:
+    cluster = replace(
+        CLUSTER,
+        nodes=(replace(NODE, labels={"zone": "z"}),),
+        volume_claims=(replace(LATER, size=10),),
+        storage_drivers=(StorageDriver("csi", counts_storage=True),),
+        storage_left=left,
+    )
+    decision = schedule(POD, cluster)
+    refused = "0/1 nodes are available: 1 node(s) did not have enough free storage."
+    assert decision.chosen == "a" if fits else decision.message.startswith(refused)
+    rated = "volume v (persistentVolumeClaim), for which nodes are rated by the storage that it would leave"
+    assert schedule(POD, cluster, version="1.37").unmodelled == ((rated,) if fits else ())
 
 
 ALONE = replace(BOUND, modes=frozenset(("ReadWriteOncePod",)))

@@ -50,6 +50,7 @@ from tonnage.adapters.reading_volumes import (
     limits_from,
     storage_class_from,
     storage_driver_from,
+    storage_left_from,
     volume_claim_from,
     volume_from,
     volumes_of,
@@ -77,7 +78,7 @@ from tonnage.model.gpu_status import GpuStatus
 from tonnage.model.policies import LimitRange, RuntimeClass, Webhook
 from tonnage.model.resource_claims import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice, TaintRule
 from tonnage.model.selectors import Labels, Taint, Toleration
-from tonnage.model.volumes import StorageClass, StorageDriver, Volume, VolumeClaim
+from tonnage.model.volumes import StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
 from tonnage.model.workloads import Happening, QueuedWorkload, Workload
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
@@ -210,6 +211,7 @@ class _Parts:
     volume_limits: dict[str, dict[str, int]] = field(default_factory=dict)
     attachments: dict[str, dict[str, str]] = field(default_factory=dict)
     drivers: list[StorageDriver] = field(default_factory=list)
+    storage_left: list[StorageLeft] = field(default_factory=list)
 
     def take(self, obj: Readable) -> None:
         """Sort one object in; kinds that bear on nothing here are passed over."""
@@ -242,10 +244,8 @@ class _Parts:
                 self.budgets.append(budget_from(obj))
             case w.ReplicaSet():
                 self.selectors.append(workload_from(obj, "ReplicaSet"))
-            case w.ReplicationController():
-                self.selectors.append(by_labels(obj, "ReplicationController"))
-            case w.Service():
-                self.selectors.append(by_labels(obj, "Service"))
+            case w.ReplicationController() | w.Service():
+                self.selectors.append(by_labels(obj, type(obj).__name__))
             case w.ResourceQuota():
                 self.quotas.append(quota_from(obj))
             case w.NodeGPUStatus():
@@ -265,6 +265,11 @@ class _Parts:
                 self.claims.append(claim_from(obj))
             case claim_objects.ResourceClaimTemplate():
                 self.templates.append(template_from(obj))
+            case _:
+                self._take_storage(obj)
+
+    def _take_storage(self, obj: w.Object) -> None:
+        match obj:
             case claim_objects.PersistentVolumeClaim():
                 self.volume_claims.append(volume_claim_from(obj))
             case claim_objects.StorageClass():
@@ -275,6 +280,8 @@ class _Parts:
                 self.volume_limits[obj.metadata.name] = limits_from(obj)
             case claim_objects.CSIDriver():
                 self.drivers.append(storage_driver_from(obj))
+            case claim_objects.CSIStorageCapacity():
+                self.storage_left.append(storage_left_from(obj))
             case claim_objects.VolumeAttachment():
                 node, volume, driver = attachment_from(obj)
                 self.attachments.setdefault(node, {})[volume] = driver
@@ -304,8 +311,6 @@ class _Parts:
                 self.queued.append(queued_from(obj))
             case Event():
                 self.happenings.append(happening_from(obj))
-            case _:
-                pass
 
 
 def snapshot_from(
@@ -345,6 +350,7 @@ def snapshot_from(
         volume_limits=parts.volume_limits,
         attachments=parts.attachments,
         storage_drivers=tuple(parts.drivers),
+        storage_left=tuple(parts.storage_left),
         server_version=server_version,
         now=now,
     )

@@ -52,6 +52,7 @@ READ_KINDS: Final[tuple[Kind[Any], ...]] = (
     kinds.PERSISTENT_VOLUME,
     kinds.CSI_NODE,
     kinds.CSI_DRIVER,
+    kinds.STORAGE_CAPACITY,
     kinds.VOLUME_ATTACHMENT,
 )
 """Kinds that bear on an answer: what is read of a live cluster, and out of a file."""

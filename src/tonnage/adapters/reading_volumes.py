@@ -8,7 +8,7 @@ from typing import Any, Final
 from tonnage.adapters.reading_parts import selector_of
 from tonnage.model.quantity import integer_value
 from tonnage.model.selectors import NodeSelectorTerm, Requirement
-from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, Volume, VolumeClaim
+from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
@@ -121,6 +121,13 @@ def storage_driver_from(obj: claim_objects.CSIDriver) -> StorageDriver:
         counts_storage=spec.get("storageCapacity") is True,
         must_be_there=spec.get("preventPodSchedulingIfMissing") is True,
     )
+
+
+def storage_left_from(obj: claim_objects.CSIStorageCapacity) -> StorageLeft:
+    """What some nodes have left of a class; of the two amounts the one for a single volume counts."""
+    told = obj.maximum_volume_size if obj.maximum_volume_size is not None else obj.capacity
+    size = _size(told) if told is not None else None
+    return StorageLeft(obj.storage_class_name, size, selector_of(obj.node_topology))
 
 
 def attachment_from(obj: claim_objects.VolumeAttachment) -> tuple[str, str, str]:

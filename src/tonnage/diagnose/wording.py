@@ -71,6 +71,7 @@ _OTHERS: Final[Mapping[str, str]] = {
     Code.HOST_PORT_TAKEN: "where another pod has its host port",
     Code.SPREAD_SKEW: "where one more would be spread too unevenly",
     Code.SPREAD_LABEL_MISSING: "without the label over which it is spread",
+    Code.STORAGE_SHORT: "without enough storage for its claims",
     Code.VOLUME_ELSEWHERE: "that its volumes cannot be reached from",
     Code.VOLUME_IN_USE: "while another pod has its volume to itself",
     Code.VOLUME_LIMIT: "with too many volumes attached",

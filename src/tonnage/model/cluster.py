@@ -30,6 +30,7 @@ from tonnage.model.volumes import (
     PodVolume,
     StorageClass,
     StorageDriver,
+    StorageLeft,
     Volume,
     VolumeClaim,
     VolumeLimits,
@@ -385,6 +386,7 @@ class Snapshot:
     volume_limits: VolumeLimits = field(default_factory=dict)
     attachments: Attachments = field(default_factory=dict)
     storage_drivers: tuple[StorageDriver, ...] = ()
+    storage_left: tuple[StorageLeft, ...] = ()
     schedulers: Mapping[str, SchedulerProfile] = field(default_factory=dict)
     """Profiles of the scheduler by their names, where its configuration is known."""
     server_version: str = ""

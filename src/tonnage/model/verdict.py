@@ -122,6 +122,7 @@ class Code(StrEnum):
     TOO_MANY_PODS = "too-many-pods"
     TOPOLOGY_AFFINITY = "topology-affinity"
     VOLUME_CLAIM = "volume-claim-not-usable"
+    STORAGE_SHORT = "storage-short"
     VOLUME_ELSEWHERE = "volume-elsewhere"
     VOLUME_IN_USE = "volume-in-use"
     VOLUME_LIMIT = "volume-limit"

@@ -96,6 +96,18 @@ class StorageDriver:
     must_be_there: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StorageLeft:
+    """How large a new volume of a class may be, in bytes, on the nodes that `nodes` selects.
+
+    `size` None: it is not told, `nodes` None: nobody has it; both take no volume.
+    """
+
+    storage_class: str
+    size: int | None = None
+    nodes: LabelSelector | None = None
+
+
 Attachments = Mapping[str, Mapping[str, str]]
 """By node and volume: the driver that has attached it."""
 VolumeLimits = Mapping[str, Mapping[str, int]]

@@ -51,6 +51,13 @@ class CSIDriver(Object):
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class CSIStorageCapacity(Object):
+    storage_class_name: str = ""
+    capacity: str | int | None = None
+    maximum_volume_size: str | int | None = None
+    node_topology: dict[str, Any] | None = None
+
+
 class VolumeAttachment(Object):
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
 

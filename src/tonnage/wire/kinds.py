@@ -107,6 +107,9 @@ VOLUME_CLAIM = Kind(
 PERSISTENT_VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, c.PersistentVolume)
 CSI_NODE = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False, c.CSINode)
 CSI_DRIVER = Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False, c.CSIDriver)
+STORAGE_CAPACITY = Kind(
+    "storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", True, c.CSIStorageCapacity
+)
 VOLUME_ATTACHMENT = Kind(
     "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, c.VolumeAttachment
 )

@@ -219,6 +219,12 @@ CAPTURED: Final = (
     CapturedKind("storage.k8s.io/v1", "CSIDriver", "csidrivers", {
         "spec": {"storageCapacity": Mark.KEPT, "preventPodSchedulingIfMissing": Mark.KEPT},
     }, namespaced=False),
+    CapturedKind("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities", {
+        "storageClassName": Named("storageclass"),
+        "capacity": Mark.KEPT,
+        "maximumVolumeSize": Mark.KEPT,
+        "nodeTopology": SELECTOR,
+    }),
     CapturedKind("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", {
         "spec": {
             "attacher": Mark.KEPT,

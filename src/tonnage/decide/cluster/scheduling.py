@@ -149,7 +149,9 @@ def _unknown_extended(pod: Pod, view: View) -> tuple[str, ...]:
 
 def _unknown_volumes(pod: Pod, view: View) -> tuple[str, ...]:
     """Volumes, unless something about them is wrong on every node."""
-    return () if volumes_stop(pod, view.snapshot) else undecided_volumes(pod, view.snapshot)
+    if volumes_stop(pod, view.snapshot):
+        return ()
+    return undecided_volumes(pod, view.snapshot, rated=view.profile.scores_storage)
 
 
 def _unknown_claims(pod: Pod, view: View) -> tuple[str, ...]:

@@ -44,15 +44,22 @@ def claimed_volumes(pod: Pod) -> tuple[str, ...]:
     return tuple(map(_told, pod.volumes))
 
 
-def undecided_volumes(pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
-    """Volumes that may keep the pod from nodes in ways that the snapshot does not tell or nobody judges."""
+def undecided_volumes(pod: Pod, snapshot: Snapshot, *, rated: bool = False) -> tuple[str, ...]:
+    """Volumes that may keep the pod from nodes in ways that the snapshot does not tell or nobody judges.
+
+    `rated`: nodes are rated by the storage that a volume would leave there.
+    """
     if not pod.volumes:
         return ()
     known = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
     found = []
     for volume in pod.volumes:
         claim = known.get((pod.namespace, volume.claim))
-        if why := _why_open(claim, snapshot) if claim is not None else "of which the claim is not known":
+        if (
+            why := _why_open(claim, snapshot, rated=rated)
+            if claim is not None
+            else "of which the claim is not known"
+        ):
             found.append(f"{_told(volume)}, {why}")
     return tuple(found)
 
@@ -61,11 +68,11 @@ def _told(volume: PodVolume) -> str:
     return f"volume {volume.name} ({'ephemeral' if volume.ephemeral else 'persistentVolumeClaim'})"
 
 
-def _why_open(claim: VolumeClaim, snapshot: Snapshot) -> str:
+def _why_open(claim: VolumeClaim, snapshot: Snapshot, *, rated: bool) -> str:
     if not snapshot.was_read("PersistentVolume"):
         return "of which no volume is known"
     if not claim.bound:
-        return _why_open_unbound(claim, snapshot)
+        return _why_open_unbound(claim, snapshot, rated=rated)
     volume = next((volume for volume in snapshot.volumes if volume.name == claim.volume), None)
     if volume is None:
         return ""
@@ -74,17 +81,20 @@ def _why_open(claim: VolumeClaim, snapshot: Snapshot) -> str:
     return _why_open_driver(volume.driver, snapshot)
 
 
-def _why_open_unbound(claim: VolumeClaim, snapshot: Snapshot) -> str:
+def _why_open_unbound(claim: VolumeClaim, snapshot: Snapshot, *, rated: bool) -> str:
     cls = next((cls for cls in snapshot.storage_classes if cls.name == claim.storage_class), None)
     if cls is None:
         return f"of which the class {claim.storage_class} is not known"
+    driver = next((one for one in snapshot.storage_drivers if one.name == cls.provisioner), None)
+    counts = driver is not None and driver.counts_storage
+    if rated and (counts or any(volume.storage_class == cls.name for volume in snapshot.volumes)):
+        return "for which nodes are rated by the storage that it would leave"
     if cls.provisioner in BY_HAND:
         return ""
     if cls.provisioner.startswith(_IN_TREE):
         return f"of which the volume would be made by {cls.provisioner}, which is not judged"
-    driver = next((one for one in snapshot.storage_drivers if one.name == cls.provisioner), None)
-    if driver is not None and driver.counts_storage:
-        return f"for which {driver.name} must have storage left, which is not judged"
+    if counts and not snapshot.was_read("CSIStorageCapacity"):
+        return f"for which {cls.provisioner} must have storage left: CSIStorageCapacity was not read"
     return _why_open_driver(cls.provisioner, snapshot)
 
 

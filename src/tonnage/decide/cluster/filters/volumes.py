@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.cluster.matching import term_matches
+from tonnage.decide.cluster.matching import selector_matches, term_matches
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.decide.cluster.volume_matching import matched, reaches
@@ -29,6 +29,7 @@ _TOO_MANY: Final = "node(s) exceed max volume count"
 _ELSEWHERE: Final = "node(s) didn't match PersistentVolume's node affinity"
 _ELSEWHERE_BEFORE_133: Final = "node(s) had volume node affinity conflict"
 _GONE: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+_SHORT: Final = "node(s) did not have enough free storage"
 _NONE: Final = "node(s) didn't find available persistent volumes to bind"
 _NO_ZONE: Final = "node(s) had no available volume zone"
 _GA: Final = {
@@ -54,11 +55,12 @@ def prepare(pod: Pod, view: View) -> Check | None:
             return Refusal(LIMITS, (_TOO_MANY,), unresolvable=False, reasons=(full,))
         away = tuple(_away(node, own, claims))
         missing = tuple(_missing(node, own, claims))
-        first = away[0].code if away else None
+        bound, unbound = (part[0].code if part else None for part in (away, missing))
         said = (
-            (elsewhere, first is Code.VOLUME_ELSEWHERE),
-            (_NONE, bool(missing)),
-            (_GONE, first is Code.VOLUME_MISSING),
+            (elsewhere, bound is Code.VOLUME_ELSEWHERE),
+            (_NONE, unbound is Code.VOLUME_MISSING),
+            (_SHORT, unbound is Code.STORAGE_SHORT),
+            (_GONE, bound is Code.VOLUME_MISSING),
         )
         texts = tuple(text for text, is_so in said if is_so)
         if texts:
@@ -75,6 +77,8 @@ class Claims:
     def __init__(self, view: View) -> None:
         snapshot = view.snapshot
         self.limits = snapshot.volume_limits
+        self._counting = {driver.name for driver in snapshot.storage_drivers if driver.counts_storage}
+        self._left, self._knows_storage = snapshot.storage_left, snapshot.was_read("CSIStorageCapacity")
         self._attachments = snapshot.attachments
         self._knows_volumes = snapshot.was_read("PersistentVolume")
         self.volumes = {volume.name: volume for volume in snapshot.volumes}
@@ -101,6 +105,18 @@ class Claims:
         """The class by which a claim is still to be met, once its pod has a node."""
         cls = self.classes.get(claim.storage_class)
         return cls if cls is not None and cls.waits and not claim.volume else None
+
+    def lacks_storage(self, claim: VolumeClaim, cls: StorageClass, node: NodeView) -> bool:
+        """Whether the driver that would make a claim's volume has not enough left on a node, and says so."""
+        if cls.provisioner not in self._counting or not self._knows_storage:
+            return False
+        return not any(
+            left.storage_class == cls.name
+            and left.size is not None
+            and left.size >= claim.size
+            and selector_matches(left.nodes, node.node.labels)
+            for left in self._left
+        )
 
     def attachments(self, node: str) -> set[tuple[str, str]]:
         """The driver and the name of each volume of a driver that is attached to a node, used or not."""
@@ -155,14 +171,14 @@ def _away(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Re
 
 
 def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
-    waiting = [(claim, cls) for claim in own if (cls := claims.class_of(claim)) is not None]
-    met = matched((claim for claim, _ in waiting if not claim.node), claims.of_class, node.node)
-    for claim, cls in waiting:
-        if claim.node and claim.node != node.name:
+    """Why claims that wait cannot be met, in the order in which the scheduler looks at them."""
+    waiting = {claim: cls for claim in own if (cls := claims.class_of(claim)) is not None}
+    met = matched((claim for claim in waiting if not claim.node), claims.of_class, node.node)
+    for claim in sorted(waiting.keys() - met, key=lambda one: _turn(one, node, own)):
+        cls, code = waiting[claim], Code.VOLUME_MISSING
+        if claim.node not in ("", node.name):
             told = f"a volume of the claim {claim.name} is being made for {claim.node}"
             remedy = f"wait for it, or delete the claim's annotation if {claim.node} is no longer meant"
-        elif claim in met:
-            continue
         elif cls.provisioner in BY_HAND:
             told = f"no volume of the class {cls.name} is free for the claim {claim.name} there"
             remedy = "make one by hand (a PersistentVolume of that class and size, reached from that node)"
@@ -170,10 +186,21 @@ def _missing(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator
             terms = " or ".join(_written(term) for term in cls.topologies)
             told = f"the class {cls.name} of the claim {claim.name} makes volumes for {terms} only"
             remedy = "another storage class, or nodes where that one makes volumes"
+        elif claims.lacks_storage(claim, cls, node):
+            code = Code.STORAGE_SHORT
+            told = f"{cls.provisioner} has not enough storage left there for the claim {claim.name}"
+            remedy = "a smaller claim, another storage class, or free storage there (see CSIStorageCapacity)"
         else:
             continue
         facts: dict[str, JsonValue] = {"claim": claim.name, "class": cls.name}
-        yield _reason(Code.VOLUME_MISSING, node, told, facts, remedy)
+        yield _reason(code, node, told, facts, remedy, lasting=code is Code.VOLUME_MISSING)
+
+
+def _turn(claim: VolumeClaim, node: NodeView, own: list[VolumeClaim]) -> tuple[int, int, int]:
+    """Claims promised to other nodes first, then those to this one, then the smaller ones."""
+    if claim.node:
+        return (0 if claim.node != node.name else 1), 0, own.index(claim)
+    return 2, claim.size, own.index(claim)
 
 
 def _wrong_zone(node: NodeView, own: list[VolumeClaim], claims: Claims) -> Iterator[Reason]:
