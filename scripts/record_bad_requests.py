@@ -1,6 +1,6 @@
 """Record what a genuine API server answers to bad requests: python -m scripts.record_bad_requests
 
-Writes tests/data/bad-requests.json. Needs `make kubernetes-binaries`.
+Writes bad-requests.json and odd-requests.json in tests/data. Needs `make kubernetes-binaries`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 
-from support.bad_requests import MAP_TO_PATCH, REQUESTS, answer_to  # noqa: E402
+from support.bad_requests import MAP_TO_PATCH, REMOVAL, REQUESTS, answer_to  # noqa: E402
 from support.genuine import control_plane  # noqa: E402
+from support.odd_requests import requests  # noqa: E402
 
 
 def main() -> None:
@@ -33,9 +34,17 @@ def main() -> None:
             await answer_to(MAP_TO_PATCH, port, plane.token, context)
             return {one.name: await answer_to(one, port, plane.token, context) for one in REQUESTS}
 
-        found = asyncio.run(record())
+        async def record_odd() -> dict[str, Any]:
+            await answer_to(REMOVAL, port, plane.token, context)
+            return {one.name: await answer_to(one, port, plane.token, context) for one in requests()}
+
+        _write("bad-requests.json", asyncio.run(record()))
+        _write("odd-requests.json", asyncio.run(record_odd()))
+
+
+def _write(name: str, found: dict[str, Any]) -> None:
     text = json.dumps(found, indent=1, ensure_ascii=True)
-    (TESTS / "data/bad-requests.json").write_text(f"{text}\n", encoding="utf-8")
+    (TESTS / "data" / name).write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ def _continued(body: str) -> str:
 
 MAP_TO_PATCH = BadRequest("a good one", body=b'{"metadata":{"name":"p"},"data":{"a":"b"}}')
 """Others need the map that this one makes."""
+REMOVAL = BadRequest("its end", "DELETE", _MAP)
 REQUESTS = (
     BadRequest("a body just over the limit", body=b'{"data":{"a":"' + b"x" * (3 << 20) + b'"}}'),
     BadRequest(
@@ -162,6 +163,10 @@ async def answer_to(request: BadRequest, port: int, token: str, context: ssl.SSL
     finally:
         writer.close()
     head, _, body = raw.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" in head.lower():
+        body = b"".join(body.split(b"\r\n")[1::2])
+    if body.startswith((b"k8s\0", b"apiVersion:")):
+        return [int(head.split()[1]), "", body[:11].decode()]
     try:
         content = json.loads(body)
     except ValueError:

@@ -71,7 +71,7 @@ class Twin:
                 outcome = await self._verbs.patch(request, PatchType(step.content_type), body)
                 return 200, outcome.object, outcome.warnings
             case "DELETE":
-                deletion, _ = parameters.delete_options(query, body)
+                deletion, _ = parameters.delete_options(self._verbs.registry.schema, query, body)
                 return 200, await self._verbs.delete(request, deletion), ()
             case _:
                 return 200, await self._verbs.get(request), ()

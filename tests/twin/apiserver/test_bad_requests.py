@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from support.bad_requests import MAP_TO_PATCH, REQUESTS, BadRequest, answer_to
+from support.odd_requests import requests
 
-RECORDED = json.loads((Path(__file__).parents[2] / "data/bad-requests.json").read_text(encoding="utf-8"))
+DATA = Path(__file__).parents[2] / "data"
+RECORDED = json.loads((DATA / "bad-requests.json").read_text(encoding="utf-8"))
 OTHERWISE = {
     "an encoded climb": [200, "", "ConfigMapList"],  # a namespace of that name is empty, as any other
     "a bad escape": [404, "NotFound", 'configmaps "%zz" not found'],  # read as it stands
     "a directive of no kind": [500, "", "unknown patch type: 5 in map: map[$patch:5]"],  # Go's "%!s(int64=5)"
-    "XML is wanted": [200, "", "ConfigMapList"],  # JSON is all that is served
 }
 """What differs, each for the reason beside it."""
 
@@ -29,6 +30,16 @@ async def test_a_bad_request_is_answered_as_a_genuine_server_answers(
     got = await answer_to(request_, http.port, http.token, http.context)
     assert got == OTHERWISE.get(request_.name, RECORDED[request_.name])
     assert (await http("GET", "/healthz")).out == "ok"
+
+
+async def test_odd_requests_are_answered_as_a_genuine_server_answers(running: Any) -> None:
+    recorded = json.loads((DATA / "odd-requests.json").read_text(encoding="utf-8"))
+    http, wrong = running.http, []
+    for request in requests():
+        got = await answer_to(request, http.port, http.token, http.context)
+        if got != recorded[request.name]:
+            wrong.append((request.name, recorded[request.name], got))
+    assert wrong == []
 
 
 def test_every_difference_is_one() -> None:

@@ -128,7 +128,7 @@ async def test_bad_bodies_are_refused_with_a_status(
         pytest.param("GET", f"{MAPS}?continue={'W1tb' * 1000}", 400, id="a token of brackets"),
         pytest.param("GET", f"{MAPS}?resourceVersion=x", 400, id="a made-up version"),
         pytest.param("GET", f"{MAPS}?labelSelector=a%3D%3D%3D", 400, id="half a selector"),
-        pytest.param("DELETE", f"{MAPS}/x?propagationPolicy=x", 400, id="an unknown propagation"),
+        pytest.param("DELETE", f"{MAPS}/x?propagationPolicy=x", 422, id="an unknown propagation"),
         pytest.param("DELETE", "/api/v1/namespaces/default", 403, id="a namespace that must live"),
         pytest.param("GET", f"{MAPS}?resourceVersion=999999&watch=1", 200, id="a watch from the future"),
     ],

@@ -75,4 +75,4 @@ def no_patch(served: Served) -> StatusError:
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
     # Custom kinds know no strategies.
     accepted = (PatchType.JSON.value, PatchType.MERGE.value, CONTENT_TYPE)
-    return unsupported_media_type("", accepted)
+    return unsupported_media_type(accepted)

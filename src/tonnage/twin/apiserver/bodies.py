@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from starlette.types import Receive
 
 from tonnage.adapters.ports import PatchType
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects.body import UNREAD, BodyError, parse_json
 from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.statuses import bad_request, too_large, unsupported_media_type
@@ -25,6 +26,7 @@ _TYPED: Final = (
 """As what Go's decoder reads a body first."""
 _READ_S: Final = 30.0
 _ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+_PARAMETER: Final = re.compile(r"""[!#-'*+.^-z|~\w-]+\s*=\s*([!#-'*+.^-z|~\w-]+|"[^"]*")""")
 
 
 async def read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
@@ -57,14 +59,18 @@ def parse_object(schema: Schema, data: bytes, content_type: str, kind: str) -> J
     Source: k8s.io/apiserver, pkg/endpoints/handlers (transformDecodeError, summarizeData), v1.35.
     """
     try:
-        value = parse_body(schema, data, content_type) if data else parse_json(data)
-        if not isinstance(value, dict | None):
-            raise BodyError(
-                f"{UNREAD}json: cannot unmarshal {describe(value)} into Go value of type {_TYPED}"
-            )
+        return parse_typed(schema, data, content_type)
     except BodyError as error:
         said = f"{error.detail} ({_beginning(data)})"
         raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}") from None
+
+
+def parse_typed(schema: Schema, data: bytes, content_type: str) -> JsonObject:
+    """The object of a body. Raises BodyError, and ApiError 415."""
+    kind = media_type(content_type)
+    value = _READERS[kind](schema, data) if data else parse_json(data)
+    if not isinstance(value, dict | None):
+        raise BodyError(f"{UNREAD}json: cannot unmarshal {describe(value)} into Go value of type {_TYPED}")
     return {} if value is None else value
 
 
@@ -92,19 +98,18 @@ def _beginning(data: bytes) -> str:
     return text + " ..." if len(data) > _SHOWN else text
 
 
-def parse_body(schema: Schema, data: bytes, content_type: str) -> JsonValue:
-    """The body's value; None for an empty one. Raises ApiError 400, 415."""
-    if not data:
-        return None
-    match content_type.partition(";")[0].strip():
-        case "" | "application/json":
-            return parse_json(data)
-        case "application/vnd.kubernetes.protobuf":
-            return _protobuf(schema, data)
-        case "application/yaml":
-            return _yaml(data)
-        case other:
-            raise unsupported_media_type(other, _ACCEPTED)
+def media_type(content_type: str) -> str:
+    """The type that a header names, of those that are read. Raises ApiError 415."""
+    kind, *parameters = (part.strip() for part in (content_type or _ACCEPTED[0]).split(";"))
+    kind = kind.lower()
+    # One that ends with a semicolon is well-formed.
+    readable = all(_PARAMETER.fullmatch(one) for one in parameters[:-1])
+    readable = readable and (
+        not parameters or not parameters[-1] or bool(_PARAMETER.fullmatch(parameters[-1]))
+    )
+    if kind not in _READERS or not readable:
+        raise unsupported_media_type(_ACCEPTED)
+    return kind
 
 
 def _protobuf(schema: Schema, data: bytes) -> JsonValue:
@@ -123,3 +128,10 @@ def _yaml(data: bytes) -> JsonValue:
         return parse_yaml(data.decode(), source="body").value
     except (ConfigError, UnicodeDecodeError) as error:
         raise bad_request(f"error decoding YAML: {error}") from None
+
+
+_READERS: Final[Mapping[str, Callable[[Schema, bytes], JsonValue]]] = {
+    "application/json": lambda _schema, data: parse_json(data),
+    "application/vnd.kubernetes.protobuf": _protobuf,
+    "application/yaml": lambda _schema, data: _yaml(data),
+}

@@ -12,7 +12,8 @@ import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.definitions import version_priority
-from tonnage.twin.apiserver.exchange import JSON, Exchange
+from tonnage.twin.apiserver.exchange import Exchange
+from tonnage.twin.apiserver.negotiation import JSON
 from tonnage.twin.apiserver.openapi import OpenApi
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import no_such_page

@@ -13,6 +13,8 @@ from starlette.types import Receive, Scope, Send
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.audit import Trail
+from tonnage.twin.apiserver.encoding import encoded, indented
+from tonnage.twin.apiserver.negotiation import JSON, MEDIA, Form, negotiated, nothing_else, wants_pretty
 from tonnage.twin.apiserver.requests import Notes
 from tonnage.twin.apiserver.statuses import NoSuchPageError, status_of
 
@@ -23,7 +25,6 @@ CERTIFICATE: Final = "client-certificate"
 """Where the state of a connection has the client's certificate, as `ssl` describes it."""
 CHUNK: Final = "chunk"
 """Where it has what writes a chunk at once, or says that it cannot now: events of watches need no more."""
-JSON: Final = "application/json"
 
 
 class Exchange:
@@ -42,6 +43,8 @@ class Exchange:
         self._write_chunk: Callable[[bytes], bool] | None = connection.get(CHUNK)
         self.pairs: list[tuple[str, str]] = []
         self.query: dict[str, str] = {}
+        self.form = Form()
+        """In which answers are given; refusals only where the client wants no other kind of object."""
         self.warnings: tuple[str, ...] = ()
         self.notes = Notes()
         self.trail: Trail | None = None
@@ -56,11 +59,16 @@ class Exchange:
         path = unquote(raw.decode("latin-1").partition("?")[0])
         return path.removeprefix("/").removesuffix("/").split("/")
 
-    async def answer(self, obj: JsonObject, code: int = 200, content_type: str = JSON) -> None:
+    @property
+    def pretty(self) -> bool:
+        """Whether a person reads the answer."""
+        return wants_pretty(self.query, self.headers.get("user-agent", ""))
+
+    async def answer(self, obj: JsonObject, code: int = 200) -> None:
         """Send an object."""
         if self.trail is not None and obj.get("kind") == "Status":
             self.trail.said(obj)
-        await self.answer_bytes(msgspec.json.encode(obj) + b"\n", code, content_type)
+        await self.answer_bytes(encoded(obj, self.form), code, self.form.media)
 
     async def answer_bytes(self, data: bytes, code: int = 200, content_type: str = JSON) -> None:
         """Send a whole body."""
@@ -85,7 +93,8 @@ class Exchange:
             await self.chunk(b"", last=True)
             return
         status = status_of(error)
-        data, content_type = msgspec.json.encode(status) + b"\n", JSON
+        form = negotiated(self.headers.get("accept", ""), MEDIA, nothing_else, pretty=self.pretty)
+        data, content_type = (encoded(status, form), form.media) if form else (indented(status), JSON)
         if isinstance(error, NoSuchPageError):
             data, content_type = b"404 page not found\n", "text/plain; charset=utf-8"
         elif self.trail is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Final
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -14,16 +14,18 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import applying, parameters
 from tonnage.twin.apiserver.access import mapping
-from tonnage.twin.apiserver.bodies import parse_body, parse_object, parse_patch, read_body
+from tonnage.twin.apiserver.bodies import parse_object, parse_patch, parse_typed, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
 from tonnage.twin.apiserver.items import item_json, item_of
 from tonnage.twin.apiserver.listing import check_version
+from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
+from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.proxy import STREAM_KINDS, KubeletProxy, stream_options
 from tonnage.twin.apiserver.requests import Address, Options, Outcome, Request, User
-from tonnage.twin.apiserver.resources import REVIEWS
+from tonnage.twin.apiserver.resources import REVIEWS, Served
 from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.statuses import (
     StatusError,
@@ -33,13 +35,14 @@ from tonnage.twin.apiserver.statuses import (
     no_such_path,
 )
 from tonnage.twin.apiserver.streams import WatchStream
-from tonnage.twin.apiserver.tables import Tables
+from tonnage.twin.apiserver.tables import Tables, check_include, partial_of
 from tonnage.twin.apiserver.verbs import Verbs, unserved
 from tonnage.twin.apiserver.webhooks.matching import CONNECT
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_QUERY: Final = 64 << 10
 _KUBELET: Final = frozenset({"log", "exec", "attach"})
+_LASTING: Final = _KUBELET | {"portforward", "proxy"}
 _KINDS: Final = {"binding": "Binding", "eviction": "Eviction", "scale": "Scale", "token": "TokenRequest"}
 """Of what kind bodies to subresources are, where it is another than the resource's."""
 
@@ -65,7 +68,7 @@ class Application:
         self._security.follow(exchange)
         try:
             exchange.pairs = _query(scope)
-            exchange.query = dict(exchange.pairs)
+            exchange.query = parameters.Query(exchange.pairs)
             user = self._security.gate.let_in(exchange)
             if scope["type"] == "websocket":
                 await self._websocket(exchange, user)
@@ -108,6 +111,8 @@ class Application:
         address = parameters.address_of(exchange.segments)
         if address is None:
             raise no_such_page()
+        if address.subresource not in _LASTING and not parameters.flag_of(exchange.query, "watch"):
+            parameters.check_timeout(exchange.query)
         if address.rest:
             raise unserved(self._verbs.registry, address)
         if address.subresource == "log" and exchange.method == "GET":
@@ -139,7 +144,7 @@ class Application:
                 outcome = await self._verbs.update(request, obj)
                 await self._written(exchange, request, outcome, 201 if outcome.made else 200)
             case "PATCH" if single:
-                await self._patch(exchange, self._write_request("patch", exchange, address, user))
+                await self._patch(exchange, address, user)
             case "DELETE" if not address.subresource:
                 await self._delete(exchange, address, user)
             case _:
@@ -162,19 +167,23 @@ class Application:
     async def _list(self, exchange: Exchange, request: Request, address: Address) -> None:
         parameters.check_listing(exchange.query, watch=False)
         found = self._verbs.page(request, parameters.list_query(exchange.query, address))
-        served = request.served
-        form = parameters.wanted_form(exchange.headers.get("accept", ""))
-        if form == "Table":
+        served, form = request.served, exchange.form
+        if form.kind == "Table":
             rows = [stored.object for stored in found.items]
-            include = exchange.query.get("includeObject", "Metadata")
-            await exchange.answer(self._tables.table(served, rows, found.metadata, include))
+            await exchange.answer(self._table(exchange, request, rows, found.metadata))
             return
-        if form == "PartialObjectMetadataList":
-            partial: list[JsonValue] = [partial_of(stored.object) for stored in found.items]
-            head: JsonObject = {"kind": form, "apiVersion": "meta.k8s.io/v1"}
+        if form.kind:
+            if not form.kind.endswith("List"):
+                raise no_such_form(form, served, served.list_kind)
+            partial: list[JsonValue] = [partial_of(stored.object, form.version) for stored in found.items]
+            head: JsonObject = {"kind": form.kind, "apiVersion": f"meta.k8s.io/{form.version}"}
             await exchange.answer({**head, "metadata": found.metadata, "items": partial})
             return
         head = {"kind": served.list_kind, "apiVersion": served.row.api_version, "metadata": found.metadata}
+        if form != Form():
+            shown = [self._verbs.in_version(served, stored.object) for stored in found.items]
+            await exchange.answer({**head, "items": [item_of(served, obj) for obj in shown]})
+            return
         texts = [item_json(served, stored, self._verbs.in_version) for stored in found.items]
         await exchange.answer_list(msgspec.json.encode(head)[:-1] + b',"items":[', texts, b"]}\n")
 
@@ -185,21 +194,22 @@ class Application:
             return
         await self._written(exchange, request, await self._verbs.create(request, body), 201)
 
-    async def _patch(self, exchange: Exchange, request: Request) -> None:
-        data = await read_body(exchange.receive, exchange.headers)
+    async def _patch(self, exchange: Exchange, address: Address, user: User) -> None:
         content_type = exchange.headers.get("content-type", "").partition(";")[0].strip()
-        if content_type == applying.CONTENT_TYPE:
+        apply = content_type == applying.CONTENT_TYPE
+        if not apply and content_type not in list(PatchType):
+            raise applying.no_patch(self._verbs.request("patch", address).served)
+        wrong = parameters.patch_problems(exchange.query, apply=apply)
+        request = self._write_request("patch", exchange, address, user, wrong)
+        data = await read_body(exchange.receive, exchange.headers)
+        if apply:
             await self._apply(exchange, request, data)
             return
-        if content_type not in list(PatchType):
-            raise applying.no_patch(request.served)
-        parameters.check_patch(exchange.query, apply=False)
         patch_type = PatchType(content_type)
         changed = await self._verbs.patch(request, patch_type, parse_patch(data, patch_type))
         await self._written(exchange, request, changed)
 
     async def _apply(self, exchange: Exchange, request: Request, data: bytes) -> None:
-        parameters.check_patch(exchange.query, apply=True)
         config, repeated = applying.read_config(data, request.options.field_validation)
         if not request.subresource and self._verbs.store.get(request.resource, request.key) is None:
             self._security.gate.allow_creation(asked_of(request.user, exchange))
@@ -210,17 +220,17 @@ class Application:
         await self._written(exchange, request, outcome, 201 if made else 200)
 
     async def _delete(self, exchange: Exchange, address: Address, user: User) -> None:
-        options, dry_run = parameters.delete_options(exchange.query, await self._body(exchange))
+        schema = self._verbs.registry.schema
+        verb = "delete" if address.name else "deletecollection"
+        self._accept(exchange, self._verbs.request(verb, address).served, verb)
+        said = await self._body(exchange)
+        options, dry_run = parameters.delete_options(schema, exchange.query, said)
         write = Options(dry_run=dry_run)
-        if address.name:
-            request = self._verbs.request("delete", address, options=write, notes=exchange.notes, user=user)
-            exchange.warnings += cautions(request) + deletion_cautions(request, options.propagation)
-            await exchange.answer(await self._verbs.delete(request, options))
-            return
-        request = self._verbs.request(
-            "deletecollection", address, options=write, notes=exchange.notes, user=user
-        )
+        request = self._verbs.request(verb, address, options=write, notes=exchange.notes, user=user)
         exchange.warnings += cautions(request) + deletion_cautions(request, options.propagation)
+        if address.name:
+            await self._show(exchange, request, await self._verbs.delete(request, options))
+            return
         parameters.check_listing(exchange.query, watch=False)
         query = parameters.list_query(exchange.query, address)
         gone = await self._verbs.delete_collection(request, query, options)
@@ -237,16 +247,31 @@ class Application:
         served = request.served
         if served.custom is not None and served.custom.deprecation:
             exchange.warnings += (served.custom.deprecation,)
-        form = parameters.wanted_form(exchange.headers.get("accept", ""))
-        if form == "Table":
-            include = exchange.query.get("includeObject", "Metadata")
-            revision = obj.get("metadata", {})
-            version = revision.get("resourceVersion", "") if isinstance(revision, dict) else ""
-            metadata: JsonObject = {"resourceVersion": version}
-            obj = self._tables.table(served, [obj], metadata, include, scale=request.subresource == "scale")
-        elif form == "PartialObjectMetadata":
-            obj = partial_of(obj)
+        form = exchange.form
+        if obj.get("kind") == "Status":
+            pass
+        elif form.kind == "Table":
+            metadata = mapping(obj, "metadata")
+            listed: JsonObject = {"resourceVersion": metadata.get("resourceVersion", "")}
+            obj = self._table(exchange, request, [obj], listed)
+        elif form.kind.endswith("List"):
+            raise no_such_form(form, served, _KINDS.get(request.subresource, served.row.kind))
+        elif form.kind:
+            obj = partial_of(obj, form.version)
         await exchange.answer(obj, code)
+
+    def _table(
+        self, exchange: Exchange, request: Request, rows: list[JsonObject], metadata: JsonObject
+    ) -> JsonObject:
+        include = exchange.query.get("includeObject", "")
+        check_include(include)
+        scale = request.subresource == "scale"
+        return self._tables.table(request.served, rows, metadata, include, exchange.form.version, scale=scale)
+
+    def _accept(self, exchange: Exchange, served: Served, verb: str, *, single: bool = True) -> None:
+        """Settle in which form the answer is given. Raises ApiError 406."""
+        wanted = exchange.headers.get("accept", "")
+        exchange.form = form_for(wanted, served, verb, single=single, pretty=exchange.pretty)
 
     async def _object(self, exchange: Exchange, request: Request) -> JsonValue:
         """The body of a write, which must be of the resource's kind."""
@@ -255,29 +280,26 @@ class Application:
         return _noted(exchange, parse_object(self._verbs.registry.schema, data, content_type, kind))
 
     async def _body(self, exchange: Exchange) -> JsonValue:
+        """The body of a deletion, if it has one."""
         data, content_type = await _sent(exchange)
-        return _noted(exchange, parse_body(self._verbs.registry.schema, data, content_type))
+        return parse_typed(self._verbs.registry.schema, data, content_type) if data else None
 
     def _request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
         request = self._verbs.request(verb, address, user=user)
+        self._accept(exchange, request.served, verb, single=bool(address.name))
         exchange.warnings += cautions(request)
         return request
 
-    def _write_request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
+    def _write_request(
+        self, verb: str, exchange: Exchange, address: Address, user: User, wrong: Errors = ()
+    ) -> Request:
         agent = exchange.headers.get("user-agent", "")
-        options = parameters.write_options(exchange.query, agent, f"{verb.capitalize()}Options")
-        request = self._verbs.request(verb, address, options=options, notes=exchange.notes, user=user)
+        request = self._verbs.request(verb, address, notes=exchange.notes, user=user)
+        self._accept(exchange, request.served, verb)
+        options = parameters.write_options(exchange.query, agent, f"{verb.capitalize()}Options", wrong)
+        request = replace(request, options=options)
         exchange.warnings += cautions(request)
         return request
-
-
-def partial_of(obj: JsonObject) -> JsonObject:
-    """The object's metadata alone."""
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": obj.get("metadata", {}),
-    }
 
 
 async def _sent(exchange: Exchange) -> tuple[bytes, str]:
@@ -288,7 +310,7 @@ async def _sent(exchange: Exchange) -> tuple[bytes, str]:
 
 def _noted(exchange: Exchange, body: JsonValue) -> JsonValue:
     """The body, whose object's name the audit needs."""
-    if exchange.trail is not None and exchange.method != "DELETE":
+    if exchange.trail is not None:
         exchange.trail.sent(mapping(body, "metadata"))
     return body
 
@@ -297,4 +319,4 @@ def _query(scope: Scope) -> list[tuple[str, str]]:
     raw: bytes = scope["query_string"]
     if len(raw) > _MOST_QUERY:
         raise bad_request("the query string is too long")
-    return parse_qsl(raw.decode("latin-1"), keep_blank_values=True)
+    return parameters.pairs_of(raw.decode("latin-1"))

@@ -1,23 +1,78 @@
-"""Query strings, headers and paths of requests, read strictly where upstream does."""
+"""Query strings and paths of requests, read strictly where upstream does."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote_plus
 
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, text
 from tonnage.twin.apiserver.listing import ListQuery
-from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, forbidden, required, unsupported
+from tonnage.twin.apiserver.objects.body import UNREAD, BodyError
+from tonnage.twin.apiserver.objects.decode import decode
+from tonnage.twin.apiserver.objects.problems import (
+    Errors,
+    FieldError,
+    InvalidError,
+    forbidden,
+    invalid,
+    quoted,
+    required,
+    unsupported,
+)
 from tonnage.twin.apiserver.ownership.names import manager_of_agent, manager_problems, options_status
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, FieldValidation, Options
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.verbs import WatchOptions
+from tonnage.wire.schema import Schema
 
 _FALSE: Final = ("false", "0")
-_MOST_DIGITS: Final = 18
+_LARGEST: Final = (1 << 63) - 1
 _MOST_SECONDS: Final = 24 * 3600
 _NOT_OLDER: Final = "NotOlderThan"
+_NO_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_DURATION: Final = re.compile(r"[+-]?(0|([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+")
+_UNITLESS: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+_PROPAGATIONS: Final = ("Foreground", "Background", "Orphan", "nil")
+
+
+class Query(dict[str, str]):
+    """Parameters by name; of one that is given more than once, the first counts."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        super().__init__(reversed(pairs))
+        self.dry_runs = [value for name, value in pairs if name == "dryRun"]
+
+
+def pairs_of(raw: str) -> list[tuple[str, str]]:
+    """The parameters of a query string, without those that cannot be read.
+
+    Source: net/url (ParseQuery) of Go.
+
+    >>> pairs_of("a=1&b=%zz&c;d=2&e+f=%20")
+    [('a', '1'), ('e f', ' ')]
+    """
+    found = (part.partition("=") for part in raw.split("&") if part and ";" not in part)
+    return [
+        (unquote_plus(name), unquote_plus(value))
+        for name, _, value in found
+        if not _NO_ESCAPE.search(name) and not _NO_ESCAPE.search(value)
+    ]
+
+
+def check_timeout(query: Mapping[str, str]) -> None:
+    """Refuse a `timeout` that is no duration. Raises ApiError 400.
+
+    Source: k8s.io/apiserver, pkg/endpoints/filters/request_deadline.go (v1.35).
+    """
+    value = query.get("timeout", "")
+    if value and not _DURATION.fullmatch(value):
+        why = "missing unit in" if _UNITLESS.fullmatch(value) else "invalid"
+        raise bad_request(
+            f"invalid timeout specified in the request URL - time: {why} duration {quoted(value)}"
+        )
 
 
 def address_of(segments: list[str]) -> Address | None:
@@ -56,14 +111,14 @@ def flag_of(query: Mapping[str, str], name: str) -> bool:
 
 def count_of(query: Mapping[str, str], name: str, most: int) -> int | None:
     """A parameter's count, None if it is not given. Raises ApiError 400."""
-    value = query.get(name, "")
-    if not value:
+    if name not in query:
         return None
-    digits = value.removeprefix("-")
+    value = query[name]
+    digits = value[1:] if value[:1] in ("-", "+") else value
     if not (digits.isascii() and digits.isdecimal()):
-        raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
-    if len(value) > _MOST_DIGITS:
-        raise bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
+        raise bad_request(f"strconv.ParseInt: parsing {quoted(value)}: invalid syntax")
+    if len(digits.lstrip("0")) > len(str(_LARGEST)) or not -_LARGEST - 2 < int(value) <= _LARGEST:
+        raise bad_request(f"strconv.ParseInt: parsing {quoted(value)}: value out of range")
     return min(max(int(value), 0), most)
 
 
@@ -73,6 +128,7 @@ def check_listing(query: Mapping[str, str], *, watch: bool) -> None:
     Source: k8s.io/apimachinery pkg/apis/meta/internalversion/validation (v1.35).
     """
     count_of(query, "timeoutSeconds", _MOST_SECONDS)
+    count_of(query, "limit", _LARGEST)
     match, where = query.get("resourceVersionMatch", ""), "resourceVersionMatch"
     wrong: list[FieldError] = []
     if watch:
@@ -129,64 +185,98 @@ def watch_options(query: Mapping[str, str], otherwise_s: float) -> WatchOptions:
     )
 
 
-def write_options(query: Mapping[str, str], agent: str = "", kind: str = "") -> Options:
-    """Options of a write by a program of that user agent; refusals call them `kind`. Raises ApiError."""
-    manager = query.get("fieldManager", "")
-    wrong = manager_problems(manager, "fieldManager")
+def write_options(query: Mapping[str, str], agent: str = "", kind: str = "", wrong: Errors = ()) -> Options:
+    """Options of a write by a program of that user agent; refusals call them `kind`. Raises ApiError 422.
+
+    `wrong` is what is wrong with them already.
+    """
+    manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
+    dry_runs = _dry_runs(query)
+    wrong = (*wrong, *manager_problems(manager, "fieldManager"), *_dry_run_problems(dry_runs))
+    if validation not in ("", *FieldValidation):
+        wrong = (*wrong, unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     if wrong:
         raise InvalidError(options_status(kind, wrong))
-    dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "") or "Warn"
-    if dry_run not in ("", "All"):
-        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
-    if validation not in list(FieldValidation):
-        supported = '"Ignore", "Strict", "Warn"'
-        raise bad_request(
-            f'fieldValidation: Unsupported value: "{validation}": supported values: {supported}'
-        )
-    return Options(dry_run == "All", FieldValidation(validation), manager or manager_of_agent(agent))
+    return Options(bool(dry_runs), FieldValidation(validation or "Warn"), manager or manager_of_agent(agent))
 
 
-def check_patch(query: Mapping[str, str], *, apply: bool) -> None:
-    """Refuse what belongs to the other kind of patch. Raises ApiError 422."""
-    wrong: list[FieldError] = []
+def _dry_runs(query: Mapping[str, str]) -> list[str]:
+    if isinstance(query, Query):
+        return query.dry_runs
+    return [query["dryRun"]] if "dryRun" in query else []
+
+
+def _dry_run_problems(dry_runs: list[str]) -> Errors:
+    if all(one == "All" for one in dry_runs):
+        return ()
+    return (unsupported("dryRun", [*dry_runs], ("All",)),)
+
+
+def patch_problems(query: Mapping[str, str], *, apply: bool) -> Errors:
+    """What belongs to the other kind of patch."""
     if apply and not query.get("fieldManager"):
-        wrong.append(required("fieldManager", "is required for apply patch"))
-    if not apply and query.get("force"):
-        wrong.append(forbidden("force", "may not be specified for non-apply patch"))
+        return (required("fieldManager", "is required for apply patch"),)
+    if not apply and "force" in query:
+        return (forbidden("force", "may not be specified for non-apply patch"),)
+    return ()
+
+
+def delete_options(schema: Schema, query: Mapping[str, str], body: JsonValue) -> tuple[DeleteOptions, bool]:
+    """Options of a deletion, and whether it is only tried. Raises ApiError 400, 422.
+
+    Of a deletion with a body the query says nothing; `body` is None where there is none.
+
+    Source: k8s.io/apiserver, pkg/endpoints/handlers/delete.go; ValidateDeleteOptions of apimachinery (v1.35).
+    """
+    said = _queried(query) if body is None else _deletion_body(schema, body)
+    propagation, orphans = at(said, "propagationPolicy"), at(said, "orphanDependents")
+    wrong: list[FieldError] = []
+    if orphans is not None and propagation is not None:
+        words = "orphanDependents and deletionPropagation cannot be both set"
+        wrong.append(invalid("propagationPolicy", propagation, words))
+    if propagation is not None and propagation not in _PROPAGATIONS[:3]:
+        wrong.append(unsupported("propagationPolicy", propagation, _PROPAGATIONS))
+    dry_runs = [str(one) for one in items(said, "dryRun")]
+    wrong += _dry_run_problems(dry_runs)
     if wrong:
-        raise InvalidError(options_status("PatchOptions", tuple(wrong)))
-
-
-def delete_options(query: Mapping[str, str], body: JsonValue) -> tuple[DeleteOptions, bool]:
-    """Options of a deletion, and whether it is only tried; the body wins. Raises ApiError 400."""
-    grace = at(body, "gracePeriodSeconds")
-    if not isinstance(grace, int):
-        grace = count_of(query, "gracePeriodSeconds", 1 << 31)
-    propagation = text(body, "propagationPolicy") or query.get("propagationPolicy", "")
-    if at(body, "orphanDependents") is not None and not propagation:
-        propagation = "Orphan" if at(body, "orphanDependents") is True else "Background"
-    if propagation not in ("", "Background", "Foreground", "Orphan"):
-        supported = '"Background", "Foreground", "Orphan"'
-        raise bad_request(
-            f'propagationPolicy: Unsupported value: "{propagation}": supported values: {supported}'
-        )
-    dry_run = "All" in items(body, "dryRun") or query.get("dryRun") == "All"
+        raise InvalidError(options_status("DeleteOptions", tuple(wrong)))
+    if orphans is not None:
+        propagation = "Orphan" if orphans is True else "Background"
+    grace = at(said, "gracePeriodSeconds")
     options = DeleteOptions(
-        grace,
-        propagation,
-        text(body, "preconditions", "uid"),
-        text(body, "preconditions", "resourceVersion"),
+        grace if isinstance(grace, int) else None,
+        propagation if isinstance(propagation, str) else "",
+        text(said, "preconditions", "uid"),
+        text(said, "preconditions", "resourceVersion"),
     )
-    return options, dry_run
+    return options, bool(dry_runs)
 
 
-def wanted_form(accept: str) -> str:
-    """How the client wants objects: `Table`, `PartialObjectMetadata`, `PartialObjectMetadataList` or ``."""
-    for choice in accept.split(","):
-        kind, *rest = (part.strip() for part in choice.split(";"))
-        words = dict(part.partition("=")[::2] for part in rest)
-        if kind == "application/json" and words.get("g") == "meta.k8s.io":
-            return words.get("as", "")
-        if kind in ("application/json", "application/*", "*/*"):
-            return ""
-    return ""
+def _queried(query: Mapping[str, str]) -> JsonObject:
+    """The options of a deletion that a query has."""
+    said: JsonObject = {"dryRun": [*_dry_runs(query)]}
+    grace = count_of(query, "gracePeriodSeconds", 1 << 31)
+    if grace is not None:
+        said["gracePeriodSeconds"] = grace
+    if "propagationPolicy" in query:
+        said["propagationPolicy"] = query["propagationPolicy"]
+    if "orphanDependents" in query:
+        said["orphanDependents"] = flag_of(query, "orphanDependents")
+    named = {key: query[key] for key in ("uid", "resourceVersion") if query.get(key)}
+    if named:
+        said["preconditions"] = {**named}
+    return said
+
+
+def _deletion_body(schema: Schema, body: JsonValue) -> JsonObject:
+    """The options of a deletion that its body says."""
+    kind = text(body, "kind") or "DeleteOptions"
+    if kind != "DeleteOptions":
+        version = text(body, "apiVersion") or "v1"
+        raise bad_request(
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        )
+    try:
+        return decode(schema, "meta/v1.DeleteOptions", body).value
+    except BodyError as error:
+        raise bad_request(error.detail.removeprefix(UNREAD)) from None

@@ -234,11 +234,12 @@ class Pipeline:
         else:
             metadata.pop("namespace", None)
         if request.verb != "create" and name != request.name:
-            if name:
-                raise bad_request(
-                    f"the name of the object ({name}) does not match the name on the URL ({request.name})"
-                )
-            metadata["name"] = request.name
+            said = f"the name of the object ({name}) does not match the name on the URL ({request.name})"
+            nameless = (
+                f"the name of the object ({request.name} based on URL) was undeterminable: "
+                "name must be provided"
+            )
+            raise bad_request(said if name else nameless)
 
     def _identify(self, obj: JsonObject) -> str:
         """Give a new object its name, uid and time of birth; the prefix if its name was generated."""

@@ -21,6 +21,8 @@ from tonnage.twin.apiserver.strategies import CREATED_BY_UPDATE, UPDATED_BY_VERS
 
 async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
     """The object after a PUT. Raises ApiError 400, 404, 409, 422."""
+    if not text(body, "metadata", "name"):
+        _readable(pipeline, request, body)
     if not request.subresource and pipeline.store.get(request.resource, request.key) is None:
         obj = _readable(pipeline, request, body)
         if request.resource not in CREATED_BY_UPDATE:

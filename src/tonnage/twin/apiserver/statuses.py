@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.objects.patch import PatchError
 from tonnage.twin.apiserver.objects.problems import InvalidError, quoted
 from tonnage.twin.apiserver.store import Resource
 
@@ -47,6 +48,8 @@ def status_of(error: ApiError) -> JsonObject:
         status["reason"] = error.reason
     if isinstance(error, StatusError) and error.details is not None:
         status["details"] = error.details
+    if isinstance(error, PatchError) and error.code == 422:
+        status["details"] = {}
     return {**status, "code": error.code}
 
 
@@ -138,13 +141,13 @@ def method_not_allowed(
     return StatusError(405, "MethodNotAllowed", message, details={})
 
 
-def unsupported_media_type(got: str, accepted: Sequence[str]) -> StatusError:
+def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     """415 of a body."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         f"{', '.join(accepted)}"
     )
-    return StatusError(415, "UnsupportedMediaType", message, details={"received": got} if got else None)
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
 def too_large(limit: int) -> StatusError:

@@ -13,11 +13,12 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver import parameters
 from tonnage.twin.apiserver.exchange import Exchange, pieces
+from tonnage.twin.apiserver.negotiation import PROTOBUF, STREAMED
 from tonnage.twin.apiserver.requests import Address, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import status_of
 from tonnage.twin.apiserver.store import Stored
-from tonnage.twin.apiserver.tables import Tables
+from tonnage.twin.apiserver.tables import Tables, partial_of
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.apiserver.watching import Seen
 
@@ -42,7 +43,8 @@ class WatchStream:
         options = parameters.watch_options(exchange.query, otherwise_s)
         form = _Form(self._tables, request.served, exchange, self._verbs)
         events = self._verbs.watch(request, query, options)
-        await exchange.start(200, "application/json")
+        media = exchange.form.media
+        await exchange.start(200, STREAMED[1] if media == PROTOBUF else media)
         # The headers must go out at once: a client waits for them before it acts.
         await exchange.chunk(b"")
         sending = asyncio.ensure_future(self._send(exchange, events, form))
@@ -60,8 +62,7 @@ class WatchStream:
                 for piece in pieces(map(form.line, fresh), _PIECE):
                     await exchange.chunk(piece)
         except ApiError as error:
-            status = msgspec.json.encode(status_of(error))
-            await exchange.chunk(b"".join((b'{"type":"ERROR","object":', status, b"}\n")))
+            await exchange.chunk(form.failed(status_of(error)))
         await exchange.chunk(b"", last=True)
 
 
@@ -72,12 +73,20 @@ class _Form:
         self._tables = tables
         self._verbs = verbs
         self._served = served
-        self._form = parameters.wanted_form(exchange.headers.get("accept", ""))
+        self._form = exchange.form
         self._include = exchange.query.get("includeObject", "Metadata")
         self._head = True
 
+    def failed(self, status: JsonObject) -> bytes:
+        """The event that ends a watch."""
+        if self._form.media == PROTOBUF:
+            return _message("ERROR", status)
+        return b"".join((b'{"type":"ERROR","object":', msgspec.json.encode(status), b"}\n"))
+
     def line(self, seen: Seen) -> bytes:
         """The event as a line of JSON."""
+        if self._form.media == PROTOBUF:
+            return _message(seen.type, msgspec.json.decode(self._object(seen)))
         head = f'{{"type":"{seen.type}","object":'.encode()
         return b"".join((head, self._object(seen), b"}\n"))
 
@@ -88,19 +97,9 @@ class _Form:
             if seen.initial_end:
                 metadata["annotations"] = {_INITIAL_END: "true"}
             obj: JsonObject = {"kind": self._served.row.kind, "apiVersion": version, "metadata": metadata}
-            if self._form == "Table":
-                return self._table(obj)
-            return msgspec.json.encode(obj)
-        if self._form == "Table":
-            return self._table(self._whole(seen.stored))
-        if self._form == "PartialObjectMetadata":
-            return msgspec.json.encode(
-                {
-                    "kind": "PartialObjectMetadata",
-                    "apiVersion": "meta.k8s.io/v1",
-                    "metadata": seen.stored.object["metadata"],
-                }
-            )
+            return self._shown(obj)
+        if self._form.kind:
+            return self._shown(self._whole(seen.stored))
         if seen.stored.object.get("apiVersion") == version:
             return seen.stored.json
         return msgspec.json.encode(self._whole(seen.stored))
@@ -108,13 +107,27 @@ class _Form:
     def _whole(self, stored: Stored) -> JsonObject:
         return self._verbs.in_version(self._served, stored.object)
 
+    def _shown(self, obj: JsonObject) -> bytes:
+        """An object as rows of a table, as its metadata alone, or as it is."""
+        if self._form.kind == "Table":
+            return self._table(obj)
+        return msgspec.json.encode(partial_of(obj, self._form.version) if self._form.kind else obj)
+
     def _table(self, obj: JsonObject) -> bytes:
         metadata = obj["metadata"]
         version = metadata.get("resourceVersion", "") if isinstance(metadata, dict) else ""
-        table = self._tables.table(self._served, [obj], {"resourceVersion": version}, self._include)
+        listed: JsonObject = {"resourceVersion": version}
+        table = self._tables.table(self._served, [obj], listed, self._include, self._form.version)
         if not self._head:
             table["columnDefinitions"] = []
         if not (isinstance(metadata, dict) and metadata.get("name")):
             table["rows"] = []
         self._head = False
         return msgspec.json.encode(table)
+
+
+def _message(type_: str, obj: JsonObject) -> bytes:
+    # Seldom asked for, and its tables take a moment to read.
+    from tonnage.twin.apiserver.objects.protobuf_writing import encode_event
+
+    return encode_event(type_, obj)

@@ -16,7 +16,9 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, text
 from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, since
 from tonnage.twin.apiserver.jsonpath import JsonPath
+from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.resources import Served
+from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.store import Resource
 
 _GENERIC: Final = Printer(
@@ -37,6 +39,7 @@ class Tables:
         objects: Sequence[JsonObject],
         metadata: JsonObject,
         include: str,
+        version: str = "v1",
         *,
         scale: bool = False,
     ) -> JsonObject:
@@ -47,11 +50,11 @@ class Tables:
         printer = _scale() if scale else self._printer(served)
         now = self._clock.now()
         rows: list[JsonValue] = [
-            {"cells": printer.cells(obj, now), **_beside(obj, include)} for obj in objects
+            {"cells": printer.cells(obj, now), **_beside(obj, include, version)} for obj in objects
         ]
         return {
             "kind": "Table",
-            "apiVersion": "meta.k8s.io/v1",
+            "apiVersion": f"meta.k8s.io/{version}",
             "metadata": metadata,
             "columnDefinitions": [column.definition() for column in printer.columns],
             "rows": rows,
@@ -73,15 +76,27 @@ def _scale() -> Printer:
     return SCALE
 
 
-def _beside(obj: JsonObject, include: str) -> JsonObject:
+def check_include(include: str) -> None:
+    """Refuse what cannot stand beside a row. Raises ApiError 400."""
+    if include not in ("", "None", "Object", "Metadata"):
+        said = f"Invalid value: {quoted(include)}: must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(f"Unable to convert to Table as requested: includeObject: {said}")
+
+
+def partial_of(obj: JsonObject, version: str = "v1") -> JsonObject:
+    """The object's metadata alone, as of that version of `meta.k8s.io`."""
+    head: JsonObject = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}"}
+    return {**head, "metadata": obj.get("metadata", {})}
+
+
+def _beside(obj: JsonObject, include: str, version: str) -> JsonObject:
     match include:
         case "None":
             return {}
         case "Object":
             return {"object": obj}
         case _:
-            head: JsonObject = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-            return {"object": {**head, "metadata": obj.get("metadata", {})}}
+            return {"object": partial_of(obj, version)}
 
 
 def _custom(columns: Sequence[JsonObject]) -> Printer:

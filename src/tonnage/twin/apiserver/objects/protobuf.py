@@ -42,14 +42,14 @@ def decode_envelope(schema: Schema, data: bytes) -> JsonObject:
     unknown = {number: value for number, _, value in _fields(data[len(MAGIC) :])}
     meta = {number: _text(value) for number, _, value in _fields(_raw(unknown.get(1, b"")))}
     api_version, kind = meta.get(1, ""), meta.get(2, "")
-    described = _type_of(schema, api_version, kind)
+    described = type_of(schema, api_version, kind)
     if described is None:
         raise BodyError(f'no kind "{kind}" is registered for version "{api_version}"')
     found = _message(schema, described, _raw(unknown.get(2, b"")), 0)
     return {**found, "kind": kind, "apiVersion": api_version}
 
 
-def _type_of(schema: Schema, api_version: str, kind: str) -> ObjectType | None:
+def type_of(schema: Schema, api_version: str, kind: str) -> ObjectType | None:
     """The type of a kind; options such as DeleteOptions exist in every group."""
     group, _, version = api_version.rpartition("/")
     package = _GROUP_PACKAGES.get(group, group.split(".", maxsplit=1)[0])

@@ -1,0 +1,158 @@
+"""In which form a client wants its answer: by `Accept`, the parameter `pretty` and its name.
+
+Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation (v1.35); go-restful, Route.matchesAccept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tonnage.twin.apiserver.resources import REVIEWS, Served
+from tonnage.twin.apiserver.statuses import StatusError
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+MEDIA: Final = (JSON, YAML, PROTOBUF)
+STREAMED: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+_META: Final = ("v1", "v1beta1")
+_PACKAGES: Final = {"": "core", "rbac.authorization.k8s.io": "rbac", "events.k8s.io": "core"}
+_HUMANS: Final = ("curl", "Wget", "Mozilla/5.0")
+_TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A media type, and the kind of `meta.k8s.io` that is wanted instead of the object, if any."""
+
+    media: str = JSON
+    kind: str = ""
+    version: str = ""
+    pretty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    type: str
+    subtype: str
+    quality: float = 1.0
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def matches(self, media: str) -> bool:
+        kind, _, sub = media.partition("/")
+        return (self.type, self.subtype) in ((kind, sub), (kind, "*"), ("*", "*"))
+
+
+Allows = Callable[[str, str, str, str], bool]
+"""Whether an endpoint answers in a media type with a group, a version and a kind instead of its own."""
+
+
+def negotiated(accept: str, offered: tuple[str, ...], allows: Allows, *, pretty: bool) -> Form | None:
+    """The first form that a client accepts, of those that are offered, or None.
+
+    >>> negotiated("application/json;q=0.5, application/yaml", MEDIA, nothing_else, pretty=False).media
+    'application/yaml'
+    """
+    if not accept:
+        return Form(offered[0], pretty=pretty)
+    versions = ("",) if allows is nothing_else else ("", "v1")
+    for clause in _clauses(accept):
+        said = clause.parameters
+        wanted = [said.get(key, "") for key in ("g", "v", "as")]
+        for media in offered:
+            streams = said.get("stream", "") in ("", "watch") and said.get("sv", "") in versions
+            own = not {"g", "v", "as"} & set(said)
+            if not clause.matches(media) or not streams or not (own or allows(media, *wanted)):
+                continue
+            return Form(media, wanted[2], wanted[1], pretty or said.get("pretty") == "1")
+    return None
+
+
+def nothing_else(_media: str, _group: str, _version: str, _kind: str) -> bool:
+    """What endpoints allow that show only what they have."""
+    return False
+
+
+def tables_too(media: str, group: str, version: str, kind: str) -> bool:
+    """What endpoints of resources allow: tables, and the metadata alone."""
+    if group != "meta.k8s.io" or version not in _META:
+        return False
+    return kind in ("PartialObjectMetadata", "PartialObjectMetadataList") or (
+        kind == "Table" and media != PROTOBUF
+    )
+
+
+def wants_pretty(query: Mapping[str, str], agent: str) -> bool:
+    """Whether a person reads the answer."""
+    if query.get("pretty"):
+        return query["pretty"] in _TRUE
+    return agent.startswith(_HUMANS)
+
+
+def check_route(accept: str, offered: tuple[str, ...]) -> None:
+    """Refuse what no route of a path answers with, whatever its parameters. Raises ApiError 406."""
+    kinds = [clause.partition(";")[0].strip() for clause in (accept or "*/*").split(",")]
+    if not any(kind == "*/*" or kind in offered for kind in kinds):
+        listed = ", ".join(offered)
+        message = f"406: Not Acceptable\n\nAvailable representations: {listed}"
+        raise StatusError(406, "NotAcceptable", message, details={})
+
+
+def form_for(accept: str, served: Served, verb: str, *, single: bool, pretty: bool) -> Form:
+    """In which form a resource answers; `single` where the path names an object. Raises ApiError 406."""
+    offered = MEDIA if served.custom is None else MEDIA[:2]
+    listed = MEDIA if single else (*MEDIA, *STREAMED)
+    if served.custom is None:
+        check_route(accept, listed)
+    allows = nothing_else if served.row.group in REVIEWS else tables_too
+    form = negotiated(accept, offered, allows, pretty=pretty)
+    if verb == "watch" and (form is None or form.media == YAML):
+        raise not_acceptable(STREAMED if served.custom is None else STREAMED[:1])
+    if form is None:
+        raise not_acceptable(offered)
+    return form
+
+
+def no_such_form(form: Form, served: Served, kind: str) -> StatusError:
+    """406 of the metadata of a list where an object is, or of an object where a list is."""
+    package = _PACKAGES.get(served.row.group, served.row.group.partition(".")[0])
+    shown = f"*{package}.{kind}"
+    if served.custom is not None:
+        shown = "*unstructured.UnstructuredList" if kind.endswith("List") else "*unstructured.Unstructured"
+    listed = "is not a list" if form.kind.endswith("List") else "is a list"
+    return StatusError(
+        406, "NotAcceptable", f"you requested {form.kind}, but the requested object {listed} ({shown})"
+    )
+
+
+def not_acceptable(offered: tuple[str, ...]) -> StatusError:
+    """406 of an answer in a form that its endpoint has not."""
+    return StatusError(
+        406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offered)}"
+    )
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    """The clauses of the header, the most wanted first."""
+    found: list[_Clause] = []
+    for part in accept.split(","):
+        media, *rest = part.split(";")
+        kind, *sub = (one.strip() for one in media.split("/"))
+        if len(sub) > 1 or (not sub and kind != "*"):
+            continue
+        said = {
+            name.strip(): value.strip()
+            for name, equals, value in (one.partition("=") for one in rest)
+            if equals
+        }
+        found.append(_Clause(kind, sub[0] if sub else "*", _quality(said.pop("q", "1")), said))
+    return sorted(found, key=lambda one: (-one.quality, one.type == "*", one.subtype == "*"))
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

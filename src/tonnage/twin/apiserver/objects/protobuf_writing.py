@@ -1,0 +1,177 @@
+"""Objects in Kubernetes' protobuf, as its own generated code writes them: the schema table has the numbers.
+
+What is no pointer in Go is always written, in the order of the numbers; `protobuf` reads the same.
+
+Source: k8s.io/apimachinery (runtime/serializer/protobuf), the generated.pb.go of k8s.io/api (v1.35).
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import items, mapping, number, text
+from tonnage.twin.apiserver.objects.protobuf import MAGIC, type_of
+from tonnage.wire.schema import Field, ObjectType, Schema, load_schema
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def encode_envelope(obj: JsonObject) -> bytes:
+    """An object, a list or a Status in its envelope."""
+    schema = load_schema()
+    kind, version = text(obj, "kind"), text(obj, "apiVersion")
+    meta = _text(1, version) + _text(2, kind)
+    unknown = _bytes(1, meta) + _bytes(2, _whole(schema, obj, version, kind)) + _text(3, "") + _text(4, "")
+    return MAGIC + unknown
+
+
+def encode_event(type_: str, obj: JsonObject) -> bytes:
+    """An event of a watch, with its length before it."""
+    event = _text(1, type_) + _bytes(2, _bytes(1, encode_envelope(obj)))
+    return struct.pack(">I", len(event)) + event
+
+
+def _whole(schema: Schema, obj: JsonObject, version: str, kind: str) -> bytes:
+    """The message of an object that no other holds."""
+    described = type_of(schema, version, kind)
+    if described is not None:
+        return _message(schema, described, obj)
+    if "items" in obj:
+        held = kind.removesuffix("List")
+        found = (
+            _bytes(2, _whole(schema, one, version, held))
+            for one in items(obj, "items")
+            if isinstance(one, dict)
+        )
+        return _bytes(1, _list_meta(mapping(obj, "metadata"))) + b"".join(found)
+    return _bytes(1, _message(schema, schema.types["meta/v1.ObjectMeta"], mapping(obj, "metadata")))
+
+
+def _list_meta(said: JsonObject) -> bytes:
+    left = number(said, "remainingItemCount", default=-1)
+    written = _text(1, "") + _text(2, text(said, "resourceVersion")) + _text(3, text(said, "continue"))
+    return written + (_key(4, _VARINT) + _varint(left) if left >= 0 else b"")
+
+
+def _message(schema: Schema, described: ObjectType, value: JsonObject) -> bytes:
+    parts = [
+        (row.number, b"".join(_field(schema, row, value.get(row.name))))
+        for row in described.fields.values()
+        if row.number
+    ]
+    parts += [
+        (inline.number, _bytes(inline.number, _message(schema, schema.types[inline.ref], value)))
+        for inline in described.inlined
+        if inline.number
+    ]
+    return b"".join(part for _, part in sorted(parts, key=lambda found: found[0]))
+
+
+def _field(schema: Schema, row: Field, value: JsonValue) -> Iterator[bytes]:
+    """The field as often as it is written."""
+    if row.type == "array":
+        for one in value if isinstance(value, list) else ():
+            yield _item(schema, row, row.item, row.number, one)
+    elif row.type == "map":
+        for key, one in sorted(value.items()) if isinstance(value, dict) else ():
+            yield _bytes(row.number, _text(1, key) + _item(schema, row, row.item, 2, one))
+    elif value is not None or not (row.pointer or row.type in ("bytes", "raw") or "-or-a" in row.type):
+        yield _item(schema, row, row.type, row.number, value)
+
+
+def _item(schema: Schema, row: Field, word: str, at: int, value: JsonValue) -> bytes:
+    """One value, or one element of an array or a map."""
+    if word == "object":
+        return _bytes(at, _message(schema, schema.types[row.ref], value if isinstance(value, dict) else {}))
+    if word.startswith("array:"):
+        inner = word.partition(":")[2]
+        held = value if isinstance(value, list) else []
+        return _bytes(at, b"".join(_scalar(inner, 1, one) for one in held))
+    if word.startswith("schema-or-"):
+        return _bytes(at, _union(schema, word, value))
+    return _scalar(word, at, value)
+
+
+def _union(schema: Schema, word: str, value: JsonValue) -> bytes:
+    """A JSON schema, or what may stand instead of it."""
+    described = schema.types["apiextensions/v1.JSONSchemaProps"]
+    if word == "schema-or-bool":
+        allowed = _scalar("bool", 1, value is not False)
+        return allowed + (_bytes(2, _message(schema, described, value)) if isinstance(value, dict) else b"")
+    if isinstance(value, dict):
+        return _bytes(1, _message(schema, described, value))
+    held = value if isinstance(value, list) else []
+    return b"".join(
+        _bytes(2, _message(schema, described, one)) if isinstance(one, dict) else _text(2, str(one))
+        for one in held
+    )
+
+
+def _scalar(word: str, at: int, value: JsonValue) -> bytes:
+    match word:
+        case "string":
+            return _text(at, value if isinstance(value, str) else "")
+        case "bool":
+            return _key(at, _VARINT) + _varint(int(value is True))
+        case "int32" | "int64":
+            return _key(at, _VARINT) + _varint(_whole_number(value))
+        case "float64":
+            return _key(at, _FIXED64) + struct.pack("<d", value if isinstance(value, int | float) else 0.0)
+        case "bytes":
+            return _bytes(at, base64.b64decode(value) if isinstance(value, str) else b"")
+        case "duration":
+            return _bytes(at, _key(1, _VARINT) + _varint(_nanoseconds(value)))
+        case "quantity":
+            return _bytes(at, _text(1, str(value if value is not None else "0")))
+        case "int-or-string":
+            said = isinstance(value, str)
+            number_ = _key(1, _VARINT) + _varint(int(said)) + _key(2, _VARINT) + _varint(_whole_number(value))
+            return _bytes(at, number_ + _text(3, value if isinstance(value, str) else ""))
+        case "time" | "micro-time":
+            return _bytes(at, _instant(value) if isinstance(value, str) else b"")
+        case _:
+            return _bytes(at, _bytes(1, msgspec.json.encode(value)))
+
+
+def _whole_number(value: JsonValue) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _nanoseconds(value: JsonValue) -> int:
+    return round(float(value.removesuffix("s")) * 1e9) if isinstance(value, str) else 0
+
+
+def _instant(written: str) -> bytes:
+    past = datetime.fromisoformat(written) - _EPOCH
+    seconds = past.days * 86400 + past.seconds
+    return _key(1, _VARINT) + _varint(seconds) + _key(2, _VARINT) + _varint(past.microseconds * 1000)
+
+
+def _text(at: int, value: str) -> bytes:
+    return _bytes(at, value.encode())
+
+
+def _bytes(at: int, value: bytes) -> bytes:
+    return _key(at, _BYTES) + _varint(len(value)) + value
+
+
+def _key(at: int, wire_type: int) -> bytes:
+    return _varint(at << 3 | wire_type)
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
