@@ -29,8 +29,15 @@ TARGET: Final = Path(__file__).parents[1] / "src/tonnage/wire/schema/schema.json
 API: Final = "k8s.io/api"
 MACHINERY: Final = "k8s.io/apimachinery"
 EXTENSIONS: Final = "k8s.io/apiextensions-apiserver"
+AGGREGATOR: Final = "k8s.io/kube-aggregator"
 DISCOVERY: Final = "k8s.io/kubernetes"  # api/discovery: plural and short names, verbs, subresources
-MODULES: Final = {API: VERSION, MACHINERY: VERSION, EXTENSIONS: VERSION, DISCOVERY: "1" + VERSION[1:]}
+MODULES: Final = {
+    API: VERSION,
+    MACHINERY: VERSION,
+    EXTENSIONS: VERSION,
+    AGGREGATOR: VERSION,
+    DISCOVERY: "1" + VERSION[1:],
+}
 
 # Package (as it is named in the table) -> module, folder. A field's foreign type `corev1.Pod` is resolved by
 # the import lines of its own file.
@@ -58,6 +65,7 @@ PACKAGES: Final = {
     "discovery/v1": (API, "discovery/v1"),
     "resource/v1": (API, "resource/v1"),
     "apiextensions/v1": (EXTENSIONS, "pkg/apis/apiextensions/v1"),
+    "apiregistration/v1": (AGGREGATOR, "pkg/apis/apiregistration/v1"),
 }
 # API group -> package, where the group's first word is not the package's name.
 GROUP_PACKAGES: Final = {"": "core", "rbac.authorization.k8s.io": "rbac"}
@@ -79,7 +87,7 @@ SCALARS: Final = {
     "runtime.RawExtension": "raw",
     "runtime.Object": "raw",
 }
-SAID_OTHERWISE: Final = ("int", "uint8", "uint32", "types.UID", "types.NodeName")
+SAID_OTHERWISE: Final = ("int", "uint8", "uint32", "types.UID", "types.NodeName", "runtime.RawExtension")
 GO_NAMES: Final = {"quantity": "resource.Quantity", "bytes": "[]uint8"}
 # Types of these packages whose JSON is not that of their Go struct.
 SPECIAL: Final = {
@@ -112,7 +120,7 @@ ALSO: Final = (
 
 _DECLARATION: Final = re.compile(r"^type (\w+) (.+?)\s*(\{?)$")
 _CONSTANT: Final = re.compile(
-    r'^\s*(?:const )?(\w+)(?:\s+([\w.]+))?\s*=\s*(?:[\w.]+\()?("[^"]*")\)?\s*(?://.*)?$'
+    r'^\s*(?:const )?(\w+)(?:\s+([\w.]+))?\s*=\s*(?:([\w.]+)\()?("[^"]*"|[\w.]*[A-Z]\w*)\)?\s*(?://.*)?$'
 )
 _FIELD: Final = re.compile(r"^\s*(?:(\w+)\s+)?(\S+)\s+`([^`]*)`")
 _IMPORT: Final = re.compile(r'^\s*(?:import )?(?:(\w+)\s+)?"((?:k8s\.io|sigs\.k8s\.io)/[^"]+)"')
@@ -131,7 +139,7 @@ class Package:
     aliases: dict[str, str] = field(default_factory=dict)
     enums: set[str] = field(default_factory=set)
     atomic: set[str] = field(default_factory=set)
-    constants: dict[str, tuple[str, Json]] = field(default_factory=dict)
+    constants: dict[str, tuple[str, str]] = field(default_factory=dict)
     imports: dict[str, str] = field(default_factory=dict)
 
 
@@ -194,7 +202,7 @@ def read_declaration(
         if ("enum", "") in markers:
             package.enums.add(name)
     elif (constant := _CONSTANT.match(line)) is not None:
-        package.constants[constant[1]] = (constant[2] or "", json.loads(constant[3]))
+        package.constants[constant[1]] = (constant[2] or constant[3] or "", constant[4])
     return None
 
 
@@ -230,16 +238,16 @@ class Resolver:
         if full in SCALARS:
             return {"type": SCALARS[full]}
         if full in SPECIAL:
-            return {"type": SPECIAL[full]}
+            word = SPECIAL[full]
+            return {"type": word, "go": full.rpartition("/")[2]} if word == "raw" else {"type": word}
         home, name = full.rsplit(".", 1)
         declared = self.packages[home]
         if name in declared.structs:
             return {"type": "object", "ref": full}
         described = self.describe(declared, declared.aliases[name])
         if name in declared.enums:
-            described["enum"] = [
-                *sorted({v for t, v in declared.constants.values() if t == name and isinstance(v, str)})
-            ]
+            values = [value for kind, value in declared.constants.values() if kind == name]
+            described["enum"] = [*sorted({str(self.value(declared, one)) for one in values})]
         return {**described, "go": f"{home.rsplit('/', 1)[-1]}.{name}"}
 
     def holder(self, word: str, package: Package, prefix: str, go_item: str) -> Row:
@@ -255,11 +263,19 @@ class Resolver:
             row["go"] = prefix + str(item.get("go", GO_NAMES.get(str(inner), inner)))
         return row
 
+    def value(self, package: Package, text: str) -> Json:
+        """The value of a constant: a literal, or what another constant is."""
+        if text.startswith('"'):
+            return str(json.loads(text))
+        alias, _, name = text.rpartition(".")
+        home = self.packages[self.locate(package, text).rsplit(".", 1)[0]] if alias else package
+        return self.value(home, home.constants[name][1])
+
     def default(self, package: Package, text: str) -> Json:
         """Value of a `+default=` marker: JSON, or `ref(Constant)`."""
         if text.startswith("ref("):
             constant = text[4:-1].rsplit(".", 1)[-1]
-            return package.constants[constant][1]
+            return self.value(package, package.constants[constant][1])
         value: Json = json.loads(text)
         return value
 

@@ -16,6 +16,7 @@ from tonnage.wire.schema import Field, ObjectType, load_schema
 _PREFIXES: Final = {
     "meta": "io.k8s.apimachinery.pkg.apis.meta",
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
 }
 _FORMATS: Final = {
     "string": ("string", ""),

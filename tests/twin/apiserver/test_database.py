@@ -48,7 +48,8 @@ class Life:
 
     async def maps(self) -> dict[str, tuple[str, str]]:
         found = (await self.api.list(CONFIG_MAP)).items
-        return {one.metadata.name: (one.data["key"], one.metadata.resource_version) for one in found}
+        own = [one for one in found if one.metadata.namespace == "default"]
+        return {one.metadata.name: (one.data["key"], one.metadata.resource_version) for one in own}
 
 
 @pytest.fixture

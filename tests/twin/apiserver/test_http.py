@@ -243,7 +243,12 @@ def test_no_token_shows_in_a_representation(running: Any) -> None:
 
 
 async def test_health_version_and_classic_discovery(running: Any) -> None:
-    assert (await running.http("GET", "/readyz?verbose")).out == "ok"
+    assert (await running.http("GET", "/readyz")).out == "ok"
+    told = (await running.http("GET", "/readyz?verbose&exclude=etcd&exclude=nothing")).out.splitlines()
+    assert (told[0], told[2], told[-1]) == ("[+]ping ok", "[+]etcd excluded: ok", "readyz check passed")
+    assert told[-2] == 'warn: some health checks cannot be excluded: no matches for "nothing"'
+    assert (await running.http("GET", "/livez/poststarthook/rbac/bootstrap-roles")).out == "ok"
+    assert (await running.http("GET", "/livez/informer-sync")).code == 404
     version = (await running.http("GET", "/version")).json
     assert (version["major"], version["minor"], version["gitVersion"][:6]) == ("1", "35", "v1.35.")
     groups = (await running.http("GET", "/apis")).json["groups"]

@@ -152,7 +152,7 @@ def _compared(
     database = Database.open(path)
     store = database.store()
     found: dict[str, tuple[int, int]] = {}
-    for one in store.list(("", "configmaps")):
+    for one in store.list(("", "configmaps"), namespace="default"):
         obj: Any = one.object
         found[obj["metadata"]["name"]] = int(obj["data"]["value"]), one.revision
     assert store.revision >= max([revision, *seen.values()])

@@ -10,6 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, put, text
+from tonnage.twin.apiserver.api_services import availability
 from tonnage.twin.apiserver.objects.pod_amounts import qos_class
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.store import Resource
@@ -49,6 +50,10 @@ def _signing_request(signing_request: JsonObject, user: User) -> None:
         spec.pop(key, None)
         if value:
             spec[key] = value
+
+
+def _api_service(api_service: JsonObject, _user: User) -> None:
+    api_service["status"] = availability(api_service, text(api_service, "metadata", "creationTimestamp"))
 
 
 def _gated(now: str) -> JsonObject:
@@ -100,6 +105,7 @@ AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
     ("", "persistentvolumes"): _volume,
     ("", "pods"): _pod,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
+    ("apiregistration.k8s.io", "apiservices"): _api_service,
     ("batch", "jobs"): _job,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
 }

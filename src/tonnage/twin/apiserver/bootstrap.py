@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
 
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import SYSTEM_PRIORITIES
-from tonnage.twin.apiserver.access import copied, mapping, put, text
+from tonnage.twin.apiserver.access import copied, mapping, mappings, put, text
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.rbac.defaults import default_roles
-from tonnage.twin.apiserver.services import API_ADDRESS
+from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE_RANGE
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import NAMESPACE, SERVICE
 from tonnage.wire.timestamps import timestamp
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+COMPONENTS: Final[Resource] = ("", "componentstatuses")
 _CLASSES: Final = {
     "system-cluster-critical": "Used for system critical pods.",
     "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
@@ -26,8 +30,9 @@ _CLASSES: Final = {
 def bootstrap(store: Store, clock: Clock, uid: Callable[[], str]) -> None:
     """Create what is missing."""
     now = timestamp(clock.now())
-    for resource, obj, extra in (*_objects(), *_roles()):
-        metadata: JsonObject = {**extra, "uid": uid(), "creationTimestamp": now}
+    for resource, obj, extra in (*_objects(), *_roles(), *_recorded(now), *_own(now)):
+        born: JsonObject = {} if resource == COMPONENTS else {"uid": uid(), "creationTimestamp": now}
+        metadata: JsonObject = {**extra, **born}
         key = (text(extra, "namespace"), text(extra, "name"))
         if store.get(resource, key) is None:
             store.create(resource, key, {**obj, "metadata": metadata})
@@ -53,6 +58,44 @@ def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
             },
             {"name": name, "generation": 1},
         )
+
+
+def _recorded(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
+    """What a genuine server has of priority and fairness, and its controllers' accounts."""
+    data = files(__package__).joinpath("first_objects.json").read_bytes()
+    found: dict[str, list[Any]] = msgspec.json.decode(data)
+    for plural in ("prioritylevelconfigurations", "flowschemas"):
+        for obj in found[plural]:
+            for condition in mappings(obj, "status", "conditions"):
+                condition["lastTransitionTime"] = now
+            yield ("flowcontrol.apiserver.k8s.io", plural), obj, mapping(obj, "metadata")
+    for name in found["serviceaccounts"]:
+        head: JsonObject = {"apiVersion": "v1", "kind": "ServiceAccount"}
+        yield ("", "serviceaccounts"), head, {"name": name, "namespace": "kube-system"}
+
+
+def _own(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
+    """What the server tells of itself: since when it tracks old tokens, its addresses, how its parts are."""
+    tracking: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"since": now[:10]}}
+    name = "kube-apiserver-legacy-service-account-token-tracking"
+    yield ("", "configmaps"), tracking, {"name": name, "namespace": "kube-system"}
+    for name in ("controller-manager", "etcd-0", "scheduler"):
+        healthy: JsonObject = {"type": "Healthy", "status": "True", "message": "ok"}
+        part: JsonObject = {"apiVersion": "v1", "kind": "ComponentStatus", "conditions": [healthy]}
+        yield COMPONENTS, part, {"name": name}
+    addresses: JsonObject = {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR"}
+    ready: JsonObject = {
+        "type": "Ready",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "",
+        "message": "Kubernetes Service CIDR is ready",
+    }
+    yield (
+        ("networking.k8s.io", "servicecidrs"),
+        {**addresses, "spec": {"cidrs": [SERVICE_RANGE]}, "status": {"conditions": [ready]}},
+        {"name": "kubernetes", "finalizers": ["networking.k8s.io/service-cidr-finalizer"]},
+    )
 
 
 def _roles() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:

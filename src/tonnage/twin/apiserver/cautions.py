@@ -10,6 +10,7 @@ from tonnage.twin.apiserver.strategies import JOB
 
 IDLE_PREFIX: Final = "on this twin"
 _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
+    ("", "v1", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
     ("", "v1", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 }
 """By group, version and plural. Source: lifecycle markers of k8s.io/api (v1.35)."""

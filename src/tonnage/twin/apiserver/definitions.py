@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, flag, mapping, mappings, number, put, text, texts
+from tonnage.twin.apiserver.api_services import ApiServices
 from tonnage.twin.apiserver.definition_status import is_established, named, with_condition
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
 from tonnage.twin.apiserver.requests import Options, Request
@@ -33,7 +34,15 @@ _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create",
 class Definitions:
     """What the definitions in the store mean for the server."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock, ownership: Ownership) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        ownership: Ownership,
+        api_services: ApiServices,
+    ) -> None:
+        self._api_services = api_services
         self._store = store
         self._registry = registry
         self._clock = clock
@@ -48,11 +57,13 @@ class Definitions:
                 group = one.partition(".")[2]
                 others = self._of_group(group)
                 waiting += [other for other in others if other not in (one, *waiting)]
+        self._api_services.settle()
 
     def settle_all(self) -> None:
         """Put every stored definition in force, as after a start on kept state."""
         for stored in self._store.list(DEFINITION):
             self.settle(text(stored.object, "metadata", "name"))
+        self._api_services.settle()
 
     def _settle(self, name: str) -> bool:
         """Whether its names have changed, for which others may wait."""

@@ -5,12 +5,15 @@ Source: apidiscovery.k8s.io/v2 and meta/v1 discovery types (v1.35).
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from typing import Final
 
 import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver import health
+from tonnage.twin.apiserver.api_services import group_order
 from tonnage.twin.apiserver.definitions import version_priority
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.negotiation import JSON
@@ -19,6 +22,7 @@ from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import no_such_page
 from tonnage.wire.schema import Subresource
 
+_TEXT: Final = "text/plain; charset=utf-8"
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 VERSION: Final[JsonObject] = {
     "major": "1",
@@ -39,7 +43,6 @@ V2: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 EMPTY_V2: Final = b"\x0a\x032.0"
 """The second OpenAPI, a protobuf message that says its version only: clients look there for kinds that the
 third does not know, and must learn that there is nothing."""
-_HEALTH: Final = frozenset({"healthz", "livez", "readyz"})
 
 
 class Discovery:
@@ -58,22 +61,22 @@ class Discovery:
             case ["openapi", *_]:
                 return True
             case [first, *_]:
-                return first in _HEALTH
+                return first in health.ROOTS
         return False
 
     async def answer(self, exchange: Exchange) -> None:
         """Answer such a path. Raises ApiError 404."""
         match exchange.segments:
             case [""]:
-                await exchange.answer({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
+                await exchange.answer({"paths": [*self._paths()]})
             case ["version"]:
                 await exchange.answer(VERSION)
             case ["openapi", "v2"]:
                 await exchange.answer_bytes(EMPTY_V2, content_type=V2)
             case ["openapi", "v3", *rest]:
                 await _tagged(exchange, self._openapi.document("/".join(rest)), JSON)
-            case [first, *_] if first in _HEALTH:
-                await exchange.answer_bytes(b"ok", content_type="text/plain; charset=utf-8")
+            case [root, *check] if root in health.ROOTS:
+                await exchange.answer_bytes(_health(exchange, root, "/".join(check)), content_type=_TEXT)
             case ["api" | "apis" as root] if "apidiscovery.k8s.io;v=v2;" in _accept(exchange):
                 listed = aggregated(self._registry, core=root == "api")
                 await _tagged(exchange, msgspec.json.encode(listed), AGGREGATED)
@@ -81,8 +84,26 @@ class Discovery:
                 classic = self._classic(segments, exchange.headers.get("host", ""))
                 await _tagged(exchange, msgspec.json.encode(classic), JSON)
 
-    def _classic(self, segments: list[str], host: str) -> JsonObject:
+    def _paths(self) -> list[str]:
+        """Every path that is no object's."""
         groups = self._registry.group_versions()
+        named = [f"/apis/{group}" for group in groups if group]
+        versions = [f"{base}/{version}" for base in named for version in groups[base.removeprefix("/apis/")]]
+        checked = [f"/{root}{part}" for root in health.ROOTS for part in ("", *_parts(root))]
+        fixed = (
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/apis/",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/openapi/v3/",
+            "/version",
+        )
+        return sorted([*fixed, *named, *versions, *checked])
+
+    def _classic(self, segments: list[str], host: str) -> JsonObject:
+        groups = ordered_groups(self._registry)
         match segments:
             case ["api"]:
                 reached: list[JsonValue] = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
@@ -99,6 +120,23 @@ class Discovery:
             case ["apis", group, version] if version in groups.get(group, {}):
                 return _resource_list(f"{group}/{version}", groups[group][version])
         raise no_such_page()
+
+
+def ordered_groups(registry: Registry) -> dict[str, dict[str, list[Served]]]:
+    """Resources by group and version, the groups in the order in which they are told."""
+    groups = registry.group_versions()
+    return {name: groups[name] for name in sorted(groups, key=group_order)}
+
+
+def _parts(root: str) -> list[str]:
+    return [f"/{name}" for name in health.checks(root)]
+
+
+def _health(exchange: Exchange, root: str, check: str) -> bytes:
+    if check and check not in health.checks(root):
+        raise no_such_page()
+    excluded = [value for key, value in exchange.pairs if key == "exclude"]
+    return health.told(root, verbose="verbose" in exchange.query and not check, excluded=excluded).encode()
 
 
 async def _tagged(exchange: Exchange, data: bytes, content_type: str) -> None:
@@ -119,7 +157,7 @@ def _accept(exchange: Exchange) -> str:
 
 def aggregated(registry: Registry, *, core: bool) -> JsonObject:
     """Every group with its versions and resources, or the core group alone."""
-    groups = registry.group_versions()
+    groups = ordered_groups(registry)
     wanted = {"": groups[""]} if core else {name: found for name, found in groups.items() if name}
     listed: list[JsonValue] = []
     for name, versions in wanted.items():
@@ -193,9 +231,20 @@ def _resource_list(group_version: str, found: list[Served]) -> JsonObject:
             entry["shortNames"] = list(row.short_names)
         if row.categories:
             entry["categories"] = list(row.categories)
+        if "watch" in row.verbs:
+            entry["storageVersionHash"] = _storage_hash(served)
         listed.append(entry)
         listed += [_listed_part(served, sub) for sub in row.subresources]
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed}
+    # The core's list is older than the versions of such lists.
+    version: JsonObject = {"apiVersion": "v1"} if "/" in group_version else {}
+    return {"kind": "APIResourceList", **version, "groupVersion": group_version, "resources": listed}
+
+
+def _storage_hash(served: Served) -> str:
+    """Tells as what a kind is stored, whatever its versions."""
+    group, _, version = served.stored_version.rpartition("/")
+    digest = hashlib.sha256(f"{group}/{version}/{served.row.kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
 
 
 def _listed_part(served: Served, sub: Subresource) -> JsonObject:

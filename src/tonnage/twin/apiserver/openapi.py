@@ -29,19 +29,24 @@ _SCALARS: Final[dict[str, JsonObject]] = {
     "micro-time": {"type": "string", "format": "date-time"},
     "duration": {"type": "string"},
     "raw": {"type": "object"},
-    "schema-or-array": {},
-    "schema-or-bool": {},
-    "schema-or-strings": {},
 }
+_MACHINERY: Final = "io.k8s.apimachinery.pkg"
+_EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 _NAMED: Final[dict[str, tuple[str, JsonObject]]] = {
     "quantity": (
-        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        f"{_MACHINERY}.api.resource.Quantity",
         {"oneOf": [{"type": "string"}, {"type": "number"}]},
     ),
     "int-or-string": (
-        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        f"{_MACHINERY}.util.intstr.IntOrString",
         {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     ),
+    "runtime.RawExtension": (f"{_MACHINERY}.runtime.RawExtension", {"type": "object"}),
+    "v1.FieldsV1": (f"{_MACHINERY}.apis.meta.v1.FieldsV1", {"type": "object"}),
+    "v1.JSON": (f"{_EXTENSIONS}.JSON", {}),
+    "schema-or-array": (f"{_EXTENSIONS}.JSONSchemaPropsOrArray", {}),
+    "schema-or-bool": (f"{_EXTENSIONS}.JSONSchemaPropsOrBool", {}),
+    "schema-or-strings": (f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray", {}),
 }
 """Scalars that people know by a name of their own."""
 _ANY_KIND: Final = "core/v1.Pod"
@@ -213,8 +218,9 @@ class _Schemas:
                 return {"type": "object", "additionalProperties": self._of(inner or field.item, field)}
             case ("object" | "", _, _) if field.ref in self._schema.types:
                 return {"allOf": [{"$ref": f"#/components/schemas/{self._add_type(field.ref)}"}]}
-        if word in _NAMED:
-            name, described = _NAMED[word]
+        named = _NAMED.get(field.go.removeprefix("[]") if word == "raw" else word)
+        if named is not None:
+            name, described = named
             self.found.setdefault(name, copied(described))
             return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
         return copied(_SCALARS.get(word, {"type": "object"}))
@@ -227,4 +233,6 @@ def _public_name(type_name: str) -> str:
         return f"io.k8s.apimachinery.pkg.apis.{package.replace('/', '.')}.{kind}"
     if package.startswith("apiextensions/"):
         return f"io.k8s.apiextensions-apiserver.pkg.apis.{package.replace('/', '.')}.{kind}"
+    if package.startswith("apiregistration/"):
+        return f"io.k8s.kube-aggregator.pkg.apis.{package.replace('/', '.')}.{kind}"
     return f"io.k8s.api.{package.replace('/', '.')}.{kind}"

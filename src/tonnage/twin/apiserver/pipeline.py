@@ -82,7 +82,7 @@ class Pipeline:
         self.store = store
         self.codec = codec
         self.clock = clock
-        self._ids = ids
+        self.ids = ids
         self._plugins = plugins
         self.ownership = Ownership(codec, clock)
 
@@ -187,7 +187,7 @@ class Pipeline:
 
     def fresh_uid(self) -> str:
         """A uid that nothing has."""
-        return self._ids.uid()
+        return self.ids.uid()
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Ask every plugin that may complete the object. Raises ApiError."""
@@ -249,12 +249,12 @@ class Pipeline:
         prefix = "" if text(metadata, "name") else text(metadata, "generateName")
         if prefix:
             metadata["name"] = self._generated(prefix)
-        metadata["uid"] = self._ids.uid()
+        metadata["uid"] = self.ids.uid()
         metadata["creationTimestamp"] = timestamp(self.clock.now())
         return prefix
 
     def _generated(self, prefix: str) -> str:
-        suffix = self._ids.suffix()
+        suffix = self.ids.suffix()
         return prefix[: _LONGEST_GENERATED - len(suffix)] + suffix
 
     def _expect(self, request: Request, obj: JsonObject, old: JsonObject) -> None:

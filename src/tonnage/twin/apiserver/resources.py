@@ -13,6 +13,13 @@ from tonnage.wire.schema import KindRow, Schema, Subresource
 
 _STORED_AS: Final[dict[Resource, Resource]] = {("events.k8s.io", "events"): ("", "events")}
 """Kinds that are another one under a second name."""
+_STORED_IN: Final = {
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): "apiextensions.k8s.io/v1beta1",
+    ("autoscaling", "HorizontalPodAutoscaler"): "autoscaling/v2",
+    ("events.k8s.io", "Event"): "v1",
+    ("storage.k8s.io", "VolumeAttributesClass"): "storage.k8s.io/v1beta1",
+}
+"""Kinds that a genuine server keeps in another version than it serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,14 @@ class Served:
         return _STORED_AS.get((self.row.group, self.row.plural), (self.row.group, self.row.plural))
 
     @cached_property
+    def stored_version(self) -> str:
+        """The API version in which a genuine server keeps its objects."""
+        if self.custom is not None:
+            return self.custom.storage_api_version
+        row = self.row
+        return _STORED_IN.get((row.group, row.kind), row.api_version)
+
+    @cached_property
     def has_status(self) -> bool:
         """Whether status is written apart from the rest."""
         return "status" in self.subresources
@@ -54,7 +69,8 @@ class Served:
 
 # Served by no handler of ours: subresources of a kubelet's or of a controller's protocols.
 _UNSERVED = frozenset({"proxy", "portforward"})
-_UNSERVED_KINDS = frozenset({("", "ComponentStatus")})
+BINDINGS: Final[Resource] = ("", "bindings")
+"""The older way to bind pods; nothing is kept there."""
 REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 """Groups whose objects are answered at once and kept nowhere."""
 
@@ -62,8 +78,8 @@ REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 def built_in(schema: Schema) -> Iterator[Served]:
     """The kinds of the table that the server serves."""
     for row in schema.kinds:
-        stored = "list" in row.verbs and (row.group, row.kind) not in _UNSERVED_KINDS
-        if not stored and row.group not in REVIEWS:
+        known = "list" in row.verbs or row.group in REVIEWS or (row.group, row.plural) == BINDINGS
+        if not known:
             continue
         subresources = tuple(sub for sub in row.subresources if sub.name not in _UNSERVED)
         served = KindRow(

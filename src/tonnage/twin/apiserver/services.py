@@ -30,6 +30,7 @@ from tonnage.twin.apiserver.strategies import SERVICE
 _RANGE: Final = IPv4Network("10.96.0.0/16")
 _RESERVED: Final = 16
 """The first addresses are for the cluster's own services."""
+SERVICE_RANGE: Final = str(_RANGE)
 API_ADDRESS: Final = str(_RANGE[1])
 """The address of the API's own service."""
 _NODE_PORTS: Final = range(30000, 32768)

@@ -84,6 +84,7 @@ UPDATED_BY_VERSION: Final[frozenset[Resource]] = frozenset(
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
         ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apiregistration.k8s.io", "apiservices"),
         ("coordination.k8s.io", "leases"),
         ("node.k8s.io", "runtimeclasses"),
         ("policy", "poddisruptionbudgets"),
@@ -116,6 +117,7 @@ _METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
     **dict.fromkeys(
         (
             ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+            ("apiregistration.k8s.io", "apiservices"),
             ("flowcontrol.apiserver.k8s.io", "flowschemas"),
             ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
             ("networking.k8s.io", "servicecidrs"),

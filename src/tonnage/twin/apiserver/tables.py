@@ -50,7 +50,8 @@ class Tables:
         printer = _scale() if scale else self._printer(served)
         now = self._clock.now()
         rows: list[JsonValue] = [
-            {"cells": printer.cells(obj, now), **_beside(obj, include, version)} for obj in objects
+            {"cells": printer.cells(obj, now), **_beside(obj, include, version)}
+            for obj in (objects if printer.order is None else sorted(objects, key=printer.order))
         ]
         return {
             "kind": "Table",

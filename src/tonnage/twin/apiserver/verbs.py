@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tonnage.adapters.ports import Clock, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.api_services import ApiServices
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
@@ -20,7 +21,7 @@ from tonnage.twin.apiserver.patches import patched, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.putting import put
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
-from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.resources import BINDINGS, Registry, Served
 from tonnage.twin.apiserver.statuses import (
     StatusError,
     bad_request,
@@ -60,7 +61,8 @@ class Verbs:
     ) -> None:
         self.store = store
         self.registry = registry
-        self.definitions = Definitions(store, registry, clock, pipeline.ownership)
+        api_services = ApiServices(store, registry, clock, pipeline.ids.uid)
+        self.definitions = Definitions(store, registry, clock, pipeline.ownership, api_services)
         self._clock = clock
         self._pipeline = pipeline
         self._tokens = tokens
@@ -119,7 +121,13 @@ class Verbs:
         return events(self.store, self._clock, watched)
 
     async def create(self, request: Request, body: JsonValue) -> Outcome:
-        """The object as stored."""
+        """The object as stored; of a Binding a Status."""
+        if request.resource == BINDINGS:
+            pods = self.registry.find("", "v1", "pods")
+            assert pods is not None
+            name = text(body, "metadata", "name")
+            bound = replace(request, served=pods, name=name, subresource="binding")
+            return Outcome(await self.create_subresource(bound, body))
         if request.served.custom is not None and request.served.custom.terminating:
             words = "create not allowed while custom resource definition is terminating"
             raise forbidden(request.resource, text(body, "metadata", "name"), words)

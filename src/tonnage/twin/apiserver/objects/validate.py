@@ -13,6 +13,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.objects.validation import (
     access,
+    api_services,
     autoscaling,
     cluster,
     custom,
@@ -66,6 +67,7 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class,
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler,
     ("", "PodTemplate"): workloads.template_of_pods,
+    ("apiregistration.k8s.io", "APIService"): api_services.api_service,
     ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.signing_request,
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,
@@ -138,6 +140,7 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("networking.k8s.io", "Ingress"): ingresses.ingress_status,
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
+    ("apiregistration.k8s.io", "APIService"): api_services.api_service_status,
     ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.status_update,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""

@@ -67,6 +67,7 @@ _IGNORED: Final[dict[tuple[Resource, str], FieldSet]] = {
         for group, plural in (
             ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
             ("apiextensions.k8s.io", "customresourcedefinitions"),
+            ("apiregistration.k8s.io", "apiservices"),
             ("flowcontrol.apiserver.k8s.io", "flowschemas"),
             ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
             ("resource.k8s.io", "resourceclaims"),

@@ -24,6 +24,7 @@ LARGEST_ANNOTATIONS: Final = 256 * 1024
 NAME_RULES: Final[dict[tuple[str, str], Callable[[str], names.Complaints]]] = {
     ("", "Namespace"): names.dns_label,
     ("", "Service"): names.dns_label_1035,
+    ("apiregistration.k8s.io", "APIService"): names.path_segment,
     ("apps", "StatefulSet"): names.dns_label,
     ("networking.k8s.io", "IPAddress"): canonical_address,
     ("rbac.authorization.k8s.io", "Role"): names.path_segment,
