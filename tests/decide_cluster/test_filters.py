@@ -20,6 +20,7 @@ from tonnage.model.cluster import (
     Pod,
     PodStatus,
     PodTerm,
+    PreferredTerm,
     Snapshot,
     SpreadConstraint,
 )
@@ -312,3 +313,42 @@ def test_spreading_looks_at_taints_only_when_told(honour: bool, chosen: str | No
     running = pod("q", labels={"app": "x"}, node_name="a")
     tainted = node("b", taints=(Taint("k", "", "NoSchedule"),))
     assert schedule(waiting, Snapshot((node("a"), tainted), (running,))).chosen == chosen
+
+
+_NOT_A_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_NEGATIVE = f'[0].matchExpressions[0].values[0][n]: Invalid value: "-1": {_NOT_A_VALUE}'
+_WORD = "[0].matchExpressions[0].values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "told"),
+    [
+        pytest.param(Requirement("n", "Gt", ("-1",)), _NEGATIVE, id="a number that no label can be"),
+        pytest.param(Requirement("n", "NotIn", ("-1",)), _NEGATIVE, id="what no label can be, left out"),
+        pytest.param(Requirement("n", "Lt", ("x",)), f"{_WORD} an integer", id="no number"),
+        pytest.param(Requirement("n", "Gt", ("1",)), "", id="a number"),
+    ],
+)
+def test_a_value_that_no_label_can_have(requirement: Requirement, told: str) -> None:
+    """Required it matches nothing; preferred it fails the pod as soon as there are nodes to compare."""
+    term = NodeSelectorTerm((requirement,))
+    nodes = tuple(replace(node(name), labels={"n": "5"}) for name in ("a", "b"))
+    required = schedule(pod("p", affinity=Affinity(node=(term,))), Snapshot(nodes))
+    assert bool(required.feasible) is not bool(told)
+    preferred = pod("p", affinity=Affinity(node_preferred=(PreferredTerm(1, term),)))
+    decision = schedule(preferred, Snapshot(nodes))
+    assert decision.message == (f'running PreScore plugin "NodeAffinity": {told}' if told else "")
+    assert schedule(preferred, Snapshot(nodes[:1])).chosen == "a"
+
+
+def test_a_pod_that_waits_shuns_nobody_unless_one_that_runs_does() -> None:
+    shy = Affinity(anti=(PodTerm(HOST, LabelSelector(), (), None),))
+    waiting = pod("next", uid="n", affinity=shy, priority=9, status=PodStatus(nominated_node="a"))
+    running = pod("here", uid="h", affinity=shy, node_name="b")
+    nodes = (node("a"), node("b"), node("c"))
+    assert schedule(pod("p"), Snapshot(nodes, pods=(waiting,))).feasible == ("a", "b", "c")
+    assert schedule(pod("p"), Snapshot(nodes, pods=(waiting, running))).feasible == ("c",)

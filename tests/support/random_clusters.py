@@ -178,7 +178,9 @@ class Chance:
             lambda: self._requirement((_ZONE, "tier", "rack"), ("z1", "x", "r1")), 0.6
         )
         if self._some(0.15):
-            expressions += (Requirement("gpus", self._pick(("Gt", "Lt")), (self._pick(("4", "5", "z")),)),)
+            expressions += (
+                Requirement("gpus", self._pick(("Gt", "Lt")), (self._pick(("4", "5", "z", "-1")),)),
+            )
         name = f"node-{self._random.randrange(6):04d}"
         pinned = (Requirement("metadata.name", self._pick(("In", "NotIn")), (name,)),)
         return NodeSelectorTerm(expressions, pinned if self._some(0.15) else ())

@@ -6,6 +6,7 @@ Of the engine it uses nothing; of `tonnage.model` only the values. As of 1.35, w
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,10 @@ def all_hold(selector: Any, labels: Any) -> bool:
 
 def term_takes(term: Any, node: Node) -> bool:
     if not term.expressions and not term.fields:
+        return False
+    if any(not re.fullmatch(r"([A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?)?", value) or len(value) > 63
+           or (r.operator in ("Gt", "Lt") and not value.isdigit())
+           for r in term.expressions for value in r.values):  # fmt: skip
         return False
     named = all((node.name == r.values[0]) == (r.operator == "In") for r in term.fields if len(r.values) == 1)
     return named and all(holds(requirement, node.labels) for requirement in term.expressions)
@@ -258,7 +263,10 @@ class Scalar:
             if any(near(t.topology_key, labels) and self._reaches(t, pod, other, own=True)
                    for t in pod.affinity.anti):  # fmt: skip
                 return "InterPodAffinity", ("node(s) didn't match pod anti-affinity rules",), False
-        for labels, other in others:
+        settled = others[: len(others) - len(guests)]
+        shunned = any(t.topology_key in labels and self._reaches(t, other, pod, own=False)
+                      for labels, other in settled for t in other.affinity.anti)  # fmt: skip
+        for labels, other in others if wanted or pod.affinity.anti or shunned else []:
             if any(near(t.topology_key, labels) and self._reaches(t, other, pod, own=False)
                    for t in other.affinity.anti):  # fmt: skip
                 return (

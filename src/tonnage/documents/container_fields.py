@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
-from tonnage.documents.name_words import wrong_in_label
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pod_placement import FieldPath, PodFault, mapping, mappings, text_of, unsupported
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.name_words import wrong_in_label
 from tonnage.model.verdict import Code
 
 _T = TypeVar("_T")

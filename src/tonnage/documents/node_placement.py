@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.documents.name_words import wrong_in_subdomain
 from tonnage.documents.pod_placement import (
     PREFERRED,
     REQUIRED,
@@ -27,6 +26,7 @@ from tonnage.documents.pod_placement import (
     weight_faults,
 )
 from tonnage.model.json import JsonObject
+from tonnage.model.name_words import wrong_in_subdomain
 
 _IN_NODE_AFFINITY: Final[FieldPath] = ("affinity", "nodeAffinity")
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

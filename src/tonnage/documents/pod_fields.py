@@ -15,7 +15,6 @@ from tonnage.documents.container_fields import (
     field_fault,
     host_network_faults,
 )
-from tonnage.documents.name_words import wrong_in_key, wrong_in_label, wrong_in_resource, wrong_in_subdomain
 from tonnage.documents.nearest import nearest
 from tonnage.documents.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.pod_placement import (
@@ -28,6 +27,7 @@ from tonnage.documents.pod_placement import (
     unsupported,
 )
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.name_words import wrong_in_key, wrong_in_label, wrong_in_resource, wrong_in_subdomain
 from tonnage.model.verdict import Code
 
 _T = TypeVar("_T")

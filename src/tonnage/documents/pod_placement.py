@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from tonnage.documents.name_words import wrong_in_key, wrong_in_value
 from tonnage.documents.nearest import nearest
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.name_words import wrong_in_key, wrong_in_value
 from tonnage.model.verdict import Code
 
 FieldPath: TypeAlias = tuple[str | int, ...]

@@ -73,6 +73,7 @@ class Code(StrEnum):
     NAMESPACE_MISSING = "namespace-missing"
     MIG_CONFIG_FAILED = "mig-config-failed"
     NEGATIVE = "quantity-negative"
+    AFFINITY_UNREADABLE = "affinity-not-readable"
     NODE_AFFINITY = "node-affinity-mismatch"
     NODE_MISSING = "node-missing"
     NODE_NOT_READY = "node-not-ready"

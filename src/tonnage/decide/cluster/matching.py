@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
 from tonnage.model.cluster import Node, Pod, PodTerm
+from tonnage.model.name_words import wrong_in_value
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Requirement
 
 _INT64: Final = re.compile(r"[+-]?[0-9]{1,63}")
 _LARGEST: Final = 2**63
+NO_INTEGER: Final = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
 class Required(Protocol):
@@ -79,12 +82,36 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
 
 
 def failing_requirements(term: NodeSelectorTerm, node: Node) -> tuple[Requirement, ...]:
-    """The requirements of a term that a node does not meet."""
+    """The requirements of a term that a node does not meet. One that cannot be read no node meets."""
     fields = {"metadata.name": node.name}
     return tuple(
-        [r for r in term.expressions if not requirement_holds(r, node.labels)]
+        [r for r in term.expressions if not (is_readable(r) and requirement_holds(r, node.labels))]
         + [r for r in term.fields if not _field_holds(r, fields)]
     )
+
+
+def is_readable(requirement: Requirement) -> bool:
+    """Whether the scheduler reads a requirement on a node's labels: with values that labels can have.
+
+    >>> is_readable(Requirement("disks", "Gt", ("4",))), is_readable(Requirement("disks", "Gt", ("-1",)))
+    (True, False)
+    """
+    return not wrong_values(requirement.operator, requirement.values)
+
+
+@lru_cache(maxsize=1024)
+def wrong_values(operator: str, values: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
+    """The values of a requirement that cannot be read: the place of each and the scheduler's words on it.
+
+    Source: apimachinery 0.35, labels.NewRequirement.
+    """
+    found: list[tuple[int, str]] = []
+    if operator in ("Gt", "Lt"):
+        found += ((place, NO_INTEGER) for place, value in enumerate(values) if _int64(value) is None)
+    for place, value in enumerate(values):
+        if why := "; ".join(wrong_in_value(value)):
+            found.append((place, why))
+    return tuple(found)
 
 
 def node_is_selected(pod: Pod, node: Node) -> bool:

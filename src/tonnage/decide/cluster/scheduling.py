@@ -16,6 +16,7 @@ from tonnage.decide.cluster.preemption import Preemption, preempt
 from tonnage.decide.cluster.refusal import Refusal
 from tonnage.decide.cluster.requests import is_extended, pod_requests
 from tonnage.decide.cluster.scored import TOTAL, Scores
+from tonnage.decide.cluster.scores import node_affinity
 from tonnage.decide.cluster.scores.order import SCORES
 from tonnage.decide.cluster.view import View, as_kept, view_of
 from tonnage.decide.cluster.volumes import undecided_volumes, volumes_stop
@@ -178,6 +179,10 @@ def _placed(pod: Pod, view: View, filtered: Filtered, engine: Engine | None, *, 
         return Decision(nominated, feasible, refusals=filtered.refusals)
     if len(feasible) == 1:
         return Decision(feasible[0], feasible, refusals=filtered.refusals)
+    weights = view.settings(pod).weights
+    if (weights is None or node_affinity.NAME in weights) and (why := node_affinity.unreadable(pod)):
+        text = f'running PreScore plugin "{node_affinity.NAME}": {why}'
+        return Decision(message=text, failed=True, halted_by=node_affinity.NAME, refusals=filtered.refusals)
     if engine and not scored:
         return Decision(engine.best(pod), feasible, refusals=filtered.refusals)
     scores = engine.rate(pod, feasible) if engine else rated(pod, view, feasible)

@@ -30,7 +30,7 @@ def findings(case: Case) -> Iterable[Reason]:
         yield from _held(case)
     elif decision.conflict and decision.halted_by == NAME:
         yield _halted(case)
-    elif decision.failed:
+    elif decision.failed and not decision.halted_by:
         yield _failed(case)
 
 

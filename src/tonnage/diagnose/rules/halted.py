@@ -28,6 +28,10 @@ def findings(case: Case) -> Iterator[Reason]:
         yield Reason(
             Code.PINNED_NOWHERE, Layer.SCHEDULER, subject, told, {}, "correct matchFields", "NodeAffinity"
         )
+    elif decision.failed and decision.halted_by == node_affinity.NAME:
+        told = f"the scheduler fails as soon as two nodes would do: {decision.message}"
+        remedy = "correct the value in the preferred node affinity: no label can have it"
+        yield Reason(Code.AFFINITY_UNREADABLE, Layer.SCHEDULER, subject, told, {}, remedy, "NodeAffinity")
     for feature in decision.unmodelled:
         told = f"not decided here: {feature}"
         code = Code.UNREADABLE if feature.startswith("unreadable ") else Code.NOT_MODELLED

@@ -10,10 +10,10 @@ from typing import Final
 from tonnage.diagnose.case import FieldError
 from tonnage.diagnose.rules import pod_amounts, quantities
 from tonnage.documents.container_fields import field_fault
-from tonnage.documents.name_words import wrong_in_subdomain
 from tonnage.documents.pod_fields import faults, written_path
 from tonnage.documents.pod_placement import FieldPath, PodFault, label_faults, mapping, text_of
 from tonnage.model.cluster import Manifest
+from tonnage.model.name_words import wrong_in_subdomain
 from tonnage.model.verdict import Code, Layer, Reason
 
 _SOURCE: Final = "API server, pod validation"

@@ -11,8 +11,8 @@ from typing import Final
 
 from tonnage.decide.cluster.requests import is_extended
 from tonnage.diagnose.case import FieldError
-from tonnage.documents.name_words import wrong_in_container_resource
 from tonnage.model.cluster import Manifest, WrittenAmounts
+from tonnage.model.name_words import wrong_in_container_resource
 from tonnage.model.quantity import parse_quantity
 from tonnage.model.verdict import Code, Layer, Reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.decide.cluster.matching import failing_requirements, node_is_selected, term_matches
+from tonnage.decide.cluster.matching import failing_requirements, is_readable, node_is_selected, term_matches
 from tonnage.decide.cluster.refusal import Check, Refusal
 from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Node, Pod
@@ -112,6 +112,8 @@ def _fact(requirement: Requirement, node: Node) -> JsonValue:
 
 
 def _told(requirement: Requirement, node: Node) -> str:
+    if requirement.key != "metadata.name" and not is_readable(requirement):
+        return f"{requirement} matches no node: a label cannot have that value"
     actual = _actual(requirement, node)
     has = f"the node has {actual}" if actual is not None else "the node lacks that label"
     return f"wants {requirement}, {has}"

@@ -29,6 +29,8 @@ def prepare(pod: Pod, view: View) -> Check | None:
     wanted, avoided, shunned = _pairs(pod, view)
     if not terms and not avoided and not shunned:
         return None
+    if not (terms or pod.affinity.anti or _is_shunned_at_first(pod, view)):
+        return None
     first_of_its_kind = not wanted and all(_matches(term, pod, pod, view, own=True) for term in terms)
 
     def check(node: NodeView) -> Refusal | None:
@@ -68,6 +70,16 @@ def _pairs(pod: Pod, view: View) -> tuple[_Pairs, _Pairs, _Pairs]:
                 terms = (t for t in other.affinity.anti if _matches(t, other, pod, view))
                 _note(shunned, terms, labels, other)
     return wanted, avoided, shunned
+
+
+def _is_shunned_at_first(pod: Pod, view: View) -> bool:
+    """Whether pods shun it that are there not only in thought: else the scheduler does not ask the plugin."""
+    shunned: _Pairs = {}
+    for node in view.nodes.values():
+        for other in (node.origin or node).shy:
+            terms = (t for t in other.affinity.anti if _matches(t, other, pod, view))
+            _note(shunned, terms, node.node.labels, other)
+    return bool(shunned)
 
 
 def _matches(term: PodTerm, owner: Pod, candidate: Pod, view: View, *, own: bool = False) -> bool:

@@ -102,7 +102,12 @@ class Fleet:
         return replace(self, holdings=self.holdings.fork())
 
     def place(self, pod: Pod) -> str | None:
-        """Take the best node for the pod, the first by name among equals; None when every node refuses."""
+        """Take the best node for the pod, the first by name among equals; None when every node refuses.
+
+        None, too, when its preferred affinity cannot be read and there are nodes to compare.
+        """
+        if preferred_nodes.unreadable(pod) and np.sum(self.refused(pod).codes == FEASIBLE) > 1:
+            return None
         standing = self._standing(pod)
         self._rate(standing)
         row = self._best(standing)
@@ -143,7 +148,8 @@ class Fleet:
                 for guest in guests:
                     crowded.holdings.add(row, guest, need_of(guest))
                 thought = tuple((row, guest) for guest in guests)
-                crowded.neighbours = replace(crowded.neighbours, guests=thought)
+                shunning = bool(pod.affinity.pods or pod.affinity.anti) or self.neighbours.shuns(pod)
+                crowded.neighbours = replace(crowded.neighbours, guests=thought, shunning=shunning)
                 there = crowded._judged(pod, crowded._standing(pod))
                 if there.codes[row] != FEASIBLE:
                     refused.codes[row] = refused.code(there.kinds[there.codes[row]])

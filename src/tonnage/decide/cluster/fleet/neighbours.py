@@ -37,6 +37,8 @@ class Neighbours:
     """The scheduler overlooks namespaces in the terms of the pod it places (`Profile`)."""
     guests: tuple[tuple[int, Pod], ...] = ()
     """Pods by row that are there in thought only: spread constraints count them, whatever else they count."""
+    shunning: bool = True
+    """Whether the wishes of pods that run count: where none shuns a pod, none that is thought there does."""
 
     def spread_counts(self, namespace: str, selector: LabelSelector | None) -> Counts:
         """Pods by row that a spread constraint counts: none for an empty selector, never terminating ones."""
@@ -94,6 +96,11 @@ class Neighbours:
                 counts[list(rows)] = list(rows.values())
                 found.append((owned, counts))
         return found
+
+    def shuns(self, pod: Pod) -> bool:
+        """Whether pods that run want to be away from this one."""
+        owned = ((one.term, counts) for one, counts in self.terms_for(pod) if one.kind == FORBIDS)
+        return any(near(self.columns.label(term.topology_key), counts).any() for term, counts in owned)
 
 
 def by_domain(column: LabelColumn, counts: Counts) -> Counts:
@@ -163,5 +170,5 @@ def refuse_affinity(refused: Refused, pod: Pod, neighbours: Neighbours) -> None:
         counts = neighbours.counts_of(pod.namespace, (term,))
         refused.refuse(near(columns.label(term.topology_key), counts), NOT_BESIDE)
     for owned, counts in neighbours.terms_for(pod):
-        if owned.kind == FORBIDS:
+        if owned.kind == FORBIDS and neighbours.shunning:
             refused.refuse(near(columns.label(owned.term.topology_key), counts), NOT_WANTED)

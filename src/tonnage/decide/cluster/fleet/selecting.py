@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tonnage.decide.cluster.fleet.columns import Columns, Mask
-from tonnage.decide.cluster.matching import requirement_holds, untolerated
+from tonnage.decide.cluster.matching import is_readable, requirement_holds, untolerated
 from tonnage.model.cluster import Pod
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Toleration
 
@@ -26,8 +26,9 @@ def selected(columns: Columns, pod: Pod) -> Mask:
 
 
 def meets(columns: Columns, term: NodeSelectorTerm) -> Mask:
-    """Nodes that meet every requirement of a term; none for an empty one."""
-    found = np.full(len(columns), bool(term.expressions or term.fields))
+    """Nodes that meet every requirement of a term; none for an empty one, or one that cannot be read."""
+    readable = all(map(is_readable, term.expressions))
+    found = np.full(len(columns), readable and bool(term.expressions or term.fields))
     for requirement in term.expressions:
         found &= _labelled(columns, requirement)
     for requirement in term.fields:

@@ -16,11 +16,11 @@ from tonnage.diagnose.lint.items import Item, PodSite, is_variable, mapping, res
 from tonnage.diagnose.lint.world import World
 from tonnage.diagnose.rules import quantities
 from tonnage.documents.container_fields import claim_name_faults
-from tonnage.documents.name_words import wrong_in_container_resource
 from tonnage.documents.source import Path
 from tonnage.model.catalog.mig import mig_profiles
 from tonnage.model.cluster import WrittenAmounts
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.name_words import wrong_in_container_resource
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX
 from tonnage.model.quantity import parse_quantity
 from tonnage.model.severity import Severity

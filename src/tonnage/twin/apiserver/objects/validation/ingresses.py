@@ -9,8 +9,8 @@ import re
 from collections.abc import Container
 from typing import Final
 
-from tonnage.documents.name_words import pattern_complaint
 from tonnage.model.json import JsonObject
+from tonnage.model.name_words import pattern_complaint
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (

@@ -9,8 +9,8 @@ import re
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from tonnage.documents.name_words import pattern_complaint
 from tonnage.model.json import JsonObject
+from tonnage.model.name_words import pattern_complaint
 from tonnage.twin.apiserver.access import at, flag, mapping, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, too_long, unsupported

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.documents.name_words import COUNTS, HUGE_PAGES, OF_CONTAINERS
 from tonnage.model.json import JsonObject
+from tonnage.model.name_words import COUNTS, HUGE_PAGES, OF_CONTAINERS
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.twin.apiserver.access import mapping, mappings, text
 from tonnage.twin.apiserver.objects import names
