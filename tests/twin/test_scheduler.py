@@ -372,11 +372,11 @@ async def test_an_affinity_is_tried_again_when_its_pod_arrives(api: Api, clock: 
 
 async def test_what_the_engine_does_not_decide_is_refused_by_name(api: Api, clock: VirtualClock) -> None:
     await api.node("a")
-    await api.pod("p", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+    await api.pod("p", volumes=[{"name": "data", "awsElasticBlockStore": {"volumeID": "v"}}])
     async with running(api, clock):
         [condition] = (await api.read("p")).status.conditions
         assert condition.reason == "SchedulerError"
-        assert "volume data (persistentVolumeClaim)" in condition.message
+        assert "volume data (awsElasticBlockStore)" in condition.message
         assert api.bindings == []
 
 

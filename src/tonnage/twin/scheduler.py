@@ -12,7 +12,6 @@ from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.versions import profile_for
-from tonnage.decide.cluster.volumes import claimed_volumes
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
@@ -20,6 +19,7 @@ from tonnage.twin.scheduler_cache import SchedulerCache
 from tonnage.twin.scheduler_events import SeriesRecorder, Telling
 from tonnage.twin.scheduler_hints import arrival_helps, end_helps, node_helps, refused_by
 from tonnage.twin.scheduler_queue import SchedulingQueue
+from tonnage.twin.scheduler_volumes import PLUGINS, Choice, VolumeBinder
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.timestamps import timestamp
@@ -62,14 +62,16 @@ class Scheduler:
         self._namespaces.subscribe(self._on_surroundings)
         self._sets.subscribe(self._on_surroundings)
         self._services.subscribe(self._on_surroundings)
+        self._volumes = VolumeBinder(api, clock, informers, self._on_volume)
+        self._binding: asyncio.TaskGroup | None = None
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        async with following(
-            self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services
-        ) as group:
+        copies = (self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services)
+        async with following(*copies, *self._volumes.copies) as group:
+            self._binding = group
             group.create_task(self._events.run())
             while True:
                 key = self._queue.pop(self._clock.monotonic())
@@ -127,6 +129,16 @@ class Scheduler:
         self._queue.wake_where(helps)
         self._changed.set()
 
+    def _on_volume(self) -> None:
+        """Claims, volumes and classes bear on pods that have volumes."""
+
+        def helps(key: Key, plugins: frozenset[str]) -> bool:
+            pod = self._cache.pod(key)
+            return pod is not None and bool(pod.volumes) and (not plugins or not PLUGINS.isdisjoint(plugins))
+
+        self._queue.wake_where(helps)
+        self._changed.set()
+
     async def _cycle(self, key: Key) -> None:
         """Decide on one pod. What was decided counts before the first await, so that no change is missed."""
         pod, obj = self._cache.pod(key), self._pods.get(key[1], key[0])
@@ -138,11 +150,19 @@ class Scheduler:
             self._queue.remove(key)
             await self._bind(pod, obj, placed)
             return
-        decision = schedule_on(_judged(pod), self._cache.view(self._surroundings()))
+        view = self._cache.view(self._surroundings(volumes=bool(pod.volumes)))
+        decision = schedule_on(_judged(pod), view, binds=True)
         if decision.chosen is not None:
             self._queue.remove(key)
             self._cache.assume(pod, decision.chosen)
-            await self._bind(pod, obj, decision.chosen)
+            node = view.nodes[decision.chosen].node
+            choices = self._volumes.choose(pod, node, view.snapshot) if pod.volumes else ()
+            if choices is None:
+                self._give_up(pod)
+            elif choices and self._binding is not None:
+                self._binding.create_task(self._bind_with(choices, pod, obj, decision.chosen))
+            else:
+                await self._bind(pod, obj, decision.chosen)
             return
         self._queue.fail(key, self._clock.monotonic(), refused_by(decision))
         nominated = pod.status.nominated_node if decision.keeps_nomination else decision.nominated or ""
@@ -158,8 +178,27 @@ class Scheduler:
         if _judged_by(delta.before) != _judged_by(delta.after):
             self._cache.changed()
 
-    def _surroundings(self) -> Snapshot:
-        return snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services])
+    def _surroundings(self, *, volumes: bool = False) -> Snapshot:
+        others = self._volumes.surroundings() if volumes else ()
+        return snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services, *others])
+
+    async def _bind_with(self, choices: tuple[Choice, ...], pod: Pod, obj: w.Pod, node: str) -> None:
+        """Bind the pod once its volumes are; others are scheduled meanwhile."""
+
+        def stands() -> bool:
+            told = self._cache.told(pod.key)
+            return told is not None and told.uid == pod.uid and _waits(told)
+
+        try:
+            await self._patch_status(pod, {"nominatedNodeName": node})
+            bound = await self._volumes.bind(choices, node, stands)
+        except ClusterError as error:
+            _LOG.warning("volumes not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
+            bound = False
+        if bound:
+            await self._bind(pod, obj, node)
+        elif stands():
+            self._give_up(pod)
 
     async def _bind(self, pod: Pod, obj: w.Pod, node: str) -> None:
         body: JsonObject = {
@@ -172,16 +211,20 @@ class Scheduler:
             await self._api.create_subresource(kinds.POD, pod.name, "binding", body, namespace=pod.namespace)
         except ClusterError as error:
             _LOG.warning("pod not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
-            self._cache.forget(pod.key)
-            self._queue.wake_where(lambda _, plugins: end_helps(plugins))
-            current = self._cache.pod(pod.key)
-            if current is not None and _waits(current):
-                self._queue.add(pod.key, pod.priority)
-                self._queue.err(pod.key, self._clock.monotonic())
+            self._give_up(pod)
             return
         message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         _LOG.info("pod bound: pod=%s/%s node=%s", *pod.key, node)
         await self._events.emit(obj, _SCHEDULED, message)
+
+    def _give_up(self, pod: Pod) -> None:
+        """What was decided about a pod came to nothing: it is tried again after a while."""
+        self._cache.forget(pod.key)
+        self._queue.wake_where(lambda _, plugins: end_helps(plugins))
+        current = self._cache.pod(pod.key)
+        if current is not None and _waits(current):
+            self._queue.add(pod.key, pod.priority)
+            self._queue.err(pod.key, self._clock.monotonic())
 
     async def _evict(self, pod: Pod, decision: Decision) -> None:
         """Ask the victims to go, and take the node away from lesser pods that were promised it."""
@@ -266,13 +309,11 @@ def _judged_by(obj: w.Object | None) -> object:
 
 
 def _judged(pod: Pod) -> Pod:
-    """The pod as the engine shall judge it: nothing here prepares devices for claims, or volumes."""
-    if not pod.claims and not pod.volumes:
+    """The pod as the engine shall judge it: nothing here prepares devices for claims."""
+    if not pod.claims:
         return pod
     names = ", ".join(entry.name for entry in pod.claims)
-    claims = (f"resource claims ({names})",) if names else ()
-    unmodelled = (*pod.unmodelled, *claims, *claimed_volumes(pod))
-    return replace(pod, claims=(), volumes=(), unmodelled=unmodelled)
+    return replace(pod, claims=(), unmodelled=(*pod.unmodelled, f"resource claims ({names})"))
 
 
 def _waits(pod: Pod) -> bool:

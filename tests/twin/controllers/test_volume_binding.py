@@ -10,7 +10,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.volume_binding import VolumeBindingController
 from tonnage.twin.controllers.volume_plan import best_volume, mismatch
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
-from tonnage.wire.kinds import PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_CLAIM
+from tonnage.wire.kinds import EVENT, PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_CLAIM
 from tonnage.wire.objects import ObjectMeta
 
 Cluster = Any
@@ -159,3 +159,53 @@ async def test_a_claim_waits_for_its_first_pod_or_for_a_provisioner(running: Clu
     assert await running.events("ProvisioningFailed") == ['storageclass.storage.k8s.io "none" not found']
     soon = await running.api.get(VOLUME_CLAIM, "soon", "default")
     assert set(soon.metadata.annotations.values()) == {"example.com/disks"}
+
+
+async def test_a_claim_says_every_15_seconds_what_it_waits_for_and_not_when_others_change(
+    running: Cluster,
+) -> None:
+    await running.apply(VOLUME_CLAIM, "data", {"spec": ASKED})
+    for number in range(5):
+        await running.apply(PERSISTENT_VOLUME, f"other-{number}", {"spec": {**DISK, "storageClassName": "x"}})
+        await running.clock.advance(1)
+    await running.clock.advance(26)
+    [event] = [event for event in await running.all(EVENT) if event.reason == "FailedBinding"]
+    assert event.count == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "phase", "why"),
+    [
+        pytest.param({"hostPath": {"path": "/tmp/disk"}}, "", "", id="below tmp of a host"),
+        pytest.param(
+            {"hostPath": {"path": "/disk"}},
+            "Failed",
+            "host_path deleter only supports /tmp/.+ but received provided /disk",
+            id="elsewhere on a host",
+        ),
+        pytest.param(
+            {"nfs": {"server": "s", "path": "/"}},
+            "Failed",
+            'error getting deleter volume plugin for volume "disk": no deletable volume plugin matched',
+            id="what nobody can delete",
+        ),
+        pytest.param({"csi": {"driver": "d", "volumeHandle": "1"}}, "Released", "", id="a driver's own"),
+    ],
+)
+async def test_what_becomes_of_a_volume_that_is_to_be_deleted_with_its_claim(
+    running: Cluster, source: JsonObject, phase: str, why: str
+) -> None:
+    spec: JsonObject = {key: value for key, value in DISK.items() if key != "hostPath"}
+    spec |= {**source, "persistentVolumeReclaimPolicy": "Delete"}
+    await running.apply(PERSISTENT_VOLUME, "disk", {"metadata": {"finalizers": []}, "spec": spec})
+    await running.apply(VOLUME_CLAIM, "data", {"spec": ASKED})
+    await seen(running)
+    for kind, name, namespace in ((VOLUME_CLAIM, "data", "default"), (PERSISTENT_VOLUME, "disk", None)):
+        await running.api.patch(kind, name, {"metadata": {"finalizers": None}}, namespace=namespace)
+    await running.api.delete(VOLUME_CLAIM, "data", namespace="default")
+    await running.clock.advance(2)
+    left = [
+        (one.status["phase"], one.status.get("message", "")) for one in await running.all(PERSISTENT_VOLUME)
+    ]
+    assert left == ([(phase, why)] if phase else [])
+    assert await running.events("VolumeFailedDelete") == ([why] if why else [])

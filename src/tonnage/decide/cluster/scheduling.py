@@ -84,9 +84,18 @@ class Engine(Protocol):
 
 
 def schedule_on(
-    pod: Pod, view: View, *, thorough: bool = False, engine: Engine | None = None, scored: bool = True
+    pod: Pod,
+    view: View,
+    *,
+    thorough: bool = False,
+    engine: Engine | None = None,
+    scored: bool = True,
+    binds: bool = False,
 ) -> Decision:
-    """The same on a view that stands, so that many questions share it. Not `scored`: scores may lack."""
+    """The same on a view that stands, so that many questions share it. Not `scored`: scores may lack.
+
+    Who `binds` chooses the volumes himself, of those that he knows all: nothing is open about them.
+    """
     pod = as_kept(pod, view.profile)
     if pod.gates:
         return Decision(gates=pod.gates, message=messages.GATED)
@@ -94,7 +103,8 @@ def schedule_on(
         return Decision(held=missing)
     if not view.nodes:
         return Decision(message=messages.NO_NODES)
-    unmodelled, volumes = (*pod.unmodelled, *_unknowns(pod, view)), _unknown_volumes(pod, view)
+    unmodelled = (*pod.unmodelled, *_unknowns(pod, view))
+    volumes = () if binds else _unknown_volumes(pod, view)
     if not thorough and not unmodelled and not volumes and _nominated_still_fits(pod, view):
         return Decision(pod.status.nominated_node, (pod.status.nominated_node,))
     filtered = engine.filter(pod) if engine else filter_nodes(pod, view, thorough=thorough)

@@ -23,18 +23,18 @@ def reaches(terms: tuple[NodeSelectorTerm, ...] | None, node: Node) -> bool:
 
 def matched(
     claims: Iterable[VolumeClaim], volumes: Mapping[str, Iterable[Volume]], node: Node
-) -> frozenset[VolumeClaim]:
-    """Which of the claims there is a volume for on a node; the smallest chooses first. `volumes` by class."""
+) -> dict[VolumeClaim, Volume]:
+    """The claims that find a volume on a node, with it; the smallest chooses first. `volumes` by class."""
     taken: set[str] = set()
-    found: list[VolumeClaim] = []
+    found: dict[VolumeClaim, Volume] = {}
     for claim in sorted(claims, key=lambda one: one.size):
         volume = _smallest(
             claim, (v for v in volumes.get(claim.storage_class, ()) if v.name not in taken), node
         )
         if volume is not None:
             taken.add(volume.name)
-            found.append(claim)
-    return frozenset(found)
+            found[claim] = volume
+    return found
 
 
 def _smallest(claim: VolumeClaim, volumes: Iterable[Volume], node: Node) -> Volume | None:

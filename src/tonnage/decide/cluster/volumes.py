@@ -39,11 +39,6 @@ def volumes_stop(pod: Pod, snapshot: Snapshot) -> str:
     return ""
 
 
-def claimed_volumes(pod: Pod) -> tuple[str, ...]:
-    """The pod's volumes that come from claims, as they are told."""
-    return tuple(map(_told, pod.volumes))
-
-
 def undecided_volumes(pod: Pod, snapshot: Snapshot, *, rated: bool = False) -> tuple[str, ...]:
     """Volumes that may keep the pod from nodes in ways that the snapshot does not tell or nobody judges.
 

@@ -174,18 +174,16 @@ def _bindable(request: Request, pod: JsonObject, uid: str) -> None:
 
 def _set_scheduled(pod: JsonObject, now: str) -> None:
     conditions = mappings(pod, "status", "conditions")
-    old = next((one for one in conditions if text(one, "type") == "PodScheduled"), {})
+    places = [place for place, one in enumerate(conditions) if text(one, "type") == "PodScheduled"]
     scheduled: JsonObject = {
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": now,
     }
-    generation = number(old, "observedGeneration")
-    if generation:
-        scheduled["observedGeneration"] = generation
-    rest: list[JsonValue] = [one for one in conditions if text(one, "type") != "PodScheduled"]
-    put(pod, [scheduled, *rest], "status", "conditions")
+    place = places[0] if places else len(conditions)
+    whole: list[JsonValue] = [*conditions[:place], scheduled, *conditions[place + 1 :]]
+    put(pod, whole, "status", "conditions")
 
 
 def _rewrite(pipeline: Pipeline, request: Request, change: Callable[[JsonObject], None]) -> None:

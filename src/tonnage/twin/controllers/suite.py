@@ -15,6 +15,7 @@ from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.deployment import DeploymentController
 from tonnage.twin.controllers.disruption import DisruptionController
 from tonnage.twin.controllers.endpoints import EndpointsController
+from tonnage.twin.controllers.ephemeral_volumes import EphemeralVolumeController
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.job import JobController
 from tonnage.twin.controllers.namespaces import NamespaceController
@@ -57,6 +58,7 @@ async def run_controllers(
             DisruptionController(_own(api, "disruption-controller"), clock, informers),
             VolumeProtectionController(_own(api, "pvc-protection-controller"), clock, informers),
             VolumeBindingController(_own(api, "persistent-volume-binder"), clock, informers),
+            EphemeralVolumeController(_own(api, "ephemeral-volume-controller"), clock, informers),
             AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock, informers),
             RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock, informers),
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),

@@ -1,6 +1,7 @@
 """Claims get volumes that somebody made, and give them up when they go.
 
-Nothing is provisioned and nothing is deleted or wiped: a volume whose claim is gone is Released.
+Nothing is provisioned or wiped: a volume whose claim is gone is Released, and deleted where its policy says
+so and the controller manager itself can do it, which is below /tmp of hosts.
 
 Source: pkg/controller/volume/persistentvolume of k8s.io/kubernetes (v1.35).
 """
@@ -10,17 +11,28 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Informers, Key, following
+from tonnage.adapters.informer import Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.volume_plan import best_volume, class_of, is_reserved, mismatch
+from tonnage.twin.controllers.volume_plan import (
+    BOUND,
+    BY_US,
+    SELECTED_NODE,
+    best_volume,
+    class_of,
+    is_reserved,
+    mismatch,
+    reservation,
+    undeletable,
+)
+from tonnage.twin.controllers.volume_protection import claim_keys
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
-from tonnage.wire.kinds import PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_CLAIM, Kind
+from tonnage.wire.kinds import PERSISTENT_VOLUME, POD, STORAGE_CLASS, VOLUME_CLAIM, Kind
 
-_BOUND: Final = "pv.kubernetes.io/bind-completed"
-_BY_US: Final = "pv.kubernetes.io/bound-by-controller"
+_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+_IN_TREE: Final = "kubernetes.io/"
 _PROVISIONERS: Final = (
     "volume.beta.kubernetes.io/storage-provisioner",
     "volume.kubernetes.io/storage-provisioner",
@@ -33,6 +45,8 @@ _EXTERNAL: Final = (
     "correctly registered."
 )
 _AGAIN_S: Final = 1.0
+_RESYNC_S: Final = 15.0
+"""So often waiting claims say again what they wait for."""
 _Kept = TypeVar("_Kept", PersistentVolume, PersistentVolumeClaim)
 
 
@@ -43,16 +57,23 @@ class VolumeBindingController:
         self._api = api
         self._events = EventRecorder(api, clock, "persistentvolume-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._quiet: set[Key] = set()
+        """Claims to look at because of something else: they find a volume or say nothing, but for `_loud`."""
+        self._loud: set[Key] = set()
         self._claims = informers.of(VOLUME_CLAIM, self._claim_changed)
         self._volumes = informers.of(PERSISTENT_VOLUME, self._volume_changed)
         self._classes = informers.of(STORAGE_CLASS, lambda _key: self._wake())
 
+        self._pods = informers.of(POD)
+        self._pods.add_index("claim", claim_keys)
+
     async def run(self) -> None:
         """Bind until cancelled."""
-        async with following(self._claims, self._volumes, self._classes) as group:
+        async with following(self._claims, self._volumes, self._classes, self._pods) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _claim_changed(self, key: Key) -> None:
+        self._loud.add(key)
         self._queue.add(key)
         for volume in self._volumes:
             ref = volume.spec.get("claimRef") or {}
@@ -67,20 +88,26 @@ class VolumeBindingController:
         """Look again at the claims that wait, and at those of a volume."""
         for claim in self._claims:
             its = volume and claim.spec.get("volumeName") == volume
-            if its or _BOUND not in claim.metadata.annotations:
-                self._queue.add((claim.metadata.namespace, claim.metadata.name))
+            if its or BOUND not in claim.metadata.annotations:
+                self._quiet.add(key_of(claim))
+                self._queue.add(key_of(claim))
 
     async def _reconcile(self, key: Key) -> float | None:
         namespace, name = key
+        quiet = key in self._quiet and key not in self._loud
+        self._quiet.discard(key)
+        self._loud.discard(key)
         try:
             if not namespace:
                 if (volume := self._volumes.get(name)) is not None:
                     await self._keep(volume)
             elif (claim := self._claims.get(name, namespace)) is not None:
-                if _BOUND in claim.metadata.annotations:
+                if BOUND in claim.metadata.annotations:
                     await self._keep_bound(claim)
-                else:
-                    await self._find(claim)
+                elif not await self._find(claim):
+                    if not quiet:
+                        await self._tell_wait(claim)
+                    return _RESYNC_S
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
@@ -96,16 +123,31 @@ class VolumeBindingController:
         claim = self._claims.get(str(ref.get("name")), str(ref.get("namespace")))
         if claim is None or claim.metadata.uid != ref["uid"]:
             if volume.status.get("phase") not in ("Released", "Failed"):
-                await self._phase(volume, "Released")
+                volume = await self._phase(volume, "Released")
+            await self._reclaim(volume)
         elif claim.spec.get("volumeName") == volume.metadata.name:
             await self._phase(volume, "Bound")
         elif claim.spec.get("volumeName"):
             await self._unbind(volume)
 
+    async def _reclaim(self, volume: PersistentVolume) -> None:
+        """Delete a volume that nobody has any more, by its policy; drivers and provisioners see to theirs."""
+        maker = volume.metadata.annotations.get(_PROVISIONED_BY) or _IN_TREE
+        ours = maker.startswith(_IN_TREE) and not volume.spec.get("csi")
+        if not ours or volume.spec.get("persistentVolumeReclaimPolicy") != "Delete":
+            return
+        why = undeletable(volume)
+        if not why:
+            meta = volume.metadata
+            await self._api.delete(PERSISTENT_VOLUME, meta.name, uid=meta.uid)
+        elif volume.status.get("phase") != "Failed":
+            await self._phase(volume, "Failed", why)
+            await self._events.emit(volume, "Warning", "VolumeFailedDelete", why)
+
     async def _unbind(self, volume: PersistentVolume) -> None:
         """Let go of a claim that has another volume by now; who reserved it by hand keeps it reserved."""
-        if _BY_US in volume.metadata.annotations:
-            patch: JsonObject = {"metadata": {"annotations": {_BY_US: None}}, "spec": {"claimRef": None}}
+        if BY_US in volume.metadata.annotations:
+            patch: JsonObject = {"metadata": {"annotations": {BY_US: None}}, "spec": {"claimRef": None}}
         else:
             patch = {"spec": {"claimRef": {"uid": None}}}
         freed = await self._patch(PERSISTENT_VOLUME, volume, patch)
@@ -130,37 +172,64 @@ class VolumeBindingController:
             await self._patch(VOLUME_CLAIM, claim, {"status": status}, "status")
             await self._events.emit(claim, "Warning", reason, why)
 
-    async def _find(self, claim: PersistentVolumeClaim) -> None:
-        """A volume for a claim that has none: the one it names, else the best."""
+    async def _find(self, claim: PersistentVolumeClaim) -> bool:
+        """Bind a claim that has no volume: to the one it names, else to the best; whether there is one."""
         name = str(claim.spec.get("volumeName") or "")
         if name:
             volume = self._volumes.get(name)
-            if volume is None:
-                return
-            if volume.spec.get("claimRef") is None and (why := mismatch(volume, claim)):
-                said = f'Cannot bind to requested volume "{name}": {why}'
-                await self._events.emit(claim, "Warning", "VolumeMismatch", said)
-            elif volume.spec.get("claimRef") is None or is_reserved(volume, claim):
-                await self._bind(volume, claim)
-            else:
-                said = f'volume "{name}" already bound to a different claim.'
-                await self._events.emit(claim, "Warning", "FailedBinding", said)
+            free = volume is not None and volume.spec.get("claimRef") is None
+            if volume is None or (free and mismatch(volume, claim)):
+                return False
+            if not free and not is_reserved(volume, claim):
+                return False
+        else:
+            volume = best_volume(claim, self._volumes, delayed=self._is_delayed(claim))
+        if volume is not None:
+            await self._bind(volume, claim)
+        return volume is not None
+
+    def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
+        chosen = self._classes.get(class_of(claim))
+        return chosen is not None and chosen.volume_binding_mode == "WaitForFirstConsumer"
+
+    async def _tell_wait(self, claim: PersistentVolumeClaim) -> None:
+        """Say what a claim waits for, or let somebody make a volume for it."""
+        if name := str(claim.spec.get("volumeName") or ""):
+            await self._tell_refusal(claim, name)
             return
         named = class_of(claim)
         chosen = self._classes.get(named) if named else None
-        delayed = chosen is not None and chosen.volume_binding_mode == "WaitForFirstConsumer"
-        volume = best_volume(claim, self._volumes, delayed=delayed)
-        if volume is not None:
-            await self._bind(volume, claim)
-        elif delayed:
-            await self._events.emit(claim, "Normal", "WaitForFirstConsumer", _WAITS)
+        if self._is_delayed(claim) and SELECTED_NODE not in claim.metadata.annotations:
+            await self._tell_delay(claim)
         elif not named:
             await self._events.emit(claim, "Normal", "FailedBinding", _NONE_FITS)
         elif chosen is None:
             why = f'storageclass.storage.k8s.io "{named}" not found'
             await self._events.emit(claim, "Warning", "ProvisioningFailed", why)
-        elif not chosen.provisioner.startswith("kubernetes.io/"):
+        elif not chosen.provisioner.startswith(_IN_TREE):
             await self._leave_to(chosen.provisioner, claim)
+
+    async def _tell_refusal(self, claim: PersistentVolumeClaim, name: str) -> None:
+        volume = self._volumes.get(name)
+        if volume is None:
+            return
+        if volume.spec.get("claimRef") is None:
+            said = f'Cannot bind to requested volume "{name}": {mismatch(volume, claim)}'
+            await self._events.emit(claim, "Warning", "VolumeMismatch", said)
+        else:
+            said = f'volume "{name}" already bound to a different claim.'
+            await self._events.emit(claim, "Warning", "FailedBinding", said)
+
+    async def _tell_delay(self, claim: PersistentVolumeClaim) -> None:
+        users = self._pods.by_index("claim", "/".join(key_of(claim)))
+        waiting = [pod.metadata.name for pod in users if not pod.spec.node_name]
+        if waiting:
+            pods = f"pod{'s' if len(waiting) > 1 else ''} {','.join(waiting)}"
+            await self._events.emit(
+                claim, "Normal", "WaitForPodScheduled", f"waiting for {pods} to be scheduled"
+            )
+        else:
+            await self._events.emit(claim, "Normal", "WaitForFirstConsumer", _WAITS)
 
     async def _leave_to(self, provisioner: str, claim: PersistentVolumeClaim) -> None:
         """Tell a provisioner of somebody else's that a volume is wanted."""
@@ -172,24 +241,13 @@ class VolumeBindingController:
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Write into both that they are each other's, the volume first; what is written already stays."""
         meta = claim.metadata
-        ref = volume.spec.get("claimRef") or {}
-        if ref.get("uid") != meta.uid:
-            whole: JsonObject = {
-                "apiVersion": VOLUME_CLAIM.api_version,
-                "kind": VOLUME_CLAIM.kind,
-                "namespace": meta.namespace,
-                "name": meta.name,
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-            }
-            patch: JsonObject = {"spec": {"claimRef": whole}}
-            if not ref:
-                patch["metadata"] = {"annotations": {_BY_US: "yes"}}
+        patch = reservation(volume, claim)
+        if patch is not None:
             volume = await self._patch(PERSISTENT_VOLUME, volume, patch)
         await self._phase(volume, "Bound")
-        if claim.spec.get("volumeName") != volume.metadata.name or _BOUND not in meta.annotations:
-            by_us = {} if claim.spec.get("volumeName") else {_BY_US: "yes"}
-            notes: JsonObject = {_BOUND: "yes", **by_us}
+        if claim.spec.get("volumeName") != volume.metadata.name or BOUND not in meta.annotations:
+            by_us = {} if claim.spec.get("volumeName") else {BY_US: "yes"}
+            notes: JsonObject = {BOUND: "yes", **by_us}
             spec: JsonObject = {"volumeName": volume.metadata.name}
             claim = await self._patch(VOLUME_CLAIM, claim, {"metadata": {"annotations": notes}, "spec": spec})
         status: JsonObject = {
@@ -200,10 +258,11 @@ class VolumeBindingController:
         if not status.items() <= claim.status.items():
             await self._patch(VOLUME_CLAIM, claim, {"status": status}, "status")
 
-    async def _phase(self, volume: PersistentVolume, phase: str) -> None:
-        if volume.status.get("phase") != phase:
-            status: JsonObject = {"phase": phase, "message": None}
-            await self._patch(PERSISTENT_VOLUME, volume, {"status": status}, "status")
+    async def _phase(self, volume: PersistentVolume, phase: str, why: str = "") -> PersistentVolume:
+        if volume.status.get("phase") == phase:
+            return volume
+        status: JsonObject = {"phase": phase, "message": why or None}
+        return await self._patch(PERSISTENT_VOLUME, volume, {"status": status}, "status")
 
     async def _patch(
         self, kind: Kind[_Kept], found: _Kept, patch: JsonObject, subresource: str = ""

@@ -6,6 +6,7 @@ pkg/controller/volume/persistentvolume of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
@@ -14,7 +15,12 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity
 from tonnage.twin.controllers.selection import takes
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
+from tonnage.wire.kinds import VOLUME_CLAIM
 
+BOUND: Final = "pv.kubernetes.io/bind-completed"
+BY_US: Final = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_BELOW_TMP: Final = re.compile(r".*/tmp/.+")
 OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -46,6 +52,35 @@ def best_volume(
             modes, size = len(volume.spec.get("accessModes") or []), _size(volume.spec.get("capacity"))
             found.append(((modes, not reserved, size, volume.metadata.name), volume))
     return min(found, key=lambda row: row[0])[1] if found else None
+
+
+def undeletable(volume: PersistentVolume) -> str:
+    """Why the controller manager cannot delete a volume itself, empty where it can: below /tmp of a host."""
+    host = volume.spec.get("hostPath")
+    if not isinstance(host, dict):
+        why = "no deletable volume plugin matched"
+        return f'error getting deleter volume plugin for volume "{volume.metadata.name}": {why}'
+    path = str(host.get("path", ""))
+    why = f"host_path deleter only supports /tmp/.+ but received provided {path}"
+    return "" if _BELOW_TMP.match(path) else why
+
+
+def reservation(volume: PersistentVolume, claim: PersistentVolumeClaim) -> JsonObject | None:
+    """The patch that gives a volume to a claim, if it is as it was seen; None when it has it."""
+    ref, meta = volume.spec.get("claimRef") or {}, claim.metadata
+    if ref.get("uid") == meta.uid:
+        return None
+    whole: JsonObject = {
+        "apiVersion": VOLUME_CLAIM.api_version,
+        "kind": VOLUME_CLAIM.kind,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+    }
+    notes: JsonObject = {} if ref else {"annotations": {BY_US: "yes"}}
+    version: JsonObject = {"resourceVersion": volume.metadata.resource_version}
+    return {"metadata": {**version, **notes}, "spec": {"claimRef": whole}}
 
 
 def _taken(volume: PersistentVolume) -> bool:

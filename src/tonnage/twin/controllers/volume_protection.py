@@ -32,7 +32,7 @@ class VolumeProtectionController:
         self._claims = informers.of(CLAIM, self._queue.add)
         self._volumes = informers.of(VOLUME, self._queue.add)
         self._pods = informers.of(POD)
-        self._pods.add_index("claim", lambda pod: [f"{ns}/{name}" for ns, name in _claims_of(pod)])
+        self._pods.add_index("claim", claim_keys)
         self._pods.subscribe(self._pod_changed)
 
     async def run(self) -> None:
@@ -69,6 +69,11 @@ class VolumeProtectionController:
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
+
+
+def claim_keys(pod: Pod) -> list[str]:
+    """The claims that a pod uses as they stand in an index."""
+    return [f"{namespace}/{name}" for namespace, name in _claims_of(pod)]
 
 
 def _claims_of(pod: Pod) -> Iterator[Key]:
