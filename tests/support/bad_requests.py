@@ -171,5 +171,5 @@ async def answer_to(request: BadRequest, port: int, token: str, context: ssl.SSL
         content = json.loads(body)
     except ValueError:
         return [int(head.split()[1]), "", body[:80].decode("latin-1")]
-    said = re.sub(r"(?<=current: )[0-9]+", "#", content.get("message") or content["kind"])
+    said = re.sub(r"(?<=current: )[0-9]+", "#", content.get("message") or content.get("kind", ""))
     return [int(head.split()[1]), content.get("reason", ""), said]

@@ -94,8 +94,71 @@ _LISTS = (
 )
 
 
+_PATHS = (
+    *("", "index.html", "nope", "api", "api/", "api/v1", "api//v1/pods", "/api/v1/configmaps", "api/v9/pods"),
+    *(
+        "apis",
+        "apis/",
+        "apis/apps",
+        "apis/apps/v1",
+        "apis/apps/v9",
+        "apis/apps/v1/nope",
+        "apis/nope/v1/nope/x",
+    ),
+    *("API/v1", "api/v1/Pods", "api/v1/configmaps/a", "api/v1/configmaps", "api/v1/namespaces/default/nodes"),
+    *(
+        "api/v1/namespaces/default/pods/x/nope",
+        "api/v1/namespaces/default/pods/x/log/y",
+        "api/v1/nodes/x/status",
+    ),
+    *(
+        "apis/apps/v1/deployments/d/scale",
+        "apis/authorization.k8s.io/v1/localsubjectaccessreviews",
+        "version",
+    ),
+    *(
+        "version/x",
+        "healthz",
+        "healthz/",
+        "healthz/ping",
+        "healthz/nope",
+        "livez/poststarthook/rbac/bootstrap-roles",
+    ),
+    *("readyz/informer-sync", "livez/informer-sync", ".well-known", "openapi", "openid/v1", "api/v1/watch"),
+)
+_HEALTH = (
+    "livez?verbose",
+    "readyz?verbose&exclude=etcd",
+    "livez?verbose&exclude=x",
+    "healthz?exclude=x",
+)
+_WATCHES = (
+    *("watch=1&continue=x", "watch=1&resourceVersion=0&continue=x", "watch=1&limit=x", "watch=0&limit=1"),
+    "watch=1&fieldSelector=nope%3Dx",
+)
+
+
 def requests() -> Iterator[BadRequest]:
     """All of them."""
+    yield from _paths()
+    yield from _options()
+
+
+def _paths() -> Iterator[BadRequest]:
+    """Whatever methods of whatever paths."""
+    for path in _PATHS:
+        for method in ("GET", "HEAD", "OPTIONS", "POST", "BREW"):
+            if method == "GET" and path in ("", "index.html", "api", "api/", "version"):
+                continue  # What is told there is the server's own.
+            yield BadRequest(f"{method} /{path}", method, f"/{path}", b"{}" if method == "POST" else b"")
+    for path in _HEALTH:
+        yield BadRequest(f"GET /{path}", "GET", f"/{path}")
+    for query in _WATCHES:
+        yield BadRequest(f"a watch with {query}", "GET", f"{MAPS}?{query}")
+
+
+def _options() -> Iterator[BadRequest]:
+    """Odd headers, parameters and bodies of requests that are served."""
     good: dict[str, Any] = {"metadata": {"name": "p"}, "data": {"a": "b"}}
     yield _sent("POST", MAPS, good)
     for accept in _ACCEPTED:
@@ -121,6 +184,7 @@ def requests() -> Iterator[BadRequest]:
         yield BadRequest(f"a map with {query}", "GET", f"{_MAP}?{query}")
     for content in ("application/json;foo", "/", "application/JSON", "application/json; charset=utf-8"):
         yield BadRequest(f"a body of {content}", "PUT", _MAP, json.dumps(good).encode(), content)
+    yield BadRequest("a watch of one map", "GET", f"{_MAP}?watch=1")
     yield _sent("PUT", _MAP, {"data": {}})
     yield _sent("PUT", f"{MAPS}/nope", {"data": {}})
     yield _patched("merge", _MAP, {"metadata": {"name": None}})

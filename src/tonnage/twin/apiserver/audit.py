@@ -92,12 +92,13 @@ class Trail:
         clock: Clock,
         origin: JsonObject,
         annotations: dict[str, str],
+        audit_id: str = "",
     ) -> None:
         """`origin` has the request's `requestURI`, `sourceIPs` and `userAgent`; others may annotate too."""
         self._write = write
         self._clock = clock
         self._origin = origin
-        self._id = str(uuid.uuid4())
+        self._id = audit_id or str(uuid.uuid4())
         self._received = clock.now()
         self._user: JsonObject = {}
         self._impersonated: JsonObject | None = None

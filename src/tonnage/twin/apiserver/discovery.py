@@ -14,15 +14,31 @@ import msgspec
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import health
 from tonnage.twin.apiserver.api_services import group_order
+from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.definitions import version_priority
-from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.negotiation import JSON
+from tonnage.twin.apiserver.encoding import encoded, indented
+from tonnage.twin.apiserver.exchange import NO_SNIFF, TEXT, Exchange
+from tonnage.twin.apiserver.negotiation import (
+    JSON,
+    MEDIA,
+    PROTOBUF,
+    Form,
+    check_route,
+    negotiated,
+    not_acceptable,
+    nothing_else,
+)
 from tonnage.twin.apiserver.openapi import OpenApi
 from tonnage.twin.apiserver.resources import Registry, Served
-from tonnage.twin.apiserver.statuses import no_such_page
+from tonnage.twin.apiserver.statuses import (
+    PlainError,
+    StatusError,
+    method_not_allowed,
+    no_such_page,
+    no_such_path,
+)
 from tonnage.wire.schema import Subresource
 
-_TEXT: Final = "text/plain; charset=utf-8"
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 VERSION: Final[JsonObject] = {
     "major": "1",
@@ -44,45 +60,72 @@ EMPTY_V2: Final = b"\x0a\x032.0"
 """The second OpenAPI, a protobuf message that says its version only: clients look there for kinds that the
 third does not know, and must learn that there is nothing."""
 
+_CONFIGURATION: Final = ".well-known/openid-configuration"
+_KEYS: Final = "openid/v1/jwks"
+
 
 class Discovery:
     """Answers for every path that names no object."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, key: TokenKey) -> None:
         self._registry = registry
+        self._key = key
         self._openapi = OpenApi(registry)
 
     def answers(self, path: str) -> bool:
         """Whether the path is one of these."""
-        segments = [segment for segment in path.split("/") if segment]
+        segments = path.removeprefix("/").removesuffix("/").split("/")
+        if "" in segments[1:] or path.startswith("//"):
+            return False
         match segments:
-            case [] | ["version"] | ["api"] | ["api", _] | ["apis"] | ["apis", _] | ["apis", _, _]:
+            case ["version"] | ["api"] | ["api", _] | ["apis"] | ["apis", _] | ["apis", _, _]:
                 return True
-            case ["openapi", *_]:
+            case ["openapi", "v2" | "v3", *_] | ["" | "index.html"]:
                 return True
-            case [first, *_]:
-                return first in health.ROOTS
-        return False
+        return segments[0] in health.ROOTS or "/".join(segments) in (_KEYS, _CONFIGURATION)
+
+    def lost(self, segments: list[str]) -> StatusError:
+        """The 404 of a path that names nothing."""
+        match segments:
+            case ["api" | "version", *_]:
+                return no_such_path()
+            case ["apis", group, *_] if self._registry.builds_in(group):
+                return no_such_path()
+        return no_such_page()
 
     async def answer(self, exchange: Exchange) -> None:
         """Answer such a path. Raises ApiError 404."""
+        if exchange.method != "GET" and _reads_only(exchange.segments):
+            if exchange.segments[0] in ("api", "apis"):
+                self._classic(exchange.segments, "")
+            raise method_not_allowed()
         match exchange.segments:
-            case [""]:
-                await exchange.answer({"paths": [*self._paths()]})
+            case ["" | "index.html"]:
+                await exchange.answer_bytes(indented({"paths": [*self._paths()]}))
             case ["version"]:
-                await exchange.answer(VERSION)
+                check_route(exchange.headers.get("accept", ""), (JSON,))
+                await exchange.answer_bytes(indented(VERSION))
+            case [".well-known", _]:
+                host = exchange.headers.get("host", "")
+                await exchange.answer_bytes(msgspec.json.encode(self._key.configuration(host)))
+            case ["openid", *_]:
+                keys = msgspec.json.encode(self._key.published)
+                await exchange.answer_bytes(keys, content_type="application/jwk-set+json")
             case ["openapi", "v2"]:
                 await exchange.answer_bytes(EMPTY_V2, content_type=V2)
             case ["openapi", "v3", *rest]:
                 await _tagged(exchange, self._openapi.document("/".join(rest)), JSON)
-            case [root, *check] if root in health.ROOTS:
-                await exchange.answer_bytes(_health(exchange, root, "/".join(check)), content_type=_TEXT)
+            case [root, *_] if root in health.ROOTS:
+                said = _health(exchange, root)
+                await exchange.start(200, TEXT, length=len(said), extra=[NO_SNIFF])
+                await exchange.chunk(b"" if exchange.method == "HEAD" else said, last=True)
             case ["api" | "apis" as root] if "apidiscovery.k8s.io;v=v2;" in _accept(exchange):
                 listed = aggregated(self._registry, core=root == "api")
                 await _tagged(exchange, msgspec.json.encode(listed), AGGREGATED)
             case segments:
+                exchange.form = _form(exchange)
                 classic = self._classic(segments, exchange.headers.get("host", ""))
-                await _tagged(exchange, msgspec.json.encode(classic), JSON)
+                await _tagged(exchange, encoded(classic, exchange.form), exchange.form.media)
 
     def _paths(self) -> list[str]:
         """Every path that is no object's."""
@@ -91,6 +134,8 @@ class Discovery:
         versions = [f"{base}/{version}" for base in named for version in groups[base.removeprefix("/apis/")]]
         checked = [f"/{root}{part}" for root in health.ROOTS for part in ("", *_parts(root))]
         fixed = (
+            f"/{_CONFIGURATION}",
+            f"/{_KEYS}",
             "/api",
             "/api/v1",
             "/apis",
@@ -119,7 +164,32 @@ class Discovery:
                 return _resource_list(version, groups[""][version])
             case ["apis", group, version] if version in groups.get(group, {}):
                 return _resource_list(f"{group}/{version}", groups[group][version])
-        raise no_such_page()
+        raise self.lost(segments)
+
+
+def check_special(segments: list[str], path: str) -> None:
+    """Refuse the old paths of watches and proxies that name nothing. Raises ApiError 500."""
+    match segments:
+        case ["api", _, "watch" | "proxy"] | ["apis", _, _, "watch" | "proxy"]:
+            why = f"failed to create RequestInfo: unable to determine kind and namespace from url, {path}"
+            raise PlainError(500, "InternalError", f'Internal Server Error: "{path}": {why}\n')
+
+
+def _reads_only(segments: list[str]) -> bool:
+    """Whether a path knows no method but GET."""
+    root = segments[0]
+    return root in ("api", "version", ".well-known", "openid") or (root == "apis" and len(segments) > 2)
+
+
+def _form(exchange: Exchange) -> Form:
+    """In which form groups and kinds are listed. Raises ApiError 406."""
+    accept = exchange.headers.get("accept", "")
+    check_route(accept, MEDIA)
+    form = negotiated(accept, MEDIA, nothing_else, pretty=exchange.pretty)
+    if form is None:
+        raise not_acceptable(MEDIA)
+    # The tables have no protobuf of these lists; every client reads JSON.
+    return form if form.media != PROTOBUF else Form()
 
 
 def ordered_groups(registry: Registry) -> dict[str, dict[str, list[Served]]]:
@@ -132,8 +202,10 @@ def _parts(root: str) -> list[str]:
     return [f"/{name}" for name in health.checks(root)]
 
 
-def _health(exchange: Exchange, root: str, check: str) -> bytes:
-    if check and check not in health.checks(root):
+def _health(exchange: Exchange, root: str) -> bytes:
+    rest = exchange.path.removeprefix(f"/{root}")
+    check = rest.removeprefix("/")
+    if rest and check not in health.checks(root):
         raise no_such_page()
     excluded = [value for key, value in exchange.pairs if key == "exclude"]
     return health.told(root, verbose="verbose" in exchange.query and not check, excluded=excluded).encode()

@@ -6,23 +6,27 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
+from uuid import uuid4
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import at
 from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.encoding import encoded, indented
 from tonnage.twin.apiserver.negotiation import JSON, MEDIA, Form, negotiated, nothing_else, wants_pretty
 from tonnage.twin.apiserver.requests import Notes
-from tonnage.twin.apiserver.statuses import NoSuchPageError, status_of
+from tonnage.twin.apiserver.statuses import PlainError, status_of
 
 _SEND_S: Final = 30.0
 """A client that takes nothing for so long is cut off."""
 _PIECE: Final = 256 << 10
 CERTIFICATE: Final = "client-certificate"
 """Where the state of a connection has the client's certificate, as `ssl` describes it."""
+TEXT: Final = "text/plain; charset=utf-8"
+NO_SNIFF: Final = (b"x-content-type-options", b"nosniff")
 CHUNK: Final = "chunk"
 """Where it has what writes a chunk at once, or says that it cannot now: events of watches need no more."""
 
@@ -41,6 +45,7 @@ class Exchange:
         connection: Mapping[str, Any] = scope.get("state", {})
         self.certificate: Mapping[str, object] | None = connection.get(CERTIFICATE)
         self._write_chunk: Callable[[bytes], bool] | None = connection.get(CHUNK)
+        self.audit_id = self.headers.get("audit-id") or str(uuid4())
         self.pairs: list[tuple[str, str]] = []
         self.query: dict[str, str] = {}
         self.form = Form()
@@ -95,12 +100,16 @@ class Exchange:
         status = status_of(error)
         form = negotiated(self.headers.get("accept", ""), MEDIA, nothing_else, pretty=self.pretty)
         data, content_type = (encoded(status, form), form.media) if form else (indented(status), JSON)
-        if isinstance(error, NoSuchPageError):
-            data, content_type = b"404 page not found\n", "text/plain; charset=utf-8"
+        plain = isinstance(error, PlainError)
+        if isinstance(error, PlainError):
+            data, content_type = error.text.encode(), TEXT
         elif self.trail is not None:
             self.trail.said(status)
         # What is left of a body that was not read must not be taken for the next request.
         extra = [(b"connection", b"close")] if error.code in (401, 413) else []
+        extra += [NO_SNIFF] if plain else []
+        retry = at(status, "details", "retryAfterSeconds")
+        extra += [(b"retry-after", str(retry).encode())] if retry else []
         try:
             await self.start(error.code, content_type, length=len(data), extra=extra)
             await self.chunk(data, last=True)
@@ -117,7 +126,8 @@ class Exchange:
     ) -> None:
         """Begin the answer; without a length it is a stream."""
         headers = [
-            (b"content-type", content_type.encode()),
+            (b"audit-id", self.audit_id.encode()),
+            *([(b"content-type", content_type.encode())] if content_type else []),
             (b"cache-control", b"no-cache, private"),
             *(extra or []),
         ]

@@ -142,6 +142,8 @@ def _resource(
     user: User, verb: str, group: str, parts: Sequence[str], query: Mapping[str, str]
 ) -> Attributes:
     namespace = ""
+    if parts[0] == "watch" and len(parts) > 1:
+        verb, parts = "watch", parts[1:]
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
         if len(parts) > 2 and parts[2] not in ("status", "finalize"):

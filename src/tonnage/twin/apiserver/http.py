@@ -16,7 +16,7 @@ from tonnage.twin.apiserver import applying, parameters
 from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.bodies import parse_object, parse_patch, parse_typed, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
-from tonnage.twin.apiserver.discovery import Discovery
+from tonnage.twin.apiserver.discovery import Discovery, check_special
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
 from tonnage.twin.apiserver.items import item_json, item_of
@@ -36,12 +36,14 @@ from tonnage.twin.apiserver.statuses import (
 )
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables, check_include, partial_of
-from tonnage.twin.apiserver.verbs import Verbs, unserved
+from tonnage.twin.apiserver.verbs import Verbs, found, unserved
 from tonnage.twin.apiserver.webhooks.matching import CONNECT
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_QUERY: Final = 64 << 10
 _KUBELET: Final = frozenset({"log", "exec", "attach"})
+_STREAMED: Final = (("GET", "POST"), ("GET",))
+"""Methods by which streams begin, and logs are read."""
 _LASTING: Final = _KUBELET | {"portforward", "proxy"}
 _KINDS: Final = {"binding": "Binding", "eviction": "Eviction", "scale": "Scale", "token": "TokenRequest"}
 """Of what kind bodies to subresources are, where it is another than the resource's."""
@@ -58,7 +60,7 @@ class Application:
         self._proxy = proxy
         self._watches = watches
         self._security = security
-        self._discovery = Discovery(verbs.registry)
+        self._discovery = Discovery(verbs.registry, security.key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or WebSocket."""
@@ -69,6 +71,7 @@ class Application:
         try:
             exchange.pairs = _query(scope)
             exchange.query = parameters.Query(exchange.pairs)
+            check_special(exchange.segments, exchange.path)
             user = self._security.gate.let_in(exchange)
             if scope["type"] == "websocket":
                 await self._websocket(exchange, user)
@@ -104,18 +107,19 @@ class Application:
 
     async def _serve(self, exchange: Exchange, user: User) -> None:
         if self._discovery.answers(exchange.path):
-            if exchange.method not in ("GET", "HEAD"):
-                raise method_not_allowed()
             await self._discovery.answer(exchange)
             return
         address = parameters.address_of(exchange.segments)
         if address is None:
-            raise no_such_page()
+            raise self._discovery.lost(exchange.segments)
         if address.subresource not in _LASTING and not parameters.flag_of(exchange.query, "watch"):
             parameters.check_timeout(exchange.query)
         if address.rest:
             raise unserved(self._verbs.registry, address)
-        if address.subresource == "log" and exchange.method == "GET":
+        found(self._verbs.registry, address)
+        if address.subresource in _KUBELET and exchange.method not in _STREAMED[address.subresource == "log"]:
+            raise method_not_allowed()
+        if address.subresource == "log":
             await self._proxy.logs(exchange, address)
         elif address.subresource in _KUBELET:
             await self._admit_stream(exchange, address, user)
@@ -129,7 +133,7 @@ class Application:
             return
         single = bool(address.name)
         match exchange.method:
-            case "GET" if parameters.flag_of(exchange.query, "watch"):
+            case "GET" if address.watched or (not single and parameters.flag_of(exchange.query, "watch")):
                 parameters.check_listing(exchange.query, watch=True)
                 await self._watches.run(exchange, self._request("watch", exchange, address, user), address)
             case "GET" if single:

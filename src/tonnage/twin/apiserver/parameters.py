@@ -89,7 +89,8 @@ def address_of(segments: list[str]) -> Address | None:
         group, version, rest = segments[1], segments[2], segments[3:]
     else:
         return None
-    namespace = ""
+    namespace, watched = "", rest[0] == "watch" and len(rest) > 1
+    rest = rest[1:] if watched else rest
     if (
         rest[0] == "namespaces"
         and len(rest) > 2
@@ -97,7 +98,7 @@ def address_of(segments: list[str]) -> Address | None:
     ):
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource = (*rest[:3], "", "")[:3]
-    return Address((group, version, plural), namespace, name, subresource, tuple(rest[3:]))
+    return Address((group, version, plural), namespace, name, subresource, tuple(rest[3:]), watched)
 
 
 def flag_of(query: Mapping[str, str], name: str) -> bool:
@@ -129,19 +130,32 @@ def check_listing(query: Mapping[str, str], *, watch: bool) -> None:
     """
     count_of(query, "timeoutSeconds", _MOST_SECONDS)
     count_of(query, "limit", _LARGEST)
+    wrong = _watch_problems(query) if watch else _list_problems(query)
+    if wrong:
+        raise InvalidError(options_status("ListOptions", tuple(wrong)))
+
+
+def _watch_problems(query: Mapping[str, str]) -> list[FieldError]:
     match, where = query.get("resourceVersionMatch", ""), "resourceVersionMatch"
     wrong: list[FieldError] = []
-    if watch:
-        initial = "sendInitialEvents" in query
-        if initial and match != _NOT_OLDER:
-            words = f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"
-            wrong.append(forbidden(where, words))
-        if match and not initial:
-            words = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            wrong.append(forbidden(where, words))
-        if match and match != _NOT_OLDER:
-            wrong.append(unsupported(where, match, (_NOT_OLDER,)))
-    elif match:
+    initial = "sendInitialEvents" in query
+    if query.get("continue") and (match or query.get("resourceVersion", "") in ("", "0")):
+        wrong.append(forbidden(where, "resourceVersionMatch is forbidden when continue is provided"))
+    if initial and match != _NOT_OLDER:
+        words = f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"
+        wrong.append(forbidden(where, words))
+    if match and not initial:
+        words = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        wrong.append(forbidden(where, words))
+    if match and match != _NOT_OLDER:
+        wrong.append(unsupported(where, match, (_NOT_OLDER,)))
+    return wrong
+
+
+def _list_problems(query: Mapping[str, str]) -> list[FieldError]:
+    match, where = query.get("resourceVersionMatch", ""), "resourceVersionMatch"
+    wrong: list[FieldError] = []
+    if match:
         version = query.get("resourceVersion", "")
         if not version:
             words = "resourceVersionMatch is forbidden unless resourceVersion is provided"
@@ -153,10 +167,9 @@ def check_listing(query: Mapping[str, str], *, watch: bool) -> None:
         if match == "Exact" and version == "0":
             words = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             wrong.append(forbidden(where, words))
-    if not watch and "sendInitialEvents" in query:
+    if "sendInitialEvents" in query:
         wrong.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    if wrong:
-        raise InvalidError(options_status("ListOptions", tuple(wrong)))
+    return wrong
 
 
 def list_query(query: Mapping[str, str], address: Address) -> ListQuery:

@@ -34,13 +34,17 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a path names. `path` is (group, version, plural); `rest` is what follows a subresource."""
+    """What a path names. `path` is (group, version, plural); `rest` is what follows a subresource.
+
+    `watched`: the path itself asks for a watch, as clients did before there was a parameter.
+    """
 
     path: tuple[str, str, str]
     namespace: str = ""
     name: str = ""
     subresource: str = ""
     rest: tuple[str, ...] = ()
+    watched: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,9 +105,9 @@ class Registry:
         """The resource at a path, or None."""
         return self._served.get((group, version, plural))
 
-    def builds_in(self, group: str, version: str) -> bool:
-        """Whether the server itself brings kinds of this group and version."""
-        return any(row.group == group and row.version == version for row in self.schema.kinds)
+    def builds_in(self, group: str) -> bool:
+        """Whether the server itself brings kinds of this group."""
+        return any(row.group == group for row in self.schema.kinds)
 
     def find_kind(self, group: str, version: str, kind: str) -> Served | None:
         """The resource of a kind, or None."""

@@ -41,6 +41,7 @@ class Security:
     clock: Clock
     audit: AuditLog | None
     authority: Authority
+    key: TokenKey
     connect: Callable[[Request, JsonObject], Awaitable[None]]
     """Asks admission about a stream."""
 
@@ -48,7 +49,9 @@ class Security:
         """Tell the audit log of a request, if there is one."""
         if self.audit is not None:
             origin = origin_of(exchange.scope, exchange.headers)
-            exchange.trail = Trail(self.audit.write, self.clock, origin, exchange.notes.audit)
+            exchange.trail = Trail(
+                self.audit.write, self.clock, origin, exchange.notes.audit, exchange.audit_id
+            )
 
     def follow_local(self, request: Request, program: str) -> Trail:
         """Tell the audit log, which must be there, of a request by a program in this process.
@@ -84,4 +87,4 @@ def security(
     authenticator = Authenticator(store, clock, key)
     reviews = Reviews(pipeline.codec, clock, authenticator, rights.authority, rights.bindings)
     gate = Gate(authenticator, rights.authority)
-    return Security(authenticator, gate, reviews, clock, audit, rights.authority, pipeline.connect)
+    return Security(authenticator, gate, reviews, clock, audit, rights.authority, key, pipeline.connect)

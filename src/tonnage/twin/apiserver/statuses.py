@@ -77,11 +77,12 @@ def not_found(resource: Resource, name: str) -> StatusError:
     )
 
 
-class NoSuchPageError(StatusError):
-    """404 outside every API group that is served; told in plain text, by which clients know it."""
+class PlainError(StatusError):
+    """A refusal outside every API group that is served; `text` alone is told, by which clients know it."""
 
-    def __init__(self) -> None:
-        super().__init__(404, "NotFound", "the server could not find the requested resource", details={})
+    def __init__(self, code: int, reason: str, text: str) -> None:
+        super().__init__(code, reason, "the server could not find the requested resource", details={})
+        self.text = text
 
 
 def no_such_path() -> StatusError:
@@ -91,7 +92,7 @@ def no_such_path() -> StatusError:
 
 def no_such_page() -> StatusError:
     """404 of any other path that the server does not serve."""
-    return NoSuchPageError()
+    return PlainError(404, "NotFound", "404 page not found\n")
 
 
 def already_exists(resource: Resource, name: str, *, ending: bool = False) -> StatusError:

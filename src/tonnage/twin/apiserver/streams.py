@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.requests import Address, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import status_of
 from tonnage.twin.apiserver.store import Stored
-from tonnage.twin.apiserver.tables import Tables, partial_of
+from tonnage.twin.apiserver.tables import Tables, check_include, partial_of
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.apiserver.watching import Seen
 
@@ -38,6 +38,8 @@ class WatchStream:
     async def run(self, exchange: Exchange, request: Request, address: Address) -> None:
         """Send every event that the query asks for. Raises ApiError before anything is sent."""
         query = parameters.list_query(exchange.query, address)
+        if exchange.form.kind == "Table":
+            check_include(exchange.query.get("includeObject", ""))
         # Spread over an hour, so that clients do not all come back at once.
         otherwise_s = _SHORTEST_S * (1 + self._random.random())
         options = parameters.watch_options(exchange.query, otherwise_s)

@@ -77,19 +77,13 @@ class Verbs:
         notes: Notes | None = None,
     ) -> Request:
         """A request to what an address names. Raises ApiError 404 for what is not served."""
-        served = self.registry.find(*address.path)
+        served = found(self.registry, address)
         namespace, name, subresource = address.namespace, address.name, address.subresource
-        if served is None:
-            raise unserved(self.registry, address)
-        if subresource and subresource not in served.subresources:
-            raise no_such_path()
-        if namespace and not served.row.namespaced:
-            raise no_such_path()
         part = served.row.subresource(subresource) if subresource else None
         if verb not in (part.verbs if part is not None else served.row.verbs):
             raise method_not_allowed()
-        if served.row.namespaced and not namespace and (name or verb not in ("list", "watch")):
-            raise bad_request("an empty namespace may not be set when a resource name is provided")
+        if served.row.namespaced and not namespace and verb not in ("list", "watch"):
+            raise method_not_allowed()
         return Request(verb, served, namespace, name, subresource, options, user, notes or Notes())
 
     async def get(self, request: Request) -> JsonObject:
@@ -231,7 +225,20 @@ class Verbs:
             await self.store.on_disk()
 
 
+def found(registry: Registry, address: Address) -> Served:
+    """What is served at an address, whatever may be asked of it. Raises ApiError 404."""
+    served = registry.find(*address.path)
+    if served is None:
+        raise unserved(registry, address)
+    if address.subresource and address.subresource not in served.subresources:
+        raise no_such_path()
+    scattered = bool(address.name) or "list" not in served.row.verbs
+    if bool(address.namespace) != served.row.namespaced and (address.namespace or scattered):
+        raise no_such_path()
+    return served
+
+
 def unserved(registry: Registry, address: Address) -> StatusError:
     """The 404 of an address: plain outside of groups that are served; the core's versions are one."""
-    known = not address.path[0] or registry.builds_in(*address.path[:2])
+    known = not address.path[0] or registry.builds_in(address.path[0])
     return no_such_path() if known else no_such_page()

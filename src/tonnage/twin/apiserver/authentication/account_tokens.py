@@ -56,6 +56,24 @@ class TokenKey:
         )
         return _packed(hashlib.sha256(public).digest())
 
+    @cached_property
+    def published(self) -> JsonObject:
+        """The public key, as a set of JSON web keys."""
+        numbers = self._key.public_key().public_numbers()
+        x, y = (_packed(one.to_bytes(_HALF, "big")) for one in (numbers.x, numbers.y))
+        key: JsonObject = {"use": "sig", "kty": "EC", "kid": self.key_id, "crv": "P-256", "alg": "ES256"}
+        return {"keys": [{**key, "x": x, "y": y}]}
+
+    def configuration(self, host: str) -> JsonObject:
+        """What OpenID clients read first."""
+        return {
+            "issuer": ISSUER,
+            "jwks_uri": f"https://{host}/openid/v1/jwks",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        }
+
     def sign(self, claims: JsonObject) -> str:
         """A token that makes these claims."""
         head: JsonObject = {"alg": "ES256", "kid": self.key_id}
