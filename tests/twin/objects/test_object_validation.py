@@ -145,7 +145,15 @@ def test_a_pods_image_may_change_and_its_resources_may_not() -> None:
     assert str(error).startswith(
         "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"
     )
-    assert "spec.containers[0].resources.limits" in error.detail
+    shown = error.detail.partition("\n")[2].splitlines()
+    assert shown[0].startswith("@@ -")
+    changes = [line for line in shown[1:] if line[0] in "+-"]
+    assert changes == [
+        '-    "Limits": null,',
+        '-    "Requests": null,',
+        *('+    "Limits": {', '+     "nvidia.com/gpu": "1"', "+    },"),
+        *('+    "Requests": {', '+     "nvidia.com/gpu": "1"', "+    },"),
+    ]
 
 
 def test_containers_may_not_come_to_a_running_pod() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.go_values import in_go
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
@@ -237,10 +238,10 @@ def _security(context: JsonObject, path: str) -> Found:
     if context.get("allowPrivilegeEscalation") is False:
         if flag(context, "privileged"):
             words = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            yield invalid(path, context, words)
+            yield invalid(path, in_go("SecurityContext", context), words)
         if "CAP_SYS_ADMIN" in texts(context, "capabilities", "add"):
             words = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            yield invalid(path, context, words)
+            yield invalid(path, in_go("SecurityContext", context), words)
 
 
 def _life(container: JsonObject, path: str, pod: PodFacts) -> Found:

@@ -13,8 +13,10 @@ from tonnage.model.json import JsonObject
 from tonnage.model.name_words import pattern_complaint
 from tonnage.twin.apiserver.access import at, flag, mapping, number, text
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.go_values import template_in_go
 from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, too_long, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
+    IMMUTABLE,
     Found,
     is_readable,
     label_selector,
@@ -190,7 +192,8 @@ def job_update(new: JsonObject, old: JsonObject) -> Found:
     template = mapping(before, "template")
     if flag(before, "suspend") and mapping(old, "status").get("startTime") is None:
         template = _with_directives(mapping(spec, "template"), template)
-    yield from unchanged(spec.get("template"), template, "spec.template")
+    for _ in unchanged(spec.get("template"), template, "spec.template"):
+        yield invalid("spec.template", template_in_go(mapping(spec, "template")), IMMUTABLE)
     for key in _FIXED:
         yield from unchanged(spec.get(key), before.get(key), f"spec.{key}")
 

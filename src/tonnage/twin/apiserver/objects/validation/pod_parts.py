@@ -12,6 +12,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import items, mapping, mappings, text
 from tonnage.twin.apiserver.objects.pod_amounts import qos_class
+from tonnage.twin.apiserver.objects.go_values import difference, in_go
 from tonnage.twin.apiserver.objects.problems import duplicate, forbidden, invalid, not_found
 from tonnage.twin.apiserver.objects.validation.containers import PodFacts, container_rules, image_rules
 from tonnage.twin.apiserver.objects.validation.differences import changed_paths
@@ -61,9 +62,9 @@ def ephemeral_kept(new: JsonObject, old: JsonObject) -> Found:
         name = text(before, "name")
         if name not in now:
             yield forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n')
-        elif changed := changed_paths(now[name], before, path):
-            places = "\n".join(f"  {place}" for place, _, _ in changed)
-            yield forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n{places}')
+        elif changed_paths(now[name], before, path):
+            shown = difference(*(in_go("EphemeralContainer", one) for one in (before, now[name])))
+            yield forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n{shown}')
 
 
 def static_pod(old: JsonObject, why: str) -> Found:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.body import copy_json
+from tonnage.twin.apiserver.objects.go_values import difference, pod_spec_in_go
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
     forbidden,
     invalid,
-    rendered,
     required,
     unsupported,
 )
@@ -274,10 +274,10 @@ def pod_update(new: JsonObject, old: JsonObject) -> Found:
     yield from _removed_gates(spec, before)
     if items(before, "schedulingGates"):
         yield from _narrowed(mapping(spec, "nodeSelector"), mapping(before, "nodeSelector"))
-    changed = changed_paths(_without_changeable(spec, before), before, "spec")
-    if changed:
-        listed = "\n".join(f"  {path}: {_shown(was)} -> {_shown(now)}" for path, now, was in changed)
-        yield forbidden("spec", f"{_CHANGEABLE}\n{listed}")
+    munged = _without_changeable(spec, before)
+    if changed_paths(munged, before, "spec"):
+        shown = difference(pod_spec_in_go(before), pod_spec_in_go(munged))
+        yield forbidden("spec", f"{_CHANGEABLE}\n{shown}")
 
 
 def _narrowed(selector: JsonObject, before: JsonObject) -> Found:
@@ -334,10 +334,6 @@ def _without_changeable(spec: JsonObject, before: JsonObject) -> JsonObject:
             if key in before:
                 munged[key] = before[key]
     return munged
-
-
-def _shown(value: JsonValue) -> str:
-    return "nothing" if value is None else rendered(value)
 
 
 def binding(obj: JsonObject) -> Found:

@@ -12,6 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, mappings, text
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.go_values import difference
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, unchanged
@@ -24,7 +25,6 @@ from tonnage.twin.apiserver.objects.validation.volume_claims import (
 )
 from tonnage.twin.apiserver.objects.validation.volume_sources import (
     SOURCES,
-    difference,
     host_path,
     local_path,
     network_path,

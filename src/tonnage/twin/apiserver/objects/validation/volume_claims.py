@@ -11,11 +11,12 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.twin.apiserver.access import at, copied, items, mapping, put, text, texts
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.go_values import difference
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, label_selector, unchanged
 from tonnage.twin.apiserver.objects.validation.resources import is_native
-from tonnage.twin.apiserver.objects.validation.volume_sources import claim_in_go, difference
+from tonnage.twin.apiserver.objects.validation.volume_sources import claim_in_go
 
 NOT_POSITIVE: Final = "must be greater than zero"
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")

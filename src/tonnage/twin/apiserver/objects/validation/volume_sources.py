@@ -5,8 +5,6 @@ Source: pkg/apis/core/types.go, pkg/apis/core/validation, apimachinery's util/di
 
 from __future__ import annotations
 
-import difflib
-import json
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -151,19 +149,3 @@ def claim_in_go(spec: JsonObject) -> JsonObject:
 
 def _in_go(obj: JsonObject, fields: tuple[tuple[str, str, JsonValue], ...]) -> JsonObject:
     return {name: unset if obj.get(key) is None else obj[key] for name, key, unset in fields}
-
-
-def difference(old: JsonObject, new: JsonObject) -> str:
-    """Two objects line by line, as refusals of a change end.
-
-    >>> print(difference({"A": 1}, {"A": 2}))
-    @@ -1,3 +1,3 @@
-     {
-    - "A": 1
-    + "A": 2
-     }
-    <BLANKLINE>
-    """
-    before, after = (json.dumps(one, indent=1, ensure_ascii=False).splitlines() for one in (old, new))
-    lines = list(difflib.unified_diff(before, after, lineterm=""))[2:]
-    return "".join(f"{line}\n" for line in lines)
