@@ -41,12 +41,12 @@ class Twin:
     async def send(self, step: Step) -> tuple[int, Any, list[str]]:
         notes = Notes()
         try:
-            code, answer, warnings = await self._sent(step, notes)
+            code, answer = await self._sent(step, notes)
         except ApiError as error:
             return error.code, status_of(error), list(notes.warnings)
-        return code, answer, [*warnings, *notes.warnings]
+        return code, answer, list(notes.warnings)
 
-    async def _sent(self, step: Step, notes: Notes) -> tuple[int, Any, tuple[str, ...]]:
+    async def _sent(self, step: Step, notes: Notes) -> tuple[int, Any]:
         path, _, query_text = step.path.partition("?")
         query = dict(parse_qsl(query_text))
         address = parameters.address_of(path.split("/")[1:])
@@ -57,24 +57,24 @@ class Twin:
         request = self._verbs.request(verb[step.method], address, options=options, notes=notes)
         match step.method:
             case "POST" if address.subresource:
-                return 201, await self._verbs.create_subresource(request, body), ()
+                return 201, await self._verbs.create_subresource(request, body)
             case "POST":
                 outcome = await self._verbs.create(request, body)
-                return 201, outcome.object, outcome.warnings
+                return 201, outcome.object
             case "PUT":
                 outcome = await self._verbs.update(request, body)
-                return 200, outcome.object, outcome.warnings
+                return 200, outcome.object
             case "PATCH" if step.content_type == "application/apply-patch+yaml":
                 outcome, _ = await self._verbs.apply(request, body, force=query.get("force") == "true")
-                return 200, outcome.object, outcome.warnings
+                return 200, outcome.object
             case "PATCH":
                 outcome = await self._verbs.patch(request, PatchType(step.content_type), body)
-                return 200, outcome.object, outcome.warnings
+                return 200, outcome.object
             case "DELETE":
                 deletion, _ = parameters.delete_options(self._verbs.registry.schema, query, body)
-                return 200, await self._verbs.delete(request, deletion), ()
+                return 200, await self._verbs.delete(request, deletion)
             case _:
-                return 200, await self._verbs.get(request), ()
+                return 200, await self._verbs.get(request)
 
     async def play(self, case: Case, values: Mapping[str, str]) -> list[dict[str, Any]]:
         metadata = {"name": case.id, "labels": dict(case.labels)}

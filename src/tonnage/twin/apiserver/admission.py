@@ -84,6 +84,11 @@ class Priority:
             return
         if request.resource == POD and old is None:
             self._resolve(request, obj)
+        elif request.resource == POD:
+            # What was resolved once stays, though a writer need not know it.
+            for key in ("priority", "preemptionPolicy"):
+                if at(obj, "spec", key) is None and at(old, "spec", key) is not None:
+                    put(obj, at(old, "spec", key), "spec", key)
         if request.resource == PRIORITY_CLASS and flag(obj, "globalDefault"):
             default = self._default()
             if default is not None and text(default, "metadata", "name") != text(obj, "metadata", "name"):

@@ -161,7 +161,6 @@ class Application:
             raise method_not_allowed()
         request = self._write_request("create", exchange, address, user)
         outcome = self._security.reviews.answer(request, await self._object(exchange, request))
-        exchange.warnings += outcome.warnings
         await exchange.answer(outcome.object, 201)
 
     async def _get(self, exchange: Exchange, request: Request) -> None:
@@ -244,7 +243,6 @@ class Application:
         await exchange.answer({**head, "metadata": metadata, "items": deleted})
 
     async def _written(self, exchange: Exchange, request: Request, outcome: Outcome, code: int = 200) -> None:
-        exchange.warnings += outcome.warnings
         await self._show(exchange, request, outcome.object, code)
 
     async def _show(self, exchange: Exchange, request: Request, obj: JsonObject, code: int = 200) -> None:

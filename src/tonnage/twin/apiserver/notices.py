@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver import notices_network
-from tonnage.twin.apiserver.access import at, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.notices_network import odd_range
 from tonnage.twin.apiserver.notices_pods import (
     claimed_bytes,
@@ -162,6 +162,15 @@ def _node(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
         yield from odd_range(shown, f"spec.podCIDRs[{index}]")
 
 
+def _driver(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    wanted, secret = items(obj, "spec", "tokenRequests"), at(obj, "spec", "serviceAccountTokenInSecrets")
+    if wanted and secret is None and wanted != items(old, "spec", "tokenRequests"):
+        yield (
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to "
+            "prevent possible logging of tokens in volume attributes"
+        )
+
+
 _Rule = Callable[[JsonObject, JsonObject | None], Iterator[str]]
 _RULES: Final[dict[Resource, _Rule]] = {
     ("", "endpoints"): notices_network.endpoints,
@@ -183,6 +192,7 @@ _RULES: Final[dict[Resource, _Rule]] = {
     ("networking.k8s.io", "ingresses"): notices_network.ingress,
     ("networking.k8s.io", "networkpolicies"): notices_network.network_policy,
     ("node.k8s.io", "runtimeclasses"): _runtime_class,
+    ("storage.k8s.io", "csidrivers"): _driver,
     ("storage.k8s.io", "storageclasses"): _storage_class,
 }
 _STATUS_RULES: Final[dict[Resource, _Rule]] = {

@@ -90,6 +90,7 @@ class Pipeline:
         """The object as stored; `applied` is the configuration that it is made of. Raises ApiError."""
         served = request.served
         obj, warnings = self.codec.decode(served, body, request.options.field_validation)
+        request.notes.warn(*warnings)
         self.address(request, obj)
         drop_identity(obj)
         obj = self.codec.default(served, obj)
@@ -108,8 +109,8 @@ class Pipeline:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:
                 raise already_exists(request.resource, name, ending=self._ends(request, name))
-            return Outcome(obj, warnings)
-        return Outcome(self._create(request, obj, prefix).object, warnings)
+            return Outcome(obj)
+        return Outcome(self._create(request, obj, prefix).object)
 
     def _create(self, request: Request, obj: JsonObject, prefix: str) -> Stored:
         """Store a new object; a name generated from `prefix` that is taken is made anew."""
@@ -158,6 +159,7 @@ class Pipeline:
                 body, sent = without_entries(body), None
             kept = _kept(request, body, old)
             obj, warnings = self._read(request, _less(body, kept), unreadable)
+            request.notes.warn(*warnings)
             self.address(request, obj)
             self._expect(request, obj, old)
             obj = self.codec.default(request.served, obj) | kept
@@ -171,9 +173,9 @@ class Pipeline:
             await self.validate(request, obj, old)
             obj = self.ownership.settled(self.codec.for_store(request.served, obj), stored.object)
             if request.options.dry_run or _same(request, obj, stored.object):
-                return Outcome(obj, warnings)
+                return Outcome(obj)
             try:
-                return Outcome(self._replace(request, obj, stored), warnings)
+                return Outcome(self._replace(request, obj, stored))
             except StaleError:
                 continue
         raise conflict(request.resource, request.name)
@@ -258,9 +260,9 @@ class Pipeline:
         return prefix[: _LONGEST_GENERATED - len(suffix)] + suffix
 
     def _expect(self, request: Request, obj: JsonObject, old: JsonObject) -> None:
-        """Hold the writer's uid and resource version against the object's. Raises ApiError 409."""
+        """Hold the writer's uid (not a patch's) and resource version against the object's. Raises 409."""
         uid, current = text(obj, "metadata", "uid"), text(old, "metadata", "uid")
-        if uid and uid != current:
+        if uid and uid != current and request.verb == "update":
             why = (
                 f"StorageError: invalid object, Code: 4, Key: {_storage_key(request)}, ResourceVersion: 0, "
                 "AdditionalErrorMsg: "

@@ -74,10 +74,9 @@ class Notes:
     audit: dict[str, str] = field(default_factory=dict)
     """Annotations for the audit log."""
 
-    def warn(self, words: str) -> None:
-        """Warn the client, once, however often the request is tried."""
-        if words not in self.warnings:
-            self.warnings.append(words)
+    def warn(self, *words: str) -> None:
+        """Warn the client, once of each, however often the request is tried, and whatever comes of it."""
+        self.warnings += [one for one in words if one not in self.warnings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The object after a write, in its resource's storage version, and what the client is warned of.
-
-    `made`: an update has made it.
-    """
+    """The object after a write, in its resource's storage version. `made`: an update has made it."""
 
     object: JsonObject
-    warnings: tuple[str, ...] = ()
     made: bool = False

@@ -29,6 +29,7 @@ DAEMON_SET: Final[Resource] = ("apps", "daemonsets")
 VOLUME: Final[Resource] = ("", "persistentvolumes")
 CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
 SERVICE: Final[Resource] = ("", "services")
+ENDPOINT_SLICE: Final[Resource] = ("discovery.k8s.io", "endpointslices")
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 _COUNTED: Final[frozenset[Resource]] = frozenset(
@@ -47,7 +48,7 @@ _COUNTED: Final[frozenset[Resource]] = frozenset(
         ("apps", "statefulsets"),
         ("batch", "cronjobs"),
         ("batch", "jobs"),
-        ("discovery.k8s.io", "endpointslices"),
+        ENDPOINT_SLICE,
         ("flowcontrol.apiserver.k8s.io", "flowschemas"),
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
         ("networking.k8s.io", "ingressclasses"),
@@ -60,6 +61,8 @@ _COUNTED: Final[frozenset[Resource]] = frozenset(
     }
 )
 """Kinds whose metadata.generation counts changes of what is desired."""
+_COUNTED_FROM_NONE: Final = frozenset({("storage.k8s.io", "csidrivers")})
+"""Such kinds that have none before the first change."""
 
 CREATED_BY_UPDATE: Final[frozenset[Resource]] = frozenset(
     {
@@ -136,7 +139,7 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
     metadata = mapping(obj, "metadata")
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"):
         metadata.pop(key, None)
-    if counts_generations(served):
+    if counts_generations(served) and served.key not in _COUNTED_FROM_NONE:
         metadata["generation"] = 1
     if served.has_status and served.key not in _STATUS_AT_BIRTH:
         first = _FIRST_STATUS.get(served.key, empty_status)
@@ -210,9 +213,10 @@ def drop_identity(obj: JsonObject) -> None:
 
 
 def keep_identity(obj: JsonObject, old: JsonObject) -> None:
-    """Give `obj` what no writer changes."""
+    """Give `obj` what no writer changes. Another uid is left to be refused."""
     metadata, known = mapping(obj, "metadata"), mapping(old, "metadata")
-    for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+    metadata["uid"] = metadata.get("uid") or known.get("uid", "")
+    for key in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         metadata.pop(key, None)
         if key in known:
             metadata[key] = known[key]
@@ -222,7 +226,7 @@ def keep_identity(obj: JsonObject, old: JsonObject) -> None:
 
 def counts_generations(served: Served) -> bool:
     """Whether metadata.generation means something for the kind."""
-    return served.custom is not None or served.key in _COUNTED
+    return served.custom is not None or served.key in _COUNTED | _COUNTED_FROM_NONE
 
 
 def count_generation(served: Served, obj: JsonObject, old: JsonObject) -> None:
@@ -244,6 +248,8 @@ def _desired(served: Served, obj: JsonObject) -> JsonObject:
     desired: JsonObject = {key: value for key, value in obj.items() if key not in passed_over}
     if served.key == DEPLOYMENT:
         desired["annotations"] = mapping(obj, "metadata", "annotations")
+    if served.key == ENDPOINT_SLICE:
+        desired["labels"] = mapping(obj, "metadata", "labels")
     return desired
 
 

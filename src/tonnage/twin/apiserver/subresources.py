@@ -85,7 +85,7 @@ async def rescale(pipeline: Pipeline, request: Request, change: Change | Applica
         return result
 
     outcome = await pipeline.update(whole, scaled, applied=written)
-    return Outcome(scale_of(served, outcome.object), outcome.warnings)
+    return Outcome(scale_of(served, outcome.object))
 
 
 async def _admit_scale(pipeline: Pipeline, request: Request, change: Change | Application) -> None:

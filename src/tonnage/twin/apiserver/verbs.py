@@ -204,7 +204,7 @@ class Verbs:
         """The outcome in the version asked for, once what a definition means is in force."""
         outcome = await writing
         await self._defined(request, text(outcome.object, "metadata", "name"))
-        return Outcome(self._shown(request, outcome.object), outcome.warnings, outcome.made)
+        return Outcome(self._shown(request, outcome.object), outcome.made)
 
     async def _defined(self, request: Request, name: str) -> None:
         """Put in force what a write means for custom kinds: one defined, or one whose last objects may go."""

@@ -73,7 +73,8 @@ class Reviews:
                     "the namespace of the provided object does not match the namespace sent on the request"
                 )
             metadata["namespace"] = request.namespace
-        return Outcome(self._answers[request.served.row.kind](request, asked), warnings)
+        request.notes.warn(*warnings)
+        return Outcome(self._answers[request.served.row.kind](request, asked))
 
     def _oneself(self, request: Request, _asked: JsonObject) -> JsonObject:
         born: JsonObject = {"creationTimestamp": timestamp(self._clock.now())}

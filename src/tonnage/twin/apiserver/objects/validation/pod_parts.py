@@ -11,8 +11,8 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import items, mapping, mappings, text
-from tonnage.twin.apiserver.objects.pod_amounts import qos_class
 from tonnage.twin.apiserver.objects.go_values import difference, in_go
+from tonnage.twin.apiserver.objects.pod_amounts import qos_class
 from tonnage.twin.apiserver.objects.problems import duplicate, forbidden, invalid, not_found
 from tonnage.twin.apiserver.objects.validation.containers import PodFacts, container_rules, image_rules
 from tonnage.twin.apiserver.objects.validation.differences import changed_paths
