@@ -12,7 +12,7 @@ from tonnage.twin.controllers.node_health import wanted_taints
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController, eviction_in_s
-from tonnage.wire.kinds import LEASE, NODE, POD
+from tonnage.wire.kinds import EVENT, LEASE, NODE, POD
 from tonnage.wire.objects import Condition, Node, NodeSpec, NodeStatus, Taint, Toleration
 from tonnage.wire.timestamps import micro_timestamp, timestamp
 
@@ -241,3 +241,20 @@ async def test_a_node_that_returns_within_the_quarantine_keeps_its_pods(running:
     await running.node("a100-0")
     await running.clock.advance(45)
     assert [pod.metadata.name for pod in await running.pods()] == ["train"]
+
+
+async def test_a_node_that_says_itself_that_it_is_not_ready_speaks_for_its_pods(running: Cluster) -> None:
+    await running.node("a100-0")
+    short = {"key": _NOT_READY, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    await _bound(running, "train", tolerations=[short])
+    await running.report("a100-0", "False")
+    await running.clock.advance(2)
+    train = await running.api.get(POD, "train", "default")
+    assert {c.type: c.status for c in train.status.conditions}["Ready"] == "True"
+    assert await running.events("NodeNotReady") == []
+    await running.clock.advance(5)
+    [event] = [event for event in await running.all(EVENT) if event.reason == "TaintManagerEviction"]
+    assert (event.involved_object.name, event.involved_object.uid) == ("train", "")
+    train = await running.api.get(POD, "train", "default")
+    [target] = [c for c in train.status.conditions if c.type == "DisruptionTarget"]
+    assert (target.reason, target.observed_generation) == ("DeletionByTaintManager", 1)

@@ -16,7 +16,6 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.node_health import (
     GRACE_S,
     lacking_metadata,
-    ready_status,
     silent_conditions,
     wanted_taints,
 )
@@ -96,11 +95,12 @@ class NodeLifecycleController:
         silent_s = self._clock.monotonic() - self._heard_s.get(name, self._clock.monotonic())
         if self._vouched(name):
             silent_s = 0.0
-        if silent_s >= self._grace_s:
+        is_silent = silent_s >= self._grace_s
+        if is_silent:
             node = await self._mark_silent(node)
         node = await self._complete(node)
         await self._taint(node)
-        if ready_status(node) in ("False", "Unknown"):
+        if is_silent:  # a kubelet that says itself that it is not ready speaks for its pods, too
             await self._mark_pods_not_ready(node)
         return None if self._vouched(name) else max(self._grace_s - silent_s, 0.0) or None
 

@@ -16,7 +16,7 @@ from tonnage.decide.cluster.matching import tolerates
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.wire.kinds import NODE, POD
-from tonnage.wire.objects import Node, Pod, Taint, Toleration
+from tonnage.wire.objects import Node, ObjectReference, Pod, Taint, Toleration
 from tonnage.wire.timestamps import moment_of, timestamp
 
 _FOREVER: Final = float("inf")
@@ -84,7 +84,7 @@ class TaintEvictionController:
         if left_s == _FOREVER:
             if self._due_s.pop(pod.metadata.uid, None) is not None:
                 text = f"Cancelling deletion of Pod {pod.metadata.namespace}/{pod.metadata.name}"
-                await self._events.emit(pod, "Normal", "TaintManagerEviction", text)
+                await self._tell(pod, text)
             return None
         if left_s > 0:
             return left_s
@@ -106,7 +106,7 @@ class TaintEvictionController:
 
     async def _evict(self, pod: Pod) -> None:
         text = f"Marking for deletion Pod {pod.metadata.namespace}/{pod.metadata.name}"
-        await self._events.emit(pod, "Normal", "TaintManagerEviction", text)
+        await self._tell(pod, text)
         await disrupt(
             self._api,
             self._clock,
@@ -123,6 +123,14 @@ class TaintEvictionController:
                 raise
         self._due_s.pop(pod.metadata.uid, None)
 
+    async def _tell(self, pod: Pod, text: str) -> None:
+        """An Event about the pod's name: this controller gives no uid."""
+        metadata = pod.metadata
+        named = ObjectReference(
+            api_version="v1", kind=POD.kind, name=metadata.name, namespace=metadata.namespace
+        )
+        await self._events.emit(named, "Normal", "TaintManagerEviction", text)
+
 
 async def disrupt(
     api: KubernetesApi, clock: Clock, pod: Pod, reason: str, message: str, *, fail: bool = False
@@ -135,7 +143,11 @@ async def disrupt(
         "message": message,
         "lastTransitionTime": timestamp(clock.now()),
     }
-    status: JsonObject = {"conditions": [condition], **({"phase": "Failed"} if fail else {})}
+    status: JsonObject = {"conditions": [condition]}
+    if generation := pod.metadata.generation:
+        condition["observedGeneration"] = generation
+    if fail:
+        status |= {"phase": "Failed", **({"observedGeneration": generation} if generation else {})}
     try:
         await api.patch(
             POD,
