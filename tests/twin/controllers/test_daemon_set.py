@@ -282,6 +282,11 @@ def test_the_status_counts_the_older_of_two_pods_on_a_node() -> None:
     daemon = DaemonSet(spec=WorkloadSpec(template={"spec": {"containers": []}}))
     status, _ = status_of(daemon, [_on("a")], pods, "new", datetime(2026, 1, 1, tzinfo=UTC))
     assert (status.number_ready, status.updated_number_scheduled) == (1, 0)
+    pods[0].status.conditions = [Condition(type="Ready", status="True")]
+    pods[0].status.conditions[0].last_transition_time = "2026-01-01T00:00:00Z"
+    daemon.spec.min_ready_seconds = 5
+    _, again_s = status_of(daemon, [_on("a")], pods, "new", datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC))
+    assert again_s == 4, "the younger one is available by then, and the older one may go"
 
 
 async def test_going_back_to_an_old_template_reuses_its_revision_with_a_new_number(running: Cluster) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.twin.controllers.stateful_set import StatefulSetController
-from tonnage.wire.kinds import CONTROLLER_REVISION, POD, STATEFUL_SET, VOLUME_CLAIM
+from tonnage.wire.kinds import CONTROLLER_REVISION, POD, RESOURCE_QUOTA, STATEFUL_SET, VOLUME_CLAIM
 from tonnage.wire.workloads import StatefulSetStatus
 
 Cluster = Any
@@ -174,3 +174,20 @@ async def test_pods_must_be_available_for_long_enough(running: Cluster) -> None:
     assert await names(running) == ["web-0"]
     await running.clock.advance(3)
     assert await names(running) == ["web-0", "web-1"]
+
+
+async def test_claims_that_are_refused_keep_their_pod_away_and_one_that_is_there_is_asked_for_no_more(
+    running: Cluster,
+) -> None:
+    body = {"spec": {"hard": {"persistentvolumeclaims": "1"}}}
+    await running.apply(RESOURCE_QUOTA, "few", body)
+    await start(running, replicas=2, volumeClaimTemplates=[CLAIM], podManagementPolicy="Parallel")
+    await running.clock.advance(1)
+    assert await names(running) == ["web-0"]
+    refused = await running.events("FailedCreate")
+    assert refused[0].startswith("Create Claim data-web-1 for Pod web-1 in StatefulSet web failed error: ")
+    why = "Create Pod web-1 in StatefulSet web failed error: failed to create PVC data-web-1: "
+    assert refused[1].startswith(why)
+    await running.api.delete(POD, "web-0", namespace="default", grace_period_s=0)
+    await running.clock.advance(2)
+    assert await names(running) == ["web-0"]

@@ -239,6 +239,7 @@ def status_of(
         conditions=daemon_set.status.conditions,
     )
     coming: list[float] = []
+    least_s = daemon_set.spec.min_ready_seconds
     for node in nodes:
         there = placed.get(node.metadata.name, [])
         if not fit_of(daemon_set, node).should_run:
@@ -252,9 +253,8 @@ def status_of(
         status.updated_number_scheduled += is_updated(first, revision)
         if is_ready(first):
             status.number_ready += 1
-            wait_s = available_in_s(first, daemon_set.spec.min_ready_seconds, now)
-            status.number_available += wait_s == 0
-            if wait_s is not None and wait_s > 0:
-                coming.append(wait_s)
+            status.number_available += available_in_s(first, least_s, now) == 0
+        waits = (available_in_s(pod, least_s, now) for pod in there)
+        coming += [wait_s for wait_s in waits if wait_s]
     status.number_unavailable = status.desired_number_scheduled - status.number_available
     return status, min(coming) if coming else None

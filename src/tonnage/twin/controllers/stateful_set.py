@@ -169,22 +169,35 @@ class StatefulSetController:
         await self._events.emit(found, "Normal", "SuccessfulCreate", told)
 
     async def _make_claims(self, found: StatefulSet, ordinal: int) -> None:
-        pod, owner = f"{found.metadata.name}-{ordinal}", found.metadata.name
-        for body in claim_bodies(found, ordinal):
-            metadata = body["metadata"]
-            name = metadata["name"] if isinstance(metadata, dict) else ""
-            try:
-                await self._api.create(VOLUME_CLAIM, body, namespace=found.metadata.namespace)
-            except ApiError as error:
-                if error.reason == "AlreadyExists":
-                    continue
-                told = (
-                    f"Create Claim {name} for Pod {pod} in StatefulSet {owner} failed error: {error.message}"
-                )
-                await self._events.emit(found, "Warning", "FailedCreate", told)
+        """Have all claims of a pod; raises ApiError with what is wrong with any of them."""
+        wrong = [await self._make_claim(found, ordinal, body) for body in claim_bodies(found, ordinal)]
+        if texts := [text for text in wrong if text]:
+            whole = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            raise ApiError(500, "InternalError", whole)
+
+    async def _make_claim(self, found: StatefulSet, ordinal: int, body: JsonObject) -> str:
+        """Make a claim unless it is there; what is wrong with it, empty if nothing is."""
+        metadata = body["metadata"]
+        name = str(metadata["name"]) if isinstance(metadata, dict) else ""
+        try:
+            there = await self._api.get(VOLUME_CLAIM, name, found.metadata.namespace)
+        except ApiError as error:
+            if error.code != 404:
                 raise
-            told = f"Create Claim {name} Pod {pod} in StatefulSet {owner} success"
-            await self._events.emit(found, "Normal", "SuccessfulCreate", told)
+        else:
+            return f"pvc {name} is being deleted" if there.metadata.deletion_timestamp else ""
+        pod, owner = f"{found.metadata.name}-{ordinal}", found.metadata.name
+        try:
+            await self._api.create(VOLUME_CLAIM, body, namespace=found.metadata.namespace)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                return ""
+            why = f"Create Claim {name} for Pod {pod} in StatefulSet {owner} failed error: {error.message}"
+            await self._events.emit(found, "Warning", "FailedCreate", why)
+            return f"failed to create PVC {name}: {error.message}"
+        told = f"Create Claim {name} Pod {pod} in StatefulSet {owner} success"
+        await self._events.emit(found, "Normal", "SuccessfulCreate", told)
+        return ""
 
     async def _keep_claims(self, found: StatefulSet, pod: Pod) -> None:
         """Have the claims that a waiting pod lacks, and their owners as the retention policy says."""
