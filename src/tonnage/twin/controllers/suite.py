@@ -20,6 +20,7 @@ from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.job import JobController
 from tonnage.twin.controllers.namespaces import NamespaceController
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
+from tonnage.twin.controllers.pod_claims import PodClaimsController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
 from tonnage.twin.controllers.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
@@ -59,6 +60,7 @@ async def run_controllers(
             VolumeProtectionController(_own(api, "pvc-protection-controller"), clock, informers),
             VolumeBindingController(_own(api, "persistent-volume-binder"), clock, informers),
             EphemeralVolumeController(_own(api, "ephemeral-volume-controller"), clock, informers),
+            PodClaimsController(_own(api, "resource-claim-controller"), clock, informers),
             AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock, informers),
             RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock, informers),
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),

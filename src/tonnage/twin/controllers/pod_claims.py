@@ -1,0 +1,167 @@
+"""Claims for devices that are made for pods by a template; nothing allocates them.
+
+Source: pkg/controller/resourceclaim of k8s.io/kubernetes (v1.35).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.adapters.events import EventRecorder
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
+from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.controllers.ownership import controller_of
+from tonnage.wire.claims import ResourceClaim
+from tonnage.wire.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from tonnage.wire.objects import Pod
+
+_FOR: Final = "resource.kubernetes.io/pod-claim-name"
+_LONGEST: Final = 57
+"""A generated name's base, so that a hyphen and five characters have room."""
+
+
+class PodClaimsController:
+    """Makes the claims of pods that name a template, tells the pods, and deletes what ended pods had."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
+        self._api = api
+        self._events = EventRecorder(api, clock, "resource_claim")
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._pods = informers.of(POD)
+        self._pods.subscribe(self._pod_changed)
+        self._claims = informers.of(RESOURCE_CLAIM)
+        self._claims.add_index("owner", lambda claim: [o.uid for o in claim.metadata.owner_references])
+        self._claims.subscribe(self._claim_changed)
+        self._templates = informers.of(RESOURCE_CLAIM_TEMPLATE)
+
+    async def run(self) -> None:
+        """Make claims until cancelled."""
+        async with following(self._pods, self._claims, self._templates) as group:
+            group.create_task(work(self._queue, self._reconcile))
+
+    def _pod_changed(self, delta: Delta[Pod]) -> None:
+        if delta.after is not None and any(map(_template_of, delta.after.spec.resource_claims)):
+            self._queue.add(key_of(delta.after))
+
+    def _claim_changed(self, delta: Delta[ResourceClaim]) -> None:
+        claim = delta.after or delta.before
+        owner = controller_of(claim) if claim is not None else None
+        if claim is not None and owner is not None and owner.kind == POD.kind:
+            self._queue.add((claim.metadata.namespace, owner.name))
+
+    async def _reconcile(self, key: Key) -> None:
+        pod = self._pods.get(key[1], key[0])
+        if pod is None:
+            return
+        own = {
+            claim.metadata.annotations.get(_FOR, ""): claim
+            for claim in self._claims.by_index("owner", pod.metadata.uid)
+        }
+        if _is_done(pod):
+            for claim in own.values():
+                await self._delete(claim)
+        if pod.metadata.deletion_timestamp is not None:
+            return
+        told = {str(one.get("name")): one.get("resourceClaimName") for one in _statuses(pod)}
+        fresh: list[JsonValue] = []
+        for entry in pod.spec.resource_claims:
+            name, template = str(entry.get("name", "")), _template_of(entry)
+            if not template or (_is_done(pod) and name in told):
+                continue
+            found = own.get(name) or await self._make(pod, name, template)
+            if told.get(name) != found.metadata.name:
+                fresh.append({"name": name, "resourceClaimName": found.metadata.name})
+        if fresh:
+            await self._tell(pod, fresh)
+
+    async def _make(self, pod: Pod, name: str, template: str) -> ResourceClaim:
+        namespace = pod.metadata.namespace
+        try:
+            found = await self._api.get(RESOURCE_CLAIM_TEMPLATE, template, namespace)
+            body = _claim_body(pod, name, found.spec)
+            return await self._api.create(RESOURCE_CLAIM, body, namespace=namespace)
+        except ApiError as error:
+            why = f"create ResourceClaim : {error.message}"
+            if error.code == 404:
+                missing = f'resourceclaimtemplate.resource.k8s.io "{template}" not found'
+                why = f'resource claim template "{template}": {missing}'
+            told = f"PodResourceClaim {name}: {why}"
+            await self._events.emit(pod, "Warning", "FailedResourceClaimCreation", told)
+            raise
+
+    async def _tell(self, pod: Pod, fresh: list[JsonValue]) -> None:
+        patch: JsonObject = {
+            "metadata": {"uid": pod.metadata.uid},
+            "status": {"resourceClaimStatuses": fresh},
+        }
+        await self._api.patch(
+            POD,
+            pod.metadata.name,
+            patch,
+            namespace=pod.metadata.namespace,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+
+    async def _delete(self, claim: ResourceClaim) -> None:
+        namespace, name = key_of(claim)
+        if claim.metadata.deletion_timestamp is not None or claim.status.get("reservedFor"):
+            return
+        try:
+            await self._api.delete(RESOURCE_CLAIM, name, namespace=namespace, uid=claim.metadata.uid)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+
+def _template_of(entry: JsonObject) -> str:
+    return str(entry.get("resourceClaimTemplateName") or "")
+
+
+def _statuses(pod: Pod) -> list[JsonObject]:
+    return list(pod.status.resource_claim_statuses)
+
+
+def _is_done(pod: Pod) -> bool:
+    """Whether none of its containers runs or will ever run."""
+    ended = pod.status.phase in ("Succeeded", "Failed")
+    return ended or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
+
+
+def _claim_body(pod: Pod, name: str, template: JsonObject) -> JsonObject:
+    metadata = template.get("metadata")
+    known: JsonObject = metadata if isinstance(metadata, dict) else {}
+    notes = known.get("annotations")
+    owner: JsonObject = {
+        "apiVersion": POD.api_version,
+        "kind": POD.kind,
+        "name": pod.metadata.name,
+        "uid": pod.metadata.uid,
+        "controller": True,
+    }
+    return {
+        "apiVersion": RESOURCE_CLAIM.api_version,
+        "kind": RESOURCE_CLAIM.kind,
+        "metadata": {
+            "generateName": _base_name(pod.metadata.name, name),
+            "ownerReferences": [owner],
+            "annotations": {**(notes if isinstance(notes, dict) else {}), _FOR: name},
+            **({"labels": known["labels"]} if known.get("labels") else {}),
+        },
+        "spec": template.get("spec") or {},
+    }
+
+
+def _base_name(pod: str, claim: str) -> str:
+    """What a claim's name begins with: both names, each cut in proportion where they are too long.
+
+    >>> _base_name("train", "gpu"), len(_base_name("p" * 60, "c" * 60))
+    ('train-gpu-', 57)
+    """
+    whole = f"{pod}-{claim}-"
+    if len(whole) <= _LONGEST:
+        return whole
+    return "-".join(part[: len(part) * _LONGEST // len(whole)] for part in (pod, claim))
