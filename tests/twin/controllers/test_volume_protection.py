@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.volume_protection import CLAIM, VOLUME, VolumeProtectionController
+from tonnage.twin.controllers.volume_protection import (
+    CLAIM,
+    CLASS,
+    VOLUME,
+    VolumeProtectionController,
+)
 from tonnage.wire.kinds import POD
 
 Cluster = Any
@@ -54,3 +59,27 @@ async def test_a_bound_volume_stays_until_it_is_released(running: Cluster) -> No
         if left:
             await running.api.delete(VOLUME, "disk")
         assert await there(running, VOLUME, "disk") is left
+
+
+async def test_a_class_of_attributes_stays_while_a_claim_has_it(running: Cluster) -> None:
+    await running.apply(CLASS, "fast", {"driverName": "d.example.com", "parameters": {"a": "b"}})
+    await running.apply(CLAIM, "data", {"spec": {**ASKED, "volumeAttributesClassName": "fast"}})
+    await running.api.delete(CLASS, "fast")
+    assert await there(running, CLASS, "fast")
+    await running.api.delete(CLAIM, "data", namespace="default")
+    assert not await there(running, CLASS, "fast")
+
+
+@pytest.mark.parametrize("kind", [CLAIM, VOLUME, CLASS], ids=lambda kind: kind.kind)
+async def test_what_has_lost_its_protection_gets_it_again(running: Cluster, kind: Any) -> None:
+    volume: JsonObject = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
+    bodies: dict[Any, JsonObject] = {
+        CLAIM: {"spec": ASKED},
+        VOLUME: {"spec": {**volume, "hostPath": {"path": "/disk"}}},
+        CLASS: {"driverName": "d.example.com", "parameters": {"a": "b"}},
+    }
+    await running.apply(kind, "x", bodies[kind])
+    namespace = "default" if kind is CLAIM else None
+    await running.api.patch(kind, "x", {"metadata": {"finalizers": None}}, namespace=namespace)
+    await running.clock.advance(1)
+    assert len((await running.api.get(kind, "x", namespace)).metadata.finalizers) == 1

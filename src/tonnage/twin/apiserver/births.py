@@ -16,6 +16,8 @@ from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import pair_sources
 
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+
 
 def _pod(pod: JsonObject, _user: User) -> None:
     put(pod, qos_class(mapping(pod, "spec")), "status", "qosClass")
@@ -54,6 +56,12 @@ def _signing_request(signing_request: JsonObject, user: User) -> None:
 
 def _api_service(api_service: JsonObject, _user: User) -> None:
     api_service["status"] = availability(api_service, text(api_service, "metadata", "creationTimestamp"))
+
+
+def _daemon_set(daemon_set: JsonObject, _user: User) -> None:
+    known = text(daemon_set, "metadata", "annotations", TEMPLATE_GENERATION)
+    if not known.isdecimal() or int(known) < 1:
+        put(daemon_set, "1", "metadata", "annotations", TEMPLATE_GENERATION)
 
 
 def _gated(now: str) -> JsonObject:
@@ -106,6 +114,7 @@ AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
     ("", "pods"): _pod,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
     ("apiregistration.k8s.io", "apiservices"): _api_service,
+    ("apps", "daemonsets"): _daemon_set,
     ("batch", "jobs"): _job,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
 }

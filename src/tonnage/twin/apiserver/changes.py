@@ -10,11 +10,9 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, copied, mapping, put, text
-from tonnage.twin.apiserver.births import stored_versions
+from tonnage.twin.apiserver.births import TEMPLATE_GENERATION, stored_versions
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import pair_sources
-
-_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 def _namespace(namespace: JsonObject, old: JsonObject) -> None:
@@ -36,10 +34,10 @@ def _signing_request(signing_request: JsonObject, old: JsonObject) -> None:
 
 def _count_templates(obj: JsonObject, old: JsonObject) -> None:
     """Count, in an annotation, how often a DaemonSet's pods have been described anew."""
-    known = text(old, "metadata", "annotations", _TEMPLATE_GENERATION)
+    known = text(old, "metadata", "annotations", TEMPLATE_GENERATION)
     count = int(known) if known.isdecimal() else 1
     count += at(obj, "spec", "template") != at(old, "spec", "template")
-    put(obj, str(count), "metadata", "annotations", _TEMPLATE_GENERATION)
+    put(obj, str(count), "metadata", "annotations", TEMPLATE_GENERATION)
 
 
 AT_CHANGE: Final[dict[Resource, Callable[[JsonObject, JsonObject], None]]] = {

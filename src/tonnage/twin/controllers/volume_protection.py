@@ -1,11 +1,12 @@
-"""Volumes and claims that are being deleted go once nobody uses them.
+"""Volumes, claims and classes of volumes' attributes that are being deleted go once nobody uses them.
 
-Source: k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection} (v1.35).
+Source: k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection,vacprotection} (v1.35).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
@@ -16,59 +17,91 @@ from tonnage.model.json import JsonValue
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object, Pod, Service
 
-# Services have a spec and a status of any content, so they can stand for both kinds.
+# Services have a spec and a status of any content, so they can stand for these kinds.
 CLAIM: Final = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, Service)
 VOLUME: Final = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, Service)
-_OF_CLAIMS: Final = "kubernetes.io/pvc-protection"
-_OF_VOLUMES: Final = "kubernetes.io/pv-protection"
+CLASS: Final = Kind(
+    "storage.k8s.io", "v1", "VolumeAttributesClass", "volumeattributesclasses", False, Service
+)
+_FINALIZERS: Final = {
+    CLAIM: "kubernetes.io/pvc-protection",
+    VOLUME: "kubernetes.io/pv-protection",
+    CLASS: "kubernetes.io/vac-protection",
+}
 
 
 class VolumeProtectionController:
-    """Takes the finalizer from what is deleted and free: a claim without pods, a volume without a claim."""
+    """Sees to finalizers: what stands has one; what is deleted loses it once nobody uses it."""
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
-        self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._claims = informers.of(CLAIM, self._queue.add)
-        self._volumes = informers.of(VOLUME, self._queue.add)
+        self._queue: WorkQueue[tuple[Kind[Service], Key]] = WorkQueue(clock)
+        self._copies = {kind: informers.of(kind, partial(self._changed, kind)) for kind in _FINALIZERS}
+        for kind in (CLAIM, VOLUME):
+            self._copies[kind].add_index("class", lambda user: list(_classes_of(user)))
+            self._copies[kind].subscribe(self._user_changed)
         self._pods = informers.of(POD)
         self._pods.add_index("claim", claim_keys)
         self._pods.subscribe(self._pod_changed)
 
     async def run(self) -> None:
-        """Let go until cancelled."""
-        async with following(self._claims, self._volumes, self._pods) as group:
+        """Protect and let go until cancelled."""
+        async with following(*self._copies.values(), self._pods) as group:
             group.create_task(work(self._queue, self._reconcile))
+
+    def _changed(self, kind: Kind[Service], key: Key) -> None:
+        self._queue.add((kind, key))
+
+    def _user_changed(self, delta: Delta[Service]) -> None:
+        for user in (delta.before, delta.after):
+            for name in _classes_of(user) if user is not None else ():
+                self._changed(CLASS, ("", name))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         for pod in (delta.before, delta.after):
             for key in _claims_of(pod) if pod is not None else ():
-                self._queue.add(key)
+                self._changed(CLAIM, key)
 
-    async def _reconcile(self, key: Key) -> None:
-        namespace, name = key
-        if namespace:
-            claim = self._claims.get(name, namespace)
-            users = self._pods.by_index("claim", f"{namespace}/{name}")
-            if claim is not None and not any(pod.spec.node_name for pod in users):
-                await self._release(CLAIM, claim, _OF_CLAIMS)
-        else:
-            volume = self._volumes.get(name)
-            if volume is not None and volume.status.get("phase") != "Bound":
-                await self._release(VOLUME, volume, _OF_VOLUMES)
-
-    async def _release(self, kind: Kind[Service], found: Object, finalizer: str) -> None:
-        meta = found.metadata
-        if meta.deletion_timestamp is None or finalizer not in meta.finalizers:
+    async def _reconcile(self, protected: tuple[Kind[Service], Key]) -> None:
+        kind, (namespace, name) = protected
+        found = self._copies[kind].get(name, namespace)
+        if found is None:
             return
-        rest: list[JsonValue] = [one for one in meta.finalizers if one != finalizer]
-        patch: JsonValue = {"metadata": {"finalizers": rest, "resourceVersion": meta.resource_version}}
+        finalizer, known = _FINALIZERS[kind], found.metadata.finalizers
+        if found.metadata.deletion_timestamp is None:
+            if finalizer not in known:
+                await self._write(kind, found, [*known, finalizer])
+        elif finalizer in known and not self._used(kind, found):
+            await self._write(kind, found, [one for one in known if one != finalizer])
+
+    def _used(self, kind: Kind[Service], found: Service) -> bool:
+        namespace, name = key_of(found)
+        if kind is VOLUME:
+            return found.status.get("phase") == "Bound"
+        if kind is CLASS:
+            return any(self._copies[user].by_index("class", name) for user in (CLAIM, VOLUME))
+        return any(pod.spec.node_name for pod in self._pods.by_index("claim", f"{namespace}/{name}"))
+
+    async def _write(self, kind: Kind[Service], found: Object, finalizers: list[str]) -> None:
+        version = found.metadata.resource_version
+        wanted: list[JsonValue] = [*finalizers]
+        patch: JsonValue = {"metadata": {"finalizers": wanted, "resourceVersion": version}}
         namespace, name = key_of(found)
         try:
             await self._api.patch(kind, name, patch, namespace=namespace or None)
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
+
+
+def _classes_of(user: Service) -> Iterator[str]:
+    """Classes of attributes that a claim or a volume has, had, or is to have."""
+    names = (
+        user.spec.get("volumeAttributesClassName"),
+        user.status.get("currentVolumeAttributesClassName"),
+        (user.status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    )
+    yield from {str(name) for name in names if name}
 
 
 def claim_keys(pod: Pod) -> list[str]:

@@ -193,7 +193,7 @@ def _stateful_strategy(obj: JsonObject) -> None:
 def _daemon_set(obj: JsonObject) -> None:
     """An annotation that stands for a field of older versions."""
     annotations = _object(_object(obj, "metadata"), "annotations")
-    annotations.setdefault("deprecated.daemonset.template.generation", "1")
+    annotations.setdefault("deprecated.daemonset.template.generation", "0")
 
 
 def _stateful_spec(obj: JsonObject) -> None:
