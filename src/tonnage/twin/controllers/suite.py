@@ -22,6 +22,7 @@ from tonnage.twin.controllers.namespaces import NamespaceController
 from tonnage.twin.controllers.node_lifecycle import NodeLifecycleController
 from tonnage.twin.controllers.pod_claims import PodClaimsController
 from tonnage.twin.controllers.pod_garbage import PodGarbageController
+from tonnage.twin.controllers.policy_status import PolicyStatusController
 from tonnage.twin.controllers.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
@@ -63,6 +64,9 @@ async def run_controllers(
             PodClaimsController(_own(api, "resource-claim-controller"), clock, informers),
             AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock, informers),
             RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock, informers),
+            PolicyStatusController(
+                _own(api, "validatingadmissionpolicy-status-controller"), clock, informers
+            ),
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
             JobController(_own(api, "job-controller"), clock, informers),

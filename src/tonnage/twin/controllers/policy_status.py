@@ -1,0 +1,53 @@
+"""Tells of every ValidatingAdmissionPolicy that it has been looked at.
+
+What a genuine controller warns of, expressions that do not fit the kinds that they are about, is not told.
+
+Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus (v1.35).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.adapters.informer import Informers, Key, following
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.wire.kinds import Kind
+from tonnage.wire.objects import Service
+
+# Services have a spec and a status of any content, so they can stand for policies.
+POLICY: Final = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    False,
+    Service,
+)
+
+
+class PolicyStatusController:
+    """Writes the status of policies that have changed."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
+        self._api = api
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._policies = informers.of(POLICY, self._queue.add)
+
+    async def run(self) -> None:
+        """Tell until cancelled."""
+        async with following(self._policies) as group:
+            group.create_task(work(self._queue, self._reconcile))
+
+    async def _reconcile(self, key: Key) -> None:
+        policy = self._policies.get(key[1])
+        if policy is None or policy.metadata.generation <= policy.status.get("observedGeneration", 0):
+            return
+        status: JsonObject = {"observedGeneration": policy.metadata.generation, "typeChecking": {}}
+        try:
+            await self._api.patch(POLICY, key[1], {"status": status}, subresource="status")
+        except ApiError as error:
+            if error.code != 404:
+                raise
