@@ -174,3 +174,18 @@ async def test_pods_of_nobody_are_told_of_where_shares_are_counted(running: Clus
     [told] = await running.events("UnmanagedPods")
     labels = "MatchLabels:map[string]string{app: web,}"
     assert f"(selector: &LabelSelector{{{labels},MatchExpressions:[]LabelSelectorRequirement{{}},}})" in told
+
+
+async def test_a_pod_of_several_budgets_is_told_of(running: Cluster) -> None:
+    await budget(running, minAvailable=1)
+    await running.apply(POD, "p", running.template())
+    await running.clock.advance(1)
+    assert await running.events("MultiplePodDisruptionBudgets") == []
+    second = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}
+    await running.apply(DISRUPTION_BUDGET, "second", {"spec": second})
+    await running.clock.advance(1)
+    assert await running.events("MultiplePodDisruptionBudgets") == [], "nothing has become of the pod"
+    await running.make_ready()
+    await running.clock.advance(1)
+    [told] = await running.events("MultiplePodDisruptionBudgets")
+    assert told.startswith('Pod "default"/"p" matches multiple PodDisruptionBudgets.  Chose "')

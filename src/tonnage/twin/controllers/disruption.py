@@ -51,6 +51,7 @@ class DisruptionController:
         self._events = EventRecorder(api, clock, "controllermanager")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._stale: WorkQueue[Key] = WorkQueue(clock)
+        self._shared: WorkQueue[Key] = WorkQueue(clock)
         self._budgets = informers.of(DISRUPTION_BUDGET, self._queue.add)
         self._budgets.add_index("namespace", lambda budget: [budget.metadata.namespace])
         self._pods = informers.of(POD)
@@ -63,16 +64,29 @@ class DisruptionController:
         async with following(self._budgets, self._pods, self._scales) as group:
             group.create_task(work(self._queue, self._reconcile))
             group.create_task(work(self._stale, self._clear))
+            group.create_task(work(self._shared, self._tell_shared))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         for pod in (delta.before, delta.after):
-            if pod is None:
-                continue
-            for budget in self._budgets.by_index("namespace", pod.metadata.namespace):
-                if _selects(budget, pod):
-                    self._queue.add(key_of(budget))
+            for budget in self._budgets_of(pod) if pod is not None else ():
+                self._queue.add(key_of(budget))
+        if delta.after is not None and len(self._budgets_of(delta.after)) > 1:
+            self._shared.add(key_of(delta.after))
         if delta.after is not None and _stale_in_s(delta.after, self._clock) is not None:
             self._stale.add(key_of(delta.after))
+
+    def _budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        found = self._budgets.by_index("namespace", pod.metadata.namespace)
+        return [budget for budget in found if _selects(budget, pod)]
+
+    async def _tell_shared(self, key: Key) -> None:
+        """Say of a pod that it has several budgets, for which nobody can evict it."""
+        pod = self._pods.get(key[1], key[0])
+        budgets = self._budgets_of(pod) if pod is not None else []
+        if pod is not None and len(budgets) > 1:
+            which = f'Pod "{key[0]}"/"{key[1]}" matches multiple PodDisruptionBudgets.'
+            told = f'{which}  Chose "{budgets[0].metadata.name}" arbitrarily.'
+            await self._events.emit(pod, "Warning", "MultiplePodDisruptionBudgets", told)
 
     async def _reconcile(self, key: Key) -> float | None:
         namespace, name = key
