@@ -180,6 +180,7 @@ LARGE = replace(SMALL, name="large", size=5)
 FREE = Volume("free", storage_class="local", size=5, modes=SMALL.modes, source="local", available=True)
 LOCAL = StorageClass("local", waits=True, provisioner="kubernetes.io/no-provisioner")
 HERE = (NodeSelectorTerm((Requirement("zone", "In", ("x",)),)),)
+NAMED = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("b",)),)),)
 LABELS = LabelSelector((Requirement("tier", "In", ("fast",)),))
 BOTH = Pod("p", uid="u", volumes=(PodVolume("v", "small"), PodVolume("w", "large")))
 
@@ -196,6 +197,8 @@ BOTH = Pod("p", uid="u", volumes=(PodVolume("v", "small"), PodVolume("w", "large
         pytest.param((SMALL,), (replace(FREE, attributes_class="gold"),), False, id="of other attributes"),
         pytest.param((SMALL,), (replace(FREE, terminating=True),), False, id="that goes"),
         pytest.param((SMALL,), (replace(FREE, nodes=HERE),), False, id="that other nodes reach"),
+        pytest.param((SMALL,), (replace(FREE, nodes=NAMED),), True, id="whose nodes' names do not count"),
+        pytest.param((SMALL,), (replace(FREE, nodes=()),), False, id="that no node reaches"),
         pytest.param((replace(SMALL, selector=LABELS),), (FREE,), False, id="without the labels asked for"),
         pytest.param(
             (replace(SMALL, selector=LABELS),),

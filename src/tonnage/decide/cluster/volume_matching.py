@@ -7,7 +7,6 @@ Source: k8s.io/component-helpers 0.35 storage/volume (FindMatchingVolume, CheckN
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from tonnage.decide.cluster.matching import selector_matches, term_matches
 from tonnage.model.cluster import Node
@@ -16,9 +15,11 @@ from tonnage.model.volumes import Volume, VolumeClaim
 
 
 def reaches(terms: tuple[NodeSelectorTerm, ...] | None, node: Node) -> bool:
-    """Whether a volume of these nodes can be had on a node. Its labels alone count: no name matches."""
-    nameless = replace(node, name="") if any(term.fields for term in terms or ()) else node
-    return terms is None or any(term_matches(term, nameless) for term in terms)
+    """Whether a volume of these nodes can be had on a node. Its labels alone count: any name will do."""
+    if terms is None:
+        return True
+    by_labels = (term.expressions for term in terms if term.expressions or term.fields)
+    return any(not part or term_matches(NodeSelectorTerm(part), node) for part in by_labels)
 
 
 def matched(
