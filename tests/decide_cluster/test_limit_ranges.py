@@ -8,6 +8,7 @@ import pytest
 
 from tonnage.adapters.reading_documents import manifests_from_documents, snapshot_from_documents
 from tonnage.decide.cluster.admission.limit_ranges import breaches, with_defaults
+from tonnage.diagnose.explain import explain_manifest
 from tonnage.model.cluster import Manifest, Snapshot
 
 Body = dict[str, Any]
@@ -122,3 +123,57 @@ def test_other_namespaces_have_their_own() -> None:
         [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "web"}, "spec": {}}]
     )
     assert breaches(made, found) == ()
+
+
+AT_MOST = {"type": "Pod", "max": {"memory": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("containers", "whole", "limit"),
+    [
+        pytest.param(({},), {"limits": {"memory": "8Gi"}}, "8Gi", id="the pod's own amount"),
+        pytest.param(({"limits": {"memory": "2Gi"}},), {"limits": {"memory": "3e9"}}, "3e9", id="both"),
+        pytest.param(({"requests": {"memory": "2Gi"}, "limits": {"memory": "3e9"}},), {}, "3e9", id="limits"),
+    ],
+)
+def test_a_sum_is_written_as_the_pod_writes_it(containers: tuple[Body, ...], whole: Body, limit: str) -> None:
+    more = {"resources": whole} if whole else {}
+    told = f"maximum memory usage per Pod is 1Gi, but limit is {limit}"
+    assert said(manifest(*containers, **more), AT_MOST) == [told]
+
+
+@pytest.mark.parametrize(
+    ("containers", "whole", "item", "text"),
+    [
+        pytest.param(
+            ({"requests": {"cpu": "4"}}, {"requests": {GPU: "1"}}),
+            {},
+            {"type": "Container", "default": {"cpu": "1"}},
+            '[spec.containers[0].resources.requests: Invalid value: "4": must be less than or equal to cpu '
+            "limit of 1, spec.containers[1].resources.limits: Required value: Limit must be set for non "
+            "overcommitable resources]",
+            id="a default limit below what is asked, beside another fault",
+        ),
+        pytest.param(
+            ({"requests": {"cpu": "1"}}, {}),
+            {"limits": {"cpu": "8"}},
+            {"type": "Container", "defaultRequest": {"cpu": "500m"}},
+            'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate '
+            "container requests of 1500m",
+            id="what the pod asks as a whole is settled before the defaults",
+        ),
+        pytest.param(
+            ({"requests": {GPU: "1"}},),
+            {},
+            {"type": "Container", "default": {GPU: "1"}},
+            "",
+            id="a default limit that was missing",
+        ),
+    ],
+)
+def test_a_pod_is_validated_with_what_limit_ranges_give(
+    containers: tuple[Body, ...], whole: Body, item: Body, text: str
+) -> None:
+    made = manifest(*containers, **({"resources": whole} if whole else {}))
+    told = explain_manifest(made, ranges(item))
+    assert told.upstream_message == (f'Pod "p" is invalid: {text}' if text else "")

@@ -154,7 +154,8 @@ def _explain_new(
     admission = attempt.admission
     if admission.early and not manifest.pod.owner:
         return explain_forbidden(attempt, subject, (*admission.early, *admission.late), later)
-    errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
+    written = admission.manifest if manifest.kind == "Pod" else manifest
+    errors = [error for rule in MANIFEST_RULES for error in rule.errors(written)]
     errors = errors or [error for rule in MANIFEST_RULES for error in rule.errors(admission.manifest)]
     if errors:
         ground = grounds.of(snapshot)

@@ -26,8 +26,9 @@ def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[FieldEr
     """`where` is the path of the spec."""
     resources = mapping(spec.get("resources"))
     limits, asked = _read(resources.get("limits")), _read(resources.get("requests"))
-    together = _together(manifest, spec, where)
-    requests = {**limits, **together, **asked} if limits else asked
+    rows = {one.where: {**one.limits, **one.requests} for one in manifest.amounts}
+    together, at_first = (_together(part, spec, where) for part in (rows, _as_written(spec, where)))
+    requests = {**limits, **at_first, **asked} if limits else asked
     whole = WrittenAmounts("", f"{where}.resources", limits, requests)
     for error in quantities.of(whole):
         yield replace(error, reason=replace(error.reason, subject="Pod"))
@@ -62,9 +63,20 @@ def _read(value: JsonValue) -> dict[str, str]:
     return found
 
 
-def _together(manifest: Manifest, spec: JsonObject, where: str) -> dict[str, str]:
+def _as_written(spec: JsonObject, where: str) -> dict[str, dict[str, str]]:
+    """What each container asks for before any limit range: by that a pod's own requests are completed."""
+    return {
+        f"{where}.{part}[{index}].resources": {
+            **_read(mapping(one.get("resources")).get("limits")),
+            **_read(mapping(one.get("resources")).get("requests")),
+        }
+        for part in ("initContainers", "containers")
+        for index, one in mappings(spec.get(part))
+    }
+
+
+def _together(rows: Mapping[str, Mapping[str, str]], spec: JsonObject, where: str) -> dict[str, str]:
     """What all containers ask for at a time, side-cars with them; a limit alone counts as a request."""
-    rows = {one.where: {**one.limits, **one.requests} for one in manifest.amounts}
     always = {
         f"{where}.initContainers[{index}].resources"
         for index, one in mappings(spec.get("initContainers"))
@@ -81,7 +93,7 @@ def _together(manifest: Manifest, spec: JsonObject, where: str) -> dict[str, str
     return found
 
 
-def _most(name: str, own: list[dict[str, str]], first: list[tuple[bool, dict[str, str]]]) -> Fraction:
+def _most(name: str, own: list[Mapping[str, str]], first: list[tuple[bool, Mapping[str, str]]]) -> Fraction:
     """The larger of all that run together, and of each init step with the side-cars before it."""
 
     def amount(row: Mapping[str, str]) -> Fraction:

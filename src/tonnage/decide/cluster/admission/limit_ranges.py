@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+from tonnage.decide.cluster.admission.written_pod import mapping
 from tonnage.decide.cluster.requests import pod_limits, pod_requests
 from tonnage.model.cluster import Container, Manifest, Requests, WrittenAmounts
+from tonnage.model.json import JsonObject
 from tonnage.model.policies import LimitItem, LimitRange
 from tonnage.model.quantity import (
     integer_value,
@@ -145,7 +147,8 @@ def _broken(item: LimitItem, manifest: Manifest) -> Iterator[Breach]:
     elif item.type == "Pod":
         pod = replace(manifest.pod, overhead={})
         formats = formats_of(manifest)
-        sides = [("pod", _texts(pod_requests(pod), formats), _texts(pod_limits(pod), formats))]
+        asked = _texts(pod_requests(pod), formats, "requests.")
+        sides = [("pod", asked, _texts(pod_limits(pod), formats, "limits."))]
     else:
         return
     for where, requests, limits in sides:
@@ -195,17 +198,28 @@ _TESTS: Final = {"min": _below, "max": _above, "ratio": _beyond_ratio}
 
 
 def formats_of(manifest: Manifest) -> dict[str, str]:
-    """How the pod writes the sum of a resource: as the first container that asks for any of it."""
-    found: dict[str, str] = {}
+    """How the pod writes the sums of resources, by `requests.` or `limits.` and the name.
+
+    As it writes its own amount as a whole, else as the first container that asks for any of it.
+    """
+    whole = mapping(mapping(manifest.written.get("spec")).get("resources"))
+    limits, requests = (mapping(whole.get(part)) for part in ("limits", "requests"))
+    rows: list[tuple[str, JsonObject | Labels]] = [("limits.", limits), ("requests.", requests)]
     for written in manifest.amounts:
-        for name, text in {**written.limits, **written.requests}.items():
-            if parse_quantity(text):
-                found.setdefault(name, quantity_format(text))
+        rows += [("limits.", written.limits), ("requests.", {**written.limits, **written.requests})]
+    rows.append(("requests.", limits))
+    found: dict[str, str] = {}
+    for part, row in rows:
+        for name, text in row.items():
+            if parse_quantity(str(text)):
+                found.setdefault(f"{part}{name}", quantity_format(str(text)))
     return found
 
 
-def _texts(amounts: Requests, formats: Labels) -> dict[str, str]:
+def _texts(amounts: Requests, formats: Labels, part: str) -> dict[str, str]:
     return {
-        name: write_quantity(Fraction(n, 1000 if name == "cpu" else 1), formats.get(name, "decimal"))
+        name: write_quantity(
+            Fraction(n, 1000 if name == "cpu" else 1), formats.get(f"{part}{name}", "decimal")
+        )
         for name, n in amounts.items()
     }

@@ -197,7 +197,7 @@ def _exceeded(
         else:
             used = sum((spent.get(key, Fraction(0)) for _, spent in counted), Fraction(0))
         if asked > 0 and hard is not None and used is not None and asked + used > hard:
-            form = formats.get(_resource(key), "decimal")
+            form = formats.get(_side(key), "decimal")
             told = canonical_quantity(quota.used[key]) if key in quota.used else write_quantity(used, form)
             most = canonical_quantity(quota.hard[key])
             rows.append(Row(key, write_quantity(asked, form), told, most, asked > hard))
@@ -206,7 +206,7 @@ def _exceeded(
     first = rows[0].key
     shares = [(name, spent[first]) for name, spent in counted or users() if spent.get(first)]
     shares.sort(key=lambda share: (-share[1], share[0]))
-    form = formats.get(_resource(first), "decimal")
+    form = formats.get(_side(first), "decimal")
     return OverQuota(quota, tuple(rows), tuple((name, write_quantity(n, form)) for name, n in shares))
 
 
@@ -223,8 +223,9 @@ def _claim_users(quota: Quota, snapshot: Snapshot, minor: int) -> Users:
     return [(c.name, claim_charges(c, snapshot.device_classes, minor=minor)) for c in claims]
 
 
-def _resource(key: str) -> str:
-    return key.removeprefix("requests.").removeprefix("limits.")
+def _side(key: str) -> str:
+    """The key with the side that it is about: `cpu` counts requests."""
+    return key if key.startswith(("requests.", "limits.")) else f"requests.{key}"
 
 
 def fits(row: Row, wanted: Mapping[str, str]) -> bool:
