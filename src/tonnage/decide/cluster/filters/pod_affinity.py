@@ -74,12 +74,12 @@ def _pairs(pod: Pod, view: View) -> tuple[_Pairs, _Pairs, _Pairs]:
 
 def _is_shunned_at_first(pod: Pod, view: View) -> bool:
     """Whether pods shun it that are there not only in thought: else the scheduler does not ask the plugin."""
-    shunned: _Pairs = {}
-    for node in view.nodes.values():
-        for other in (node.origin or node).shy:
-            terms = (t for t in other.affinity.anti if _matches(t, other, pod, view))
-            _note(shunned, terms, node.node.labels, other)
-    return bool(shunned)
+    return any(
+        term.topology_key in node.node.labels and _matches(term, other, pod, view)
+        for node in view.nodes.values()
+        for other in (node.origin or node).shy
+        for term in other.affinity.anti
+    )
 
 
 def _matches(term: PodTerm, owner: Pod, candidate: Pod, view: View, *, own: bool = False) -> bool:
