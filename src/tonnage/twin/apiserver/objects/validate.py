@@ -30,6 +30,7 @@ from tonnage.twin.apiserver.objects.validation import (
     storage,
     stored_volumes,
     volume_claims,
+    workload_status,
     workloads,
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found
@@ -138,6 +139,12 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "PersistentVolumeClaim"): volume_claims.claim_status,
     ("", "Service"): services.service_status,
     ("networking.k8s.io", "Ingress"): ingresses.ingress_status,
+    ("", "ReplicationController"): workload_status.replication_controller,
+    ("apps", "DaemonSet"): workload_status.daemon_set,
+    ("apps", "Deployment"): workload_status.deployment,
+    ("apps", "ReplicaSet"): workload_status.replica_set,
+    ("apps", "StatefulSet"): workload_status.stateful_set,
+    ("policy", "PodDisruptionBudget"): workload_status.disruption_budget,
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
     ("apiregistration.k8s.io", "APIService"): api_services.api_service_status,
