@@ -287,3 +287,12 @@ def test_a_device_of_the_whole_pod_is_refused(section: str) -> None:
     spec["resources"] = {section: {"cpu": "1", "hugepages-2Mi": "2Mi", "nvidia.com/gpu": "1"}}
     [error] = validate_create(row("", "Pod"), found)
     assert error.field == f"spec.resources.{section}[nvidia.com/gpu]"
+
+
+def test_not_even_an_event_changes_its_uid() -> None:
+    event: Any = {"metadata": {"name": "e", "namespace": "lab", "uid": "a"}}
+    other: Any = {"metadata": {**event["metadata"], "uid": "b"}}
+    error = validate_update(row("", "Event"), other, event)[0]
+    assert str(error) == 'metadata.uid: Invalid value: "b": field is immutable'
+    kept = validate_update(row("", "Event"), event, event)
+    assert not [one for one in kept if one.field.startswith("metadata")]

@@ -34,7 +34,11 @@ from tonnage.twin.apiserver.objects.validation import (
     workloads,
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found
-from tonnage.twin.apiserver.objects.validation.metadata import metadata_create, metadata_update
+from tonnage.twin.apiserver.objects.validation.metadata import (
+    identity_kept,
+    metadata_create,
+    metadata_update,
+)
 from tonnage.wire.schema import KindRow
 
 GroupKind = tuple[str, str]
@@ -158,7 +162,7 @@ PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found
 }
 """Rules of subresources that change a part of their object."""
 WITHOUT_METADATA_RULES: Final = (("", "Event"),)
-"""Kinds whose metadata the server takes as it comes."""
+"""Kinds of whose metadata the server checks only what never changes."""
 
 
 def validate_create(kind_row: KindRow, obj: JsonObject) -> Errors:
@@ -172,7 +176,8 @@ def validate_create(kind_row: KindRow, obj: JsonObject) -> Errors:
 def validate_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = "") -> Errors:
     """Everything wrong with a changed object against the stored one."""
     key = (kind_row.group, kind_row.kind)
-    found = [] if key in WITHOUT_METADATA_RULES else list(metadata_update(kind_row, new, old))
+    own = key in WITHOUT_METADATA_RULES
+    found = list(identity_kept(new, old) if own else metadata_update(kind_row, new, old))
     if subresource == "status":
         rule = STATUS.get(key)
         return tuple(found if rule is None else [*found, *rule(new, old)])

@@ -78,9 +78,15 @@ def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject) -> Foun
         yield invalid("metadata.resourceVersion", "", "must be specified for an update")
     if number(meta, "generation") < number(before, "generation"):
         yield invalid("metadata.generation", number(meta, "generation"), "must not be decremented")
+    yield from identity_kept(new, old)
+    yield from _common(meta)
+
+
+def identity_kept(new: JsonObject, old: JsonObject) -> Found:
+    """Metadata that no writer changes, of whatever kind."""
+    meta, before = mapping(new, "metadata"), mapping(old, "metadata")
     for key in _FIXED:
         yield from unchanged(meta.get(key), before.get(key), f"metadata.{key}")
-    yield from _common(meta)
 
 
 def _namespace(kind_row: KindRow, namespace: str) -> Found:
