@@ -18,6 +18,11 @@ _JSON_PATCH, _APPLY = "application/json-patch+json", "application/apply-patch+ya
 _MAP = f"{MAPS}/p"
 _TOKEN = "/api/v1/namespaces/default/serviceaccounts/x/token"
 _PATIENCE_S = 30
+_OWN = re.compile(
+    r"(?<=current: )[0-9]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|20(?!20)[0-9-]{8}T[0-9:]+Z"
+    r'|(?<=resourceVersion\\":\\")[0-9]+'
+)
+"""What differs from run to run: versions, uids, times."""
 
 
 @dataclass(frozen=True)
@@ -171,5 +176,5 @@ async def answer_to(request: BadRequest, port: int, token: str, context: ssl.SSL
         content = json.loads(body)
     except ValueError:
         return [int(head.split()[1]), "", body[:80].decode("latin-1")]
-    said = re.sub(r"(?<=current: )[0-9]+", "#", content.get("message") or content.get("kind", ""))
+    said = _OWN.sub("#", content.get("message") or content.get("kind", ""))
     return [int(head.split()[1]), content.get("reason", ""), said]

@@ -126,6 +126,40 @@ _PATHS = (
     ),
     *("readyz/informer-sync", "livez/informer-sync", ".well-known", "openapi", "openid/v1", "api/v1/watch"),
 )
+_METADATA = (
+    *(
+        '"uid":"x"',
+        '"resourceVersion":"1"',
+        '"resourceVersion":"x"',
+        '"resourceVersion":"0"',
+        '"generation":-5',
+    ),
+    *(
+        '"deletionTimestamp":"2020-01-01T00:00:00Z"',
+        '"deletionGracePeriodSeconds":1',
+    ),
+    *('"ownerReferences":[{"apiVersion":"a/b/c","kind":"Pod","name":"p","uid":"1"}]', '"managedFields":[{}]'),
+    *('"finalizers":"x"', '"labels":[]', '"namespace":"x"', '"name":"q"', '"selfLink":"x"'),
+)
+"""What stands in the metadata of maps named `m`."""
+_KINDS_SAID = (
+    *(
+        '"kind":"Endpoints","apiVersion":"v1"',
+        '"apiVersion":"v2"',
+        '"kind":"configmap"',
+        '"apiVersion":"a/b/c"',
+    ),
+    '"kind":"ConfigMapList","apiVersion":"v1"',
+)
+_SCALE = "/apis/apps/v1/namespaces/default/deployments/d/scale"
+_SCALES = (
+    *("{}", '{"metadata":{"name":"x"}}', '{"metadata":{"name":"d","namespace":"x"}}', '{"kind":"Pod"}', "[]"),
+    *(
+        '{"metadata":{"name":"d"},"spec":{"replicas":"x"}}',
+        '{"metadata":{"name":"d"},"spec":{"replicas":-1}}',
+    ),
+    '{"metadata":{"name":"d"},"spec":{"replicas":1,"foo":1}}',
+)
 _HEALTH = (
     "livez?verbose",
     "readyz?verbose&exclude=etcd",
@@ -142,6 +176,7 @@ def requests() -> Iterator[BadRequest]:
     """All of them."""
     yield from _paths()
     yield from _options()
+    yield from _bodies()
 
 
 def _paths() -> Iterator[BadRequest]:
@@ -204,3 +239,32 @@ def _sent(method: str, path: str, body: object) -> BadRequest:
 def _patched(patch: str, path: str, body: object) -> BadRequest:
     text = json.dumps(body)
     return BadRequest(f"{patch} patch of {path} by {text}", "PATCH", path, text.encode(), _TYPES[patch])
+
+
+def _bodies() -> Iterator[BadRequest]:
+    """What bodies say of an object's metadata and kind, and of scales; of all nothing is kept."""
+    yield _sent("POST", MAPS, {"metadata": {"name": "m"}, "data": {"a": "b"}})
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    yield _sent(
+        "POST", "/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "d"}, "spec": spec}
+    )
+    for said in (*(f'"metadata":{{"name":"m",{one}}}' for one in _METADATA), *_KINDS_SAID):
+        body = f"{{{said}}}".encode()
+        named = body if b'"name":"m"' in body else body[:-1] + b',"metadata":{"name":"m"}}'
+        new = named.replace(b'"name":"m"', b'"name":"new"')
+        yield BadRequest(f"a new map with {said}", "POST", f"{MAPS}?dryRun=All", new)
+        yield BadRequest(f"a map with {said}", "PUT", f"{MAPS}/m?dryRun=All", named)
+        for patch in ("merge", "strategic"):
+            name = f"{patch} patch of a map with {said}"
+            yield BadRequest(name, "PATCH", f"{MAPS}/m?dryRun=All", body, _TYPES[patch])
+    yield BadRequest(
+        "a map with a version that is kept", "POST", MAPS, b'{"metadata":{"name":"v","resourceVersion":"1"}}'
+    )
+    for scale in _SCALES:
+        yield BadRequest(f"a scale of {scale}", "PUT", f"{_SCALE}?dryRun=All", scale.encode())
+        if "replicas" not in scale and "kind" not in scale:
+            name = f"patch of a scale by {scale}"
+            yield BadRequest(name, "PATCH", f"{_SCALE}?dryRun=All", scale.encode(), _TYPES["merge"])
+    for patch in ("merge", "strategic", "json"):
+        yield BadRequest(f"null as {patch} patch", "PATCH", f"{MAPS}/m?dryRun=All", b"null", _TYPES[patch])

@@ -11,6 +11,7 @@ from starlette.types import Receive
 
 from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.objects.body import UNREAD, BodyError, parse_json
 from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.statuses import bad_request, too_large, unsupported_media_type
@@ -71,6 +72,9 @@ def parse_typed(schema: Schema, data: bytes, content_type: str) -> JsonObject:
     value = _READERS[kind](schema, data) if data else parse_json(data)
     if not isinstance(value, dict | None):
         raise BodyError(f"{UNREAD}json: cannot unmarshal {describe(value)} into Go value of type {_TYPED}")
+    version = text(value, "apiVersion")
+    if version.count("/") > 1:
+        raise BodyError(f"unexpected GroupVersion string: {version}")
     return {} if value is None else value
 
 
@@ -84,6 +88,8 @@ def parse_patch(data: bytes, patch_type: PatchType) -> JsonValue:
         patch = parse_json(data)
     except BodyError as error:
         raise bad_request(prefix + error.detail.removeprefix(UNREAD)) from None
+    if patch is None and patch_type is PatchType.MERGE:
+        raise bad_request("Invalid JSON Patch")
     if patch_type is not PatchType.JSON and not isinstance(patch, dict | None):
         said = f"json: cannot unmarshal {describe(patch)} into Go value of type map[string]interface {{}}"
         raise bad_request(prefix + said)

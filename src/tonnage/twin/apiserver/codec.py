@@ -9,6 +9,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, is_first, stored_autoscaler
 from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
+from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, unchanged_left_out
 from tonnage.twin.apiserver.objects.custom_rules import rule_problems
 from tonnage.twin.apiserver.objects.custom_values import (
@@ -18,13 +19,16 @@ from tonnage.twin.apiserver.objects.custom_values import (
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import Defaults
 from tonnage.twin.apiserver.objects.problems import Errors
+from tonnage.twin.apiserver.objects.protobuf import type_of
 from tonnage.twin.apiserver.objects.quick_decode import QuickDecoder
 from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.twin.apiserver.objects.validation.custom import format_cautions
 from tonnage.twin.apiserver.requests import FieldValidation
-from tonnage.twin.apiserver.resources import Registry, Served
+from tonnage.twin.apiserver.resources import Registry, Served, internal_package
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.wire.schema import Schema
+
+_SCHEME = "pkg/runtime/scheme.go:111"
 
 
 class Codec:
@@ -50,7 +54,7 @@ class Codec:
         self, served: Served, body: JsonValue, validation: FieldValidation
     ) -> tuple[JsonObject, tuple[str, ...]]:
         """A new object of the kind, and warnings of fields that it has not. Raises ApiError 400."""
-        body = _of_kind(served, body)
+        body = self._of_kind(served, body)
         strict = validation is FieldValidation.STRICT
         if served.custom is not None:
             decoded = decode_custom(self._schema, served.custom.schema, body, strict=strict)
@@ -59,6 +63,39 @@ class Codec:
         else:
             decoded = decode(self._schema, served.row.type, body, strict=strict, stored=True)
         return decoded.value, decoded.unknown if validation is FieldValidation.WARN else ()
+
+    def _of_kind(self, served: Served, body: JsonValue) -> JsonObject:
+        """The body with its apiVersion and kind, which may be left out. Raises BodyError for another kind."""
+        if not isinstance(body, dict):
+            raise bad_request("the body of the request is not a JSON object")
+        row = served.row
+        version, kind = text(body, "apiVersion") or row.api_version, text(body, "kind") or row.kind
+        if (version, kind) != (row.api_version, row.kind):
+            raise self._other_kind(served, version, kind)
+        if text(body, "apiVersion") and text(body, "kind"):
+            return body
+        named: JsonObject = {"apiVersion": row.api_version, "kind": row.kind}
+        return {**named, **body, **named}
+
+    def _other_kind(self, served: Served, version: str, kind: str) -> BodyError:
+        """What is said of a body of another kind or version."""
+        row = served.row
+        last = version.rpartition("/")[2]
+        subject = f'{kind} in version "{last}" cannot be handled as a {row.kind}'
+        if version.count("/") > 1:
+            return BodyError(f"unexpected GroupVersion string: {version}")
+        if served.custom is None and type_of(self._schema, version, kind.removesuffix("List")) is None:
+            words = f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"'
+            return BodyError(words, subject=subject)
+        if kind == row.kind:
+            return BodyError(
+                f"the API version in the data ({version}) does not match the expected API version "
+                f"({row.api_version})"
+            )
+        given, wanted = kind, row.kind
+        if served.custom is None:
+            given, wanted = f"{last}.{kind}", f"{internal_package(row.group)}.{row.kind}"
+        return BodyError(f"converting ({given}) to ({wanted}): unknown conversion", subject=subject)
 
     def default(self, served: Served, obj: JsonObject) -> JsonObject:
         """The object, just decoded, with what the writer left out filled in."""
@@ -138,25 +175,3 @@ class Codec:
         if served.custom is None or served.custom.storage_api_version == text(obj, "apiVersion"):
             return obj
         return {**obj, "apiVersion": served.custom.storage_api_version}
-
-
-def _of_kind(served: Served, body: JsonValue) -> JsonObject:
-    """The body with its apiVersion and kind, which may be left out. Raises ApiError 400 for another kind."""
-    if not isinstance(body, dict):
-        raise bad_request("the body of the request is not a JSON object")
-    row = served.row
-    version, kind = text(body, "apiVersion"), text(body, "kind")
-    if version not in ("", row.api_version):
-        raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version "
-            f"({row.api_version})"
-        )
-    if kind not in ("", row.kind):
-        raise bad_request(
-            f'{kind} in version "{row.version}" cannot be handled as a {row.kind}: '
-            f"converting ({kind}) to ({row.kind}): unknown conversion"
-        )
-    if version and kind:
-        return body
-    named: JsonObject = {"apiVersion": row.api_version, "kind": row.kind}
-    return {**named, **body, **named}

@@ -106,6 +106,8 @@ class Application:
         await self._security.connect(request, stream_options(address.subresource, exchange.pairs))
 
     async def _serve(self, exchange: Exchange, user: User) -> None:
+        if exchange.method == "CONNECT":
+            raise method_not_allowed()  # Whatever else is said to it makes a tunnel of the connection.
         if self._discovery.answers(exchange.path):
             await self._discovery.answer(exchange)
             return

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.twin.apiserver.resources import REVIEWS, Served
+from tonnage.twin.apiserver.resources import REVIEWS, Served, internal_package
 from tonnage.twin.apiserver.statuses import StatusError
 
 JSON: Final = "application/json"
@@ -18,7 +18,6 @@ PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 MEDIA: Final = (JSON, YAML, PROTOBUF)
 STREAMED: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 _META: Final = ("v1", "v1beta1")
-_PACKAGES: Final = {"": "core", "rbac.authorization.k8s.io": "rbac", "events.k8s.io": "core"}
 _HUMANS: Final = ("curl", "Wget", "Mozilla/5.0")
 _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 
@@ -117,8 +116,7 @@ def form_for(accept: str, served: Served, verb: str, *, single: bool, pretty: bo
 
 def no_such_form(form: Form, served: Served, kind: str) -> StatusError:
     """406 of the metadata of a list where an object is, or of an object where a list is."""
-    package = _PACKAGES.get(served.row.group, served.row.group.partition(".")[0])
-    shown = f"*{package}.{kind}"
+    shown = f"*{internal_package(served.row.group)}.{kind}"
     if served.custom is not None:
         shown = "*unstructured.UnstructuredList" if kind.endswith("List") else "*unstructured.Unstructured"
     listed = "is not a list" if form.kind.endswith("List") else "is a list"

@@ -10,7 +10,8 @@ import re
 from typing import Final
 
 from tonnage.adapters.ports import PatchType
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import copied
 from tonnage.twin.apiserver.applying import no_patch
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch
@@ -43,11 +44,16 @@ def patched(
 def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValue) -> Change:
     if served.custom is not None:
         raise no_patch(served)
+    if patch is None:
+        return copied
     if not isinstance(patch, dict):
         what = describe(patch)
         raise bad_request(f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}")
     type_name = "autoscaling/v1.Scale" if subresource == "scale" else served.row.type
-    return lambda old: strategic_merge(schema, type_name, old, patch)
+    # The converter that strategic patches go through heeds neither kind nor version.
+    kind = {"kind", "apiVersion"}
+    changes: JsonObject = {key: value for key, value in patch.items() if key not in kind}
+    return lambda old: strategic_merge(schema, type_name, old, changes)
 
 
 def unreadable_patch(schema: Schema, patch_type: PatchType, patch: JsonValue) -> Unreadable:
@@ -57,10 +63,21 @@ def unreadable_patch(schema: Schema, patch_type: PatchType, patch: JsonValue) ->
         if patch_type is PatchType.STRATEGIC and isinstance(patch, dict):
             shown, detail = go_map(patch), converter_text(schema, error.detail)
         else:
-            shown, detail = json.dumps(body, separators=(",", ":"), ensure_ascii=False), error.detail
+            shown, detail = (
+                json.dumps(_read(body, patch), separators=(",", ":"), ensure_ascii=False),
+                error.detail,
+            )
         return InvalidError(invalid_status(None, "", (invalid("patch", shown, detail),)))
 
     return refusal
+
+
+def _read(body: JsonValue, patch: JsonValue) -> JsonValue:
+    """A document as the library of patches writes it: the maps that it has changed are sorted."""
+    if not isinstance(body, dict):
+        return body
+    said = patch if isinstance(patch, dict) else {}
+    return {key: _read(body[key], said[key]) if key in said else body[key] for key in sorted(body)}
 
 
 def converter_text(schema: Schema, detail: str) -> str:

@@ -18,6 +18,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, number, put, text
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.listing import revision_of
 from tonnage.twin.apiserver.notices import notices
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.patch import same_json
@@ -28,8 +29,8 @@ from tonnage.twin.apiserver.ownership.refusals import check_new
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries, without_entries
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.requests import Outcome, Request
-from tonnage.twin.apiserver.statuses import already_exists, bad_request, conflict, not_found
-from tonnage.twin.apiserver.store import StaleError, Store, Stored
+from tonnage.twin.apiserver.statuses import StatusError, already_exists, bad_request, conflict, not_found
+from tonnage.twin.apiserver.store import StaleError, Store, Stored, in_order
 from tonnage.twin.apiserver.strategies import (
     POD,
     drop_identity,
@@ -97,6 +98,7 @@ class Pipeline:
         sent = at(obj, "metadata", "managedFields")
         owners = applied.entries if applied else self.ownership.created(request, obj, sent)
         put_entries(obj, owners)
+        versioned = bool(mapping(obj, "metadata").pop("resourceVersion", ""))
         await self.admit(request, obj, None)
         prefix = self._identify(obj)
         prepare_create(request, obj, self.codec.empty_status(served))
@@ -109,7 +111,9 @@ class Pipeline:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:
                 raise already_exists(request.resource, name, ending=self._ends(request, name))
-            return Outcome(obj)
+            return Outcome(_tried(obj))
+        if versioned:
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         return Outcome(self._create(request, obj, prefix).object)
 
     def _create(self, request: Request, obj: JsonObject, prefix: str) -> Stored:
@@ -153,12 +157,12 @@ class Pipeline:
             stored = self.read(request)
             old = self.codec.in_version(request.served, stored.object)
             body = change(old)
-            sent = at(body, "metadata", "managedFields")
+            sent, whole = at(body, "metadata", "managedFields"), body
             if sent is not None and sent == at(old, "metadata", "managedFields"):
                 # Most writers send back who owns what, which is much to read for nothing.
                 body, sent = without_entries(body), None
             kept = _kept(request, body, old)
-            obj, warnings = self._read(request, _less(body, kept), unreadable)
+            obj, warnings = self._read(request, _less(body, kept), whole, unreadable)
             request.notes.warn(*warnings)
             self.address(request, obj)
             self._expect(request, obj, old)
@@ -173,7 +177,7 @@ class Pipeline:
             await self.validate(request, obj, old)
             obj = self.ownership.settled(self.codec.for_store(request.served, obj), stored.object)
             if request.options.dry_run or _same(request, obj, stored.object):
-                return Outcome(obj)
+                return Outcome(_tried(obj))
             try:
                 return Outcome(self._replace(request, obj, stored))
             except StaleError:
@@ -208,12 +212,13 @@ class Pipeline:
             await gate.admit(request, obj, old)
 
     def _read(
-        self, request: Request, body: JsonValue, unreadable: Unreadable | None
+        self, request: Request, body: JsonValue, whole: JsonValue, unreadable: Unreadable | None
     ) -> tuple[JsonObject, tuple[str, ...]]:
+        """The object that a body is; refusals show the `whole` one."""
         try:
             return self.codec.decode(request.served, body, request.options.field_validation)
         except BodyError as error:
-            raise (unreadable(body, error) if unreadable else error) from None
+            raise (unreadable(whole, error) if unreadable else error) from None
 
     def _replace(self, request: Request, obj: JsonObject, stored: Stored) -> JsonObject:
         """Store an update, which ends the object when it was only waiting to be let go."""
@@ -246,8 +251,6 @@ class Pipeline:
     def _identify(self, obj: JsonObject) -> str:
         """Give a new object its name, uid and time of birth; the prefix if its name was generated."""
         metadata = mapping(obj, "metadata")
-        if metadata.pop("resourceVersion", ""):
-            raise bad_request("resourceVersion should not be set on objects to be created")
         prefix = "" if text(metadata, "name") else text(metadata, "generateName")
         if prefix:
             metadata["name"] = self._generated(prefix)
@@ -270,6 +273,8 @@ class Pipeline:
             )
             raise conflict(request.resource, request.name, why)
         version = text(obj, "metadata", "resourceVersion")
+        if version and not _number(version):
+            return  # As good as none.
         if version and version != text(old, "metadata", "resourceVersion"):
             raise conflict(request.resource, request.name)
 
@@ -282,6 +287,20 @@ class Pipeline:
             raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
         for words in notices(request.resource, request.subresource, obj, old):
             request.notes.warn(words)
+
+
+def _tried(obj: JsonObject) -> JsonObject:
+    """An object that is not stored, as it is shown."""
+    return {**obj, "metadata": in_order(mapping(obj, "metadata"))}
+
+
+def _number(version: str) -> int:
+    """A writer's resource version as a number. Raises ApiError 500."""
+    try:
+        return revision_of(version)
+    except ValueError as error:
+        _, at_number, why = str(error).partition("strconv.")
+        raise StatusError(500, "", at_number + why) from None
 
 
 def _kept(request: Request, body: JsonValue, old: JsonObject) -> JsonObject:
@@ -310,7 +329,8 @@ def _storage_key(request: Request) -> str:
     """Where upstream's database keeps the object, which its messages tell."""
     group, plural = request.resource
     folder = f"{group}/{plural}" if request.served.custom is not None else _FOLDERS.get(plural, plural)
-    return "/".join(("/registry", folder, *filter(None, request.key)))
+    root = "" if request.options.dry_run else "/registry"
+    return "/".join((root, folder, *filter(None, request.key)))
 
 
 def may_go(request: Request, obj: JsonObject) -> bool:

@@ -142,6 +142,15 @@ class Registry:
         self._kinds[row.group, row.version, row.kind] = served
 
 
+def internal_package(group: str) -> str:
+    """The Go package of a group's own types, which messages name.
+
+    >>> internal_package("rbac.authorization.k8s.io"), internal_package("")
+    ('rbac', 'core')
+    """
+    return "core" if group in ("", "events.k8s.io") else group.partition(".")[0]
+
+
 def scale_subresource() -> Subresource:
     """The subresource that a custom kind with `scale` has."""
     return Subresource("scale", "autoscaling", "v1", "Scale", ("get", "patch", "update"))

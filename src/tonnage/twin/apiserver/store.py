@@ -37,6 +37,12 @@ _WARM: Final = 256
 """Commits of a resource, the last, whose objects are at hand; of older ones there is the text."""
 
 
+_ORDERED: Final = (
+    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations"),
+    *("ownerReferences", "finalizers", "managedFields"),
+)
+"""Metadata as Go's struct has them, which is how answers show them."""
 _AT_ONCE: Final = 32
 """So many watches are woken in one turn of the loop; between turns requests are answered."""
 
@@ -161,6 +167,11 @@ class Journal(Protocol):
         ...
 
 
+def in_order(metadata: JsonObject) -> JsonObject:
+    """An object's metadata in the order in which answers show it."""
+    return {**{key: metadata[key] for key in _ORDERED if key in metadata}, **metadata}
+
+
 class Store:
     """All objects; `kept` are those of an earlier life, whose last revision was `revision`."""
 
@@ -280,7 +291,8 @@ class Store:
         revision = self.revision + 1
         metadata = obj.get("metadata")
         known = metadata if isinstance(metadata, dict) else {}
-        return Stored({**obj, "metadata": {**known, "resourceVersion": str(revision)}}, revision)
+        metadata = in_order({**known, "resourceVersion": str(revision)})
+        return Stored({**obj, "metadata": metadata}, revision)
 
     def _commit(self, commit: Commit) -> None:
         self.revision = commit.after.revision

@@ -137,7 +137,7 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
     """Make `obj` what a fresh object looks like. `empty_status` is what the kind's status is when unset."""
     served = request.served
     metadata = mapping(obj, "metadata")
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "managedFields"):
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
         metadata.pop(key, None)
     if counts_generations(served) and served.key not in _COUNTED_FROM_NONE:
         metadata["generation"] = 1
@@ -215,11 +215,16 @@ def drop_identity(obj: JsonObject) -> None:
 def keep_identity(obj: JsonObject, old: JsonObject) -> None:
     """Give `obj` what no writer changes. Another uid is left to be refused."""
     metadata, known = mapping(obj, "metadata"), mapping(old, "metadata")
-    metadata["uid"] = metadata.get("uid") or known.get("uid", "")
-    for key in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+    for key in ("creationTimestamp", "generation"):
         metadata.pop(key, None)
         if key in known:
             metadata[key] = known[key]
+    # What a writer sets of these where nothing was is left to be refused, too.
+    for key in ("uid", "deletionGracePeriodSeconds"):
+        if key in known and not metadata.get(key):
+            metadata[key] = known[key]
+    if "deletionTimestamp" in known:
+        metadata["deletionTimestamp"] = known["deletionTimestamp"]
     for key in ("managedFields", "selfLink"):
         metadata.pop(key, None)
 

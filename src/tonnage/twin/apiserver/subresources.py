@@ -11,13 +11,14 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, opened, put, text
+from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.selectors import label_requirements
 from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.pipeline import Change, Pipeline
+from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.statuses import StatusError, bad_request, conflict, no_such_path
+from tonnage.twin.apiserver.statuses import StatusError, conflict, no_such_path
 from tonnage.twin.apiserver.store import StaleError
 from tonnage.twin.apiserver.topology_labels import topology_labels
 from tonnage.wire.schema import KindRow
@@ -25,6 +26,7 @@ from tonnage.wire.timestamps import timestamp
 
 _ATTEMPTS: Final = 5
 _SCALE: Final = KindRow("autoscaling", "v1", "Scale", "scales", "scale", True, (), "autoscaling/v1.Scale")
+_SERVED: Final = Served(_SCALE, "ScaleList")
 _DONE: Final[JsonObject] = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -52,7 +54,12 @@ def scale_of(served: Served, obj: JsonObject) -> JsonObject:
     }
 
 
-async def rescale(pipeline: Pipeline, request: Request, change: Change | Application) -> Outcome:
+async def rescale(
+    pipeline: Pipeline,
+    request: Request,
+    change: Change | Application,
+    unreadable: Unreadable | None = None,
+) -> Outcome:
     """The Scale after a change of it, or with a configuration applied. Raises ApiError 409, 422, 500."""
     served = request.served
     wanted, _, _ = _scale_paths(served)
@@ -70,9 +77,7 @@ async def rescale(pipeline: Pipeline, request: Request, change: Change | Applica
             replicas = owners.applied(change, manager, ownership.now(), custom=custom)
             version = at(change.config, "metadata", "resourceVersion")
         else:
-            body = change(scale)
-            if not isinstance(body, dict):
-                raise bad_request("the body of the request is not a Scale")
+            body = _scale_body(pipeline, request, change(scale), unreadable)
             replicas, version = number(body, "spec", "replicas"), at(body, "metadata", "resourceVersion")
             written.entries = owners.updated(manager, ownership.now(), replicas)
         if replicas < 0:
@@ -86,6 +91,19 @@ async def rescale(pipeline: Pipeline, request: Request, change: Change | Applica
 
     outcome = await pipeline.update(whole, scaled, applied=written)
     return Outcome(scale_of(served, outcome.object))
+
+
+def _scale_body(
+    pipeline: Pipeline, request: Request, body: JsonValue, unreadable: Unreadable | None
+) -> JsonObject:
+    """The Scale that a body is; of fields that it has not the client is warned. Raises ApiError 400, 422."""
+    try:
+        scale, warnings = pipeline.codec.decode(_SERVED, body, request.options.field_validation)
+    except BodyError as error:
+        raise (unreadable(body, error) if unreadable else error) from None
+    request.notes.warn(*warnings)
+    pipeline.address(replace(request, served=_SERVED), scale)
+    return scale
 
 
 async def _admit_scale(pipeline: Pipeline, request: Request, change: Change | Application) -> None:

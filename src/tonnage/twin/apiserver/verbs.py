@@ -137,9 +137,9 @@ class Verbs:
         """The object after a patch."""
         schema = self.registry.schema
         change = patched(schema, request.served, request.subresource, patch_type, patch)
-        if request.subresource == "scale":
-            return await self._told(subresources.rescale(self._pipeline, request, change))
         unreadable = unreadable_patch(schema, patch_type, patch)
+        if request.subresource == "scale":
+            return await self._told(subresources.rescale(self._pipeline, request, change, unreadable))
         return await self._told(self._settled(request, self._pipeline.update(request, change, unreadable)))
 
     async def apply(self, request: Request, config: JsonObject, *, force: bool) -> tuple[Outcome, bool]:

@@ -62,6 +62,8 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
         PatchError: the operations cannot be read (400), or one does not apply (422).
         ApiError: 413, more operations than the server takes.
     """
+    if operations is None:
+        operations = []
     if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
         raise PatchError(
             f"error decoding patch: json: cannot unmarshal {_unreadable(operations)}",

@@ -129,8 +129,8 @@ def _owners(owners: list[JsonObject]) -> Found:
 
 
 def _owner(owner: JsonObject, path: str) -> Found:
-    version = text(owner, "apiVersion").rpartition("/")[2]
-    if not version:
+    group, _, version = text(owner, "apiVersion").rpartition("/")
+    if not version or "/" in group:
         yield invalid(f"{path}.apiVersion", text(owner, "apiVersion"), "version must not be empty")
     for key in ("kind", "name", "uid"):
         if not text(owner, key):
