@@ -1,7 +1,7 @@
 """OpenAPI v3 documents, one a group version: enough for kubectl's validation choice, patches and `explain`.
 
-Field descriptions are sentences of Kubernetes' authors; they come from the lightkube-models package when a
-document is asked for, and are nowhere kept.
+Field descriptions are sentences of Kubernetes' authors; they come from other packages when a document is
+asked for (`descriptions`), and are nowhere kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied
-from tonnage.twin.apiserver.descriptions import Descriptions
+from tonnage.twin.apiserver.descriptions import Descriptions, public_name
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import no_such_page
 from tonnage.wire.schema import Field, Schema
@@ -25,8 +25,6 @@ _SCALARS: Final[dict[str, JsonObject]] = {
     "int32": {"type": "integer", "format": "int32"},
     "int64": {"type": "integer", "format": "int64"},
     "float64": {"type": "number", "format": "double"},
-    "time": {"type": "string", "format": "date-time"},
-    "micro-time": {"type": "string", "format": "date-time"},
     "duration": {"type": "string"},
     "raw": {"type": "object"},
 }
@@ -41,6 +39,8 @@ _NAMED: Final[dict[str, tuple[str, JsonObject]]] = {
         f"{_MACHINERY}.util.intstr.IntOrString",
         {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     ),
+    "time": (f"{_MACHINERY}.apis.meta.v1.Time", {"type": "string", "format": "date-time"}),
+    "micro-time": (f"{_MACHINERY}.apis.meta.v1.MicroTime", {"type": "string", "format": "date-time"}),
     "runtime.RawExtension": (f"{_MACHINERY}.runtime.RawExtension", {"type": "object"}),
     "v1.FieldsV1": (f"{_MACHINERY}.apis.meta.v1.FieldsV1", {"type": "object"}),
     "v1.JSON": (f"{_EXTENSIONS}.JSON", {}),
@@ -170,7 +170,7 @@ class _Schemas:
         return described
 
     def _add_type(self, type_name: str) -> str:
-        name = _public_name(type_name)
+        name = public_name(type_name)
         if name in self.found:
             return name
         described: JsonObject = {"type": "object"}
@@ -221,18 +221,8 @@ class _Schemas:
         named = _NAMED.get(field.go.removeprefix("[]") if word == "raw" else word)
         if named is not None:
             name, described = named
-            self.found.setdefault(name, copied(described))
+            if name not in self.found:
+                about = self._descriptions.published(name)
+                self.found[name] = copied(described) | ({"description": about} if about else {})
             return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
         return copied(_SCALARS.get(word, {"type": "object"}))
-
-
-def _public_name(type_name: str) -> str:
-    """`core/v1.Pod` as OpenAPI documents name it."""
-    package, _, kind = type_name.rpartition(".")
-    if package.startswith("meta/"):
-        return f"io.k8s.apimachinery.pkg.apis.{package.replace('/', '.')}.{kind}"
-    if package.startswith("apiextensions/"):
-        return f"io.k8s.apiextensions-apiserver.pkg.apis.{package.replace('/', '.')}.{kind}"
-    if package.startswith("apiregistration/"):
-        return f"io.k8s.kube-aggregator.pkg.apis.{package.replace('/', '.')}.{kind}"
-    return f"io.k8s.api.{package.replace('/', '.')}.{kind}"
