@@ -1,8 +1,8 @@
-"""Extract how the parts of a pod are named and ordered in Go, which refusals of changes show.
+"""Extract how the parts of pods and of claims for devices are named and ordered in Go, which refusals show.
 
 Facts only: field names, their order and their types. Needs the table that `extract_schema.py` writes.
 
-Source: pkg/apis/core/types.go of k8s.io/kubernetes, read from the module cache.
+Source: pkg/apis/{core,resource}/types.go of k8s.io/kubernetes, read from the module cache.
 
     python scripts/extract_go_names.py           # write src/tonnage/wire/schema/go_names.json
     python scripts/extract_go_names.py --check   # exit 1 if it is stale
@@ -22,7 +22,9 @@ from scripts.extract_schema import DISCOVERY, module_folder
 from tonnage.wire.schema import load_schema
 
 TARGET: Final = Path(__file__).parents[1] / "src/tonnage/wire/schema/go_names.json"
-ROOT: Final = "PodSpec"
+ROOTS: Final = ("PodSpec", "dra.AllocationResult", "dra.ResourceClaimSpec", "dra.ResourceClaimTemplateSpec")
+DEVICES: Final = "dra."
+"""Before the names of structs of resource.k8s.io, some of which the core has as well."""
 _STRUCT: Final = re.compile(r"^type (\w+) struct \{$")
 _ALIAS: Final = re.compile(r"^type (\w+) ([\w\[\].*]+)$")
 _FIELD: Final = re.compile(r"^\t(?:(\w+)\s+)?([\w.*\[\]]+)(?:\s+//.*)?$")
@@ -36,7 +38,7 @@ _RENAMED: Final = {
 _OTHER: Final = {"resource.Quantity": "0", "intstr.IntOrString": 0, "bool": False, "string": ""}
 
 
-def read(path: Path) -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
+def read(path: Path, prefix: str = "") -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
     """Structs with their fields (name, empty for an embedded one, and type), and aliases."""
     structs: dict[str, list[tuple[str, str]]] = {}
     aliases: dict[str, str] = {}
@@ -48,10 +50,10 @@ def read(path: Path) -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
             elif found := _FIELD.match(line):
                 structs[inside].append((found[1] or "", found[2]))
         elif found := _STRUCT.match(line):
-            inside = found[1]
+            inside = prefix + found[1]
             structs[inside] = []
         elif found := _ALIAS.match(line):
-            aliases[found[1]] = found[2]
+            aliases[prefix + found[1]] = found[2]
     return structs, aliases
 
 
@@ -72,50 +74,60 @@ class Names:
 
     def _rows(self, name: str, owner: str) -> list[list[object]]:
         rows: list[list[object]] = []
+        prefix = DEVICES if owner.startswith(DEVICES) else ""
         for field, go_type in self._structs[name]:
             if field:
-                rows.append([field, self._json_name(owner, field), *self._held(go_type)])
+                rows.append([field, self._json_name(owner, field), *self._held(go_type, prefix)])
             elif go_type == "metav1.ObjectMeta":
                 rows.append(["", "metadata", "inline", ""])
             else:
-                rows += self._rows(go_type, owner)
+                rows += self._rows(prefix + go_type, owner)
         return rows
 
     def _json_name(self, owner: str, field: str) -> str:
         if field in _RENAMED:
             return _RENAMED[field]
         owners = (owner, _MOVED[1]) if owner == _MOVED[0] else (owner,)
-        known = [name for one in owners for name in self._types[f"core/v1.{one}"].fields]
+        known = [name for one in owners for name in self._types[_public(one)].fields]
         return next((name for name in known if name.lower() == field.lower()), field)
 
-    def _held(self, go_type: str) -> tuple[str, object]:
-        go_type = self._plain(go_type)
-        for prefix, word in (("[]", "list"), ("*", "pointer")):
-            if go_type.startswith(prefix):
-                return word, self._reference(go_type.removeprefix(prefix))
+    def _held(self, go_type: str, prefix: str) -> tuple[str, object]:
+        go_type = self._plain(go_type, prefix)
+        for start, word in (("[]", "list"), ("*", "pointer")):
+            if go_type.startswith(start):
+                return word, self._reference(go_type.removeprefix(start), prefix)
         if go_type.startswith("map["):
-            return "map", self._reference(go_type.partition("]")[2])
-        if reference := self._reference(go_type):
+            return "map", self._reference(go_type.partition("]")[2], prefix)
+        if reference := self._reference(go_type, prefix):
             return "value", reference
         return "plain", _OTHER.get(go_type, 0 if go_type.startswith("int") else None)
 
-    def _reference(self, go_type: str) -> str:
-        if go_type in self._structs:
-            self.add(go_type)
-            return go_type
+    def _reference(self, go_type: str, prefix: str) -> str:
+        name = go_type.removeprefix("core.") if go_type.startswith("core.") else prefix + go_type
+        if name in self._structs:
+            self.add(name)
+            return name
         return ""
 
-    def _plain(self, go_type: str) -> str:
-        while go_type in self._aliases:
-            go_type = self._aliases[go_type]
+    def _plain(self, go_type: str, prefix: str) -> str:
+        while prefix + go_type in self._aliases:
+            go_type = self._aliases[prefix + go_type]
         return go_type
+
+
+def _public(name: str) -> str:
+    """The type of the API that a struct is of."""
+    return f"resource/v1.{name.removeprefix(DEVICES)}" if name.startswith(DEVICES) else f"core/v1.{name}"
 
 
 def main() -> int:
     """Write the table, or compare it."""
-    structs, aliases = read(module_folder(DISCOVERY) / "pkg/apis/core/types.go")
-    names = Names(structs, aliases)
-    names.add(ROOT)
+    apis = module_folder(DISCOVERY) / "pkg/apis"
+    structs, aliases = read(apis / "core/types.go")
+    of_devices, their_aliases = read(apis / "resource/types.go", DEVICES)
+    names = Names(structs | of_devices, aliases | their_aliases)
+    for root in ROOTS:
+        names.add(root)
     lines = [f"{json.dumps(name)}:{json.dumps(names.found[name])}" for name in sorted(names.found)]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
     if "--check" in sys.argv:

@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.notices_pods import (
     old_label,
     pod,
 )
+from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.store import Resource
 
 _CLASS_ONCE: Final = "volume.beta.kubernetes.io/storage-class"
@@ -171,6 +172,12 @@ def _driver(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
         )
 
 
+def _slice(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
+    if (driver := text(obj, "spec", "driver")) != driver.lower():
+        name = quoted(driver)
+        yield f"spec.driver: driver names should be lowercase; {name} contains uppercase characters"
+
+
 _Rule = Callable[[JsonObject, JsonObject | None], Iterator[str]]
 _RULES: Final[dict[Resource, _Rule]] = {
     ("", "endpoints"): notices_network.endpoints,
@@ -192,6 +199,7 @@ _RULES: Final[dict[Resource, _Rule]] = {
     ("networking.k8s.io", "ingresses"): notices_network.ingress,
     ("networking.k8s.io", "networkpolicies"): notices_network.network_policy,
     ("node.k8s.io", "runtimeclasses"): _runtime_class,
+    ("resource.k8s.io", "resourceslices"): _slice,
     ("storage.k8s.io", "csidrivers"): _driver,
     ("storage.k8s.io", "storageclasses"): _storage_class,
 }

@@ -16,6 +16,7 @@ from tonnage.adapters.ports import Clock
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, number, put, text
+from tonnage.twin.apiserver.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.listing import revision_of
@@ -280,6 +281,7 @@ class Pipeline:
 
     def _check(self, request: Request, obj: JsonObject, old: JsonObject | None) -> None:
         errors = (
+            *admin_access_problems(self.store, request, obj, old),
             *self.codec.problems(request.served, obj, old, request.subresource, request.notes.warn),
             *entry_problems(at(obj, "metadata", "managedFields")),
         )

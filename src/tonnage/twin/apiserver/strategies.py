@@ -12,6 +12,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, opened, put
 from tonnage.twin.apiserver.births import AT_BIRTH
 from tonnage.twin.apiserver.changes import AT_CHANGE
+from tonnage.twin.apiserver.device_gates import DEVICE_GATES, forget_freed_devices
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.pod_parts import POD_PARTS, with_part
 from tonnage.twin.apiserver.requests import Request
@@ -28,6 +29,7 @@ DEPLOYMENT: Final[Resource] = ("apps", "deployments")
 DAEMON_SET: Final[Resource] = ("apps", "daemonsets")
 VOLUME: Final[Resource] = ("", "persistentvolumes")
 CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
+DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
 SERVICE: Final[Resource] = ("", "services")
 ENDPOINT_SLICE: Final[Resource] = ("discovery.k8s.io", "endpointslices")
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
@@ -124,7 +126,7 @@ _METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
             ("flowcontrol.apiserver.k8s.io", "flowschemas"),
             ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
             ("networking.k8s.io", "servicecidrs"),
-            ("resource.k8s.io", "resourceclaims"),
+            DEVICE_CLAIM,
             ("storage.k8s.io", "volumeattachments"),
         ),
         (),
@@ -157,6 +159,8 @@ def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
     path = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
     if served.key == ("apps", "statefulsets") and at(old, *path) is None:
         drop(obj, *path)
+    if rule := DEVICE_GATES.get(served.key):
+        rule(obj)
 
 
 def finish_create(request: Request, obj: JsonObject) -> None:
@@ -190,6 +194,9 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         result = _with_status(served, obj, old)
         if served.key == VOLUME:
             date_phase(result, old, now)
+        elif served.key == DEVICE_CLAIM:
+            _drop_gated(served, result, old)
+            forget_freed_devices(result, old)
         elif served.key == SIGNING_REQUEST:
             kept_decisions(result, old)
             date_conditions(result, old, now)

@@ -60,7 +60,7 @@ class PodClaimsController:
             claim.metadata.annotations.get(_FOR, ""): claim
             for claim in self._claims.by_index("owner", pod.metadata.uid)
         }
-        if _is_done(pod):
+        if is_done(pod):
             for claim in own.values():
                 await self._delete(claim)
         if pod.metadata.deletion_timestamp is not None:
@@ -69,7 +69,7 @@ class PodClaimsController:
         fresh: list[JsonValue] = []
         for entry in pod.spec.resource_claims:
             name, template = str(entry.get("name", "")), _template_of(entry)
-            if not template or (_is_done(pod) and name in told):
+            if not template or (is_done(pod) and name in told):
                 continue
             found = own.get(name) or await self._make(pod, name, template)
             if told.get(name) != found.metadata.name:
@@ -125,7 +125,7 @@ def _statuses(pod: Pod) -> list[JsonObject]:
     return list(pod.status.resource_claim_statuses)
 
 
-def _is_done(pod: Pod) -> bool:
+def is_done(pod: Pod) -> bool:
     """Whether none of its containers runs or will ever run."""
     ended = pod.status.phase in ("Succeeded", "Failed")
     return ended or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)

@@ -10,6 +10,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.twin.apiserver.authentication.users import account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.controllers.autoscaler import AutoscalerController
+from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
 from tonnage.twin.controllers.cron_job import CronJobController
 from tonnage.twin.controllers.daemon_set import DaemonSetController
 from tonnage.twin.controllers.deployment import DeploymentController
@@ -62,6 +63,7 @@ async def run_controllers(
             VolumeBindingController(_own(api, "persistent-volume-binder"), clock, informers),
             EphemeralVolumeController(_own(api, "ephemeral-volume-controller"), clock, informers),
             PodClaimsController(_own(api, "resource-claim-controller"), clock, informers),
+            ClaimReservationsController(_own(api, "resource-claim-controller"), clock, informers),
             AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock, informers),
             RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock, informers),
             PolicyStatusController(

@@ -15,8 +15,10 @@ from tonnage.twin.apiserver.objects.validation import (
     access,
     api_services,
     autoscaling,
+    claim_status,
     cluster,
     custom,
+    device_slices,
     devices,
     ingresses,
     jobs,
@@ -95,6 +97,7 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("resource.k8s.io", "DeviceClass"): devices.device_class,
     ("resource.k8s.io", "ResourceClaim"): devices.resource_claim,
     ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template,
+    ("resource.k8s.io", "ResourceSlice"): device_slices.resource_slice,
 }
 UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Pod"): pods.pod_update,
@@ -127,9 +130,9 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding_update,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding_update,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_update,
-    ("resource.k8s.io", "DeviceClass"): devices.device_class_update,
     ("resource.k8s.io", "ResourceClaim"): devices.resource_claim_update,
     ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template_update,
+    ("resource.k8s.io", "ResourceSlice"): device_slices.resource_slice_update,
 }
 """Kinds whose update is more than `CREATE` on the new object."""
 KEPT: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "DaemonSet"))
@@ -153,6 +156,7 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
     ("apiregistration.k8s.io", "APIService"): api_services.api_service_status,
     ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.status_update,
+    ("resource.k8s.io", "ResourceClaim"): claim_status.claim_status,
 }
 """Rules of `status`; kinds that are missing have only their metadata checked."""
 PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found]]] = {

@@ -1,6 +1,8 @@
-"""Selectors of device classes, claims and claim templates: CEL that does not compile is refused.
+"""Device classes, claims for devices and their templates; CEL that does not compile is refused.
 
-Source: k8s.io/kubernetes pkg/apis/resource/validation (validateCELSelector), 1.35.
+Fields behind gates that are off in this version are gone before (`device_gates`).
+
+Source: k8s.io/kubernetes pkg/apis/resource/validation, 1.35.
 """
 
 from __future__ import annotations
@@ -11,16 +13,23 @@ from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.go_values import in_go
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
-    duplicate,
     invalid,
     required,
     too_long,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.device_names import (
+    configuration,
+    each,
+    full_attribute_name,
+    label,
+)
+from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found
+from tonnage.twin.apiserver.objects.validation.metadata import template_metadata
 
 _MINOR: Final = 35
 _LONGEST: Final = 10 * 1024
@@ -28,65 +37,66 @@ _NO_REQUEST: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
 _MOST: Final = 32
-"""Selectors of a request or a class that are looked at; the server takes no more."""
+"""Requests of a claim, selectors of a request or a class, constraints and configurations."""
+_MOST_CHOICES: Final = 8
 
 
 def device_class(obj: JsonObject) -> Found:
     """A DeviceClass."""
     yield from _selectors(mapping(obj, "spec"), "spec.selectors")
-
-
-def device_class_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed DeviceClass: selectors that stay as they are were fine once."""
-    if not same_json(mapping(new, "spec").get("selectors"), mapping(old, "spec").get("selectors")):
-        yield from device_class(new)
+    yield from each(mappings(obj, "spec", "config"), _MOST, "spec.config", configuration)
 
 
 def resource_claim(obj: JsonObject) -> Found:
     """A ResourceClaim."""
-    yield from _requests(mapping(obj, "spec", "devices"), "spec.devices")
+    yield from _devices(mapping(obj, "spec", "devices"), "spec.devices")
 
 
 def resource_claim_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed ResourceClaim, or template, whose requests were fine once."""
-    if not same_json(new.get("spec"), old.get("spec")):
-        yield from resource_claim(new)
+    """A changed ResourceClaim, which wants what it wanted."""
+    yield from _kept(new, old, "dra.ResourceClaimSpec")
 
 
 def claim_template(obj: JsonObject) -> Found:
     """A ResourceClaimTemplate."""
-    yield from _requests(mapping(obj, "spec", "spec", "devices"), "spec.spec.devices")
+    yield from template_metadata(mapping(obj, "spec", "metadata"), "spec.metadata")
+    yield from _devices(mapping(obj, "spec", "spec", "devices"), "spec.spec.devices")
 
 
 def claim_template_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed ResourceClaimTemplate."""
-    if not same_json(new.get("spec"), old.get("spec")):
-        yield from claim_template(new)
+    """A changed ResourceClaimTemplate, whose claims want what they wanted."""
+    yield from claim_template(new)
+    yield from _kept(new, old, "dra.ResourceClaimTemplateSpec")
 
 
-def _requests(devices: JsonObject, path: str) -> Found:
+def _kept(new: JsonObject, old: JsonObject, go_type: str) -> Found:
+    if not same_json(mapping(new, "spec"), mapping(old, "spec")):
+        yield invalid("spec", in_go(go_type, mapping(new, "spec")), IMMUTABLE)
+
+
+def _devices(devices: JsonObject, path: str) -> Found:
     requests = mappings(devices, "requests")
-    seen: set[str] = set()
-    for index, request in enumerate(requests):
-        where, name = f"{path}.requests[{index}]", text(request, "name")
-        yield from _request(request, where)
-        if name in seen:
-            yield duplicate(where, name)
-        seen.add(name)
-    known = _names(requests)
-    for index, constraint in enumerate(mappings(devices, "constraints")):
-        where = f"{path}.constraints[{index}]"
-        yield from _references(constraint, where, known)
-        yield from _constraint(constraint, where)
-    for index, config in enumerate(mappings(devices, "config")):
-        where = f"{path}.config[{index}]"
-        yield from _references(config, where, known)
-        if not isinstance(config.get("opaque"), dict):
-            yield required(f"{where}.opaque")
+    known = request_names(requests)
+
+    def constraint(found: JsonObject, where: str) -> Found:
+        yield from request_references(found, where, known)
+        yield from _constraint(found, where)
+
+    def config(found: JsonObject, where: str) -> Found:
+        yield from request_references(found, where, known)
+        yield from configuration(found, where)
+
+    yield from each(requests, _MOST, f"{path}.requests", _request, _name)
+    yield from each(mappings(devices, "constraints"), _MOST, f"{path}.constraints", constraint)
+    yield from each(mappings(devices, "config"), _MOST, f"{path}.config", config)
+
+
+def _name(part: JsonObject) -> str:
+    return text(part, "name")
 
 
 def _request(request: JsonObject, path: str) -> Found:
-    yield from _label(text(request, "name"), f"{path}.name")
+    yield from label(text(request, "name"), f"{path}.name")
     exactly, choices = request.get("exactly"), mappings(request, "firstAvailable")
     if isinstance(exactly, dict) and choices:
         words = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
@@ -94,16 +104,14 @@ def _request(request: JsonObject, path: str) -> Found:
     elif isinstance(exactly, dict):
         yield from _wanted(exactly, f"{path}.exactly")
     elif choices:
-        seen: set[str] = set()
-        for index, part in enumerate(choices):
-            where, name = f"{path}.firstAvailable[{index}]", text(part, "name")
-            yield from _label(name, f"{where}.name")
-            yield from _wanted(part, where)
-            if name in seen:
-                yield duplicate(where, name)
-            seen.add(name)
+        yield from each(choices, _MOST_CHOICES, f"{path}.firstAvailable", _choice, _name)
     else:
         yield required(path, "exactly one of `exactly` or `firstAvailable` is required")
+
+
+def _choice(part: JsonObject, path: str) -> Found:
+    yield from label(text(part, "name"), f"{path}.name")
+    yield from _wanted(part, path)
 
 
 def _wanted(part: JsonObject, path: str) -> Found:
@@ -127,11 +135,7 @@ def _wanted(part: JsonObject, path: str) -> Found:
             yield unsupported(f"{path}.allocationMode", mode, ("All", "ExactCount"))
 
 
-def _label(name: str, path: str) -> Found:
-    yield from complaints(path, name, names.dns_label(name))
-
-
-def _names(requests: list[JsonObject]) -> frozenset[str]:
+def request_names(requests: list[JsonObject]) -> frozenset[str]:
     """Names of requests, and of their alternatives behind a slash."""
     found: set[str] = set()
     for request in requests:
@@ -141,41 +145,46 @@ def _names(requests: list[JsonObject]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _references(owner: JsonObject, path: str, known: frozenset[str]) -> Found:
-    seen: set[str] = set()
-    for index, name in enumerate(texts(owner, "requests")):
-        where = f"{path}.requests[{index}]"
-        parts = name.split("/")
-        if len(parts) <= 2:
-            for part in parts:
-                yield from _label(part, where)
-        if len(parts) > 2 or name not in known:
-            yield invalid(where, name, _NO_REQUEST)
-        if name in seen:
-            yield duplicate(where, name)
-        seen.add(name)
+def request_references(owner: JsonObject, path: str, known: frozenset[str]) -> Found:
+    """A list of names of requests."""
+
+    def rule(name: str, where: str) -> Found:
+        yield from request_reference(name, where, known)
+
+    yield from each(texts(owner, "requests"), _MOST, f"{path}.requests", rule, str)
+
+
+def request_reference(name: str, path: str, known: frozenset[str]) -> Found:
+    """The name of a request, or of an alternative of one."""
+    parts = name.split("/")
+    if len(parts) <= 2:
+        for part in parts:
+            yield from label(part, path)
+    if len(parts) > 2 or name not in known:
+        yield invalid(path, name, _NO_REQUEST)
 
 
 def _constraint(constraint: JsonObject, path: str) -> Found:
     name = constraint.get("matchAttribute")
     if not isinstance(name, str):
         yield required(f"{path}.matchAttribute")
-    elif "/" not in name:
-        words = "a fully qualified name must be a domain and a name separated by a slash"
-        yield invalid(f"{path}.matchAttribute", name, words)
+    else:
+        yield from full_attribute_name(name, f"{path}.matchAttribute")
 
 
 def _selectors(owner: JsonObject, path: str) -> Found:
-    for index, selector in enumerate(mappings(owner, "selectors")[:_MOST]):
-        where = f"{path}[{index}].cel"
-        if not isinstance(selector.get("cel"), dict):
-            yield required(where)
-            continue
-        expression = text(selector, "cel", "expression")
-        if len(expression.encode()) > _LONGEST:
-            yield too_long(f"{where}.expression", _LONGEST)
-        elif error := _error(expression):
-            yield invalid(f"{where}.expression", expression, error)
+    yield from each(mappings(owner, "selectors"), _MOST, path, _selector)
+
+
+def _selector(selector: JsonObject, path: str) -> Found:
+    if not isinstance(selector.get("cel"), dict):
+        yield required(f"{path}.cel")
+        return
+    expression = text(selector, "cel", "expression")
+    if len(expression.encode()) > _LONGEST:
+        yield too_long(f"{path}.cel.expression", _LONGEST)
+    elif error := _error(expression):
+        yield invalid(f"{path}.cel.expression", expression, error)
 
 
 def _error(expression: str) -> str:

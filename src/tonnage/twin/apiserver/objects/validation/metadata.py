@@ -41,6 +41,23 @@ _FIXED: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+_NOT_OF_TEMPLATES: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+_SPELLED: Final = {"uid": "uID"}
+"""Names in Go whose first letter alone becomes small."""
 
 
 def metadata_create(kind_row: KindRow, obj: JsonObject) -> Found:
@@ -113,6 +130,15 @@ def annotation_rules(found: JsonObject, path: str) -> Found:
         > LARGEST_ANNOTATIONS
     ):
         yield too_long(path, LARGEST_ANNOTATIONS)
+
+
+def template_metadata(metadata: JsonObject, path: str) -> Found:
+    """What claims made by a template get: nothing but annotations and labels."""
+    yield from annotation_rules(mapping(metadata, "annotations"), f"{path}.annotations")
+    yield from labels(mapping(metadata, "labels"), f"{path}.labels")
+    for key in _NOT_OF_TEMPLATES:
+        if metadata.get(key):
+            yield forbidden(f"{path}.{_SPELLED.get(key, key)}", "cannot be set")
 
 
 def _owners(owners: list[JsonObject]) -> Found:

@@ -75,6 +75,9 @@ def pod_create(obj: JsonObject) -> Found:
 def _whole(spec: JsonObject) -> Found:
     """The spec of a pod, not of a template."""
     yield from pod_spec(spec, "spec")
+    for index, volume in enumerate(mappings(spec, "volumes")):
+        if isinstance(volume.get("image"), dict) and not text(volume, "image", "reference"):
+            yield required(f"spec.volumes[{index}].image.reference")
     for key in ("containers", "initContainers"):
         # In templates an image of blanks is a token that controllers know.
         for index, container in enumerate(mappings(spec, key)):

@@ -5,6 +5,8 @@ Sources of storage vendors are checked for being the only one, not for their own
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -17,14 +19,18 @@ from tonnage.twin.apiserver.objects.problems import (
     forbidden,
     invalid,
     required,
+    unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.containers import descending_path
 from tonnage.twin.apiserver.objects.validation.environment import field_reference
 from tonnage.twin.apiserver.objects.validation.fields import Found
-from tonnage.twin.apiserver.objects.validation.volume_sources import host_path
+from tonnage.twin.apiserver.objects.validation.metadata import template_metadata
+from tonnage.twin.apiserver.objects.validation.volume_claims import claim_spec
+from tonnage.twin.apiserver.objects.validation.volume_sources import driver_name, host_path, network_path
 
 _MODE_WORDS: Final = "must be a number between 0 and 0777 (octal), both inclusive"
 _PROJECTED: Final = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _SHORTEST_TOKEN_S: Final = 600
 _DOWNWARD: Final = (
     "metadata.annotations",
@@ -69,42 +75,59 @@ def _source(volume: JsonObject, path: str) -> Found:
     for key in given[1:]:
         yield forbidden(f"{path}.{key}", "may not specify more than 1 volume type")
     if given:
-        yield from _checked(given[0], mapping(volume, given[0]), f"{path}.{given[0]}")
+        rule = _RULES.get(given[0])
+        yield from () if rule is None else rule(mapping(volume, given[0]), f"{path}.{given[0]}")
 
 
-def _checked(kind: str, source: JsonObject, path: str) -> Found:
-    match kind:
-        case "emptyDir":
-            limit = text(source, "sizeLimit") or "0"
-            if parse_quantity(limit) < 0:
-                yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
-        case "hostPath":
-            yield from host_path(source, path)
-        case "configMap":
-            yield from _keyed(source, "name", path)
-        case "secret":
-            yield from _keyed(source, "secretName", path)
-        case "persistentVolumeClaim":
-            if not text(source, "claimName"):
-                yield required(f"{path}.claimName")
-        case "downwardAPI":
-            yield from _downward(source, path)
-        case "projected":
-            yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
-            yield from _projected(mappings(source, "sources"), path)
-        case _:
-            return
+def _empty(source: JsonObject, path: str) -> Found:
+    if parse_quantity(text(source, "sizeLimit") or "0") < 0:
+        yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _projected(sources: list[JsonObject], path: str) -> Found:
+def _claimed(source: JsonObject, path: str) -> Found:
+    if not text(source, "claimName"):
+        yield required(f"{path}.claimName")
+
+
+def _plugged_in(source: JsonObject, path: str) -> Found:
+    """A volume that a CSI driver makes for one pod."""
+    yield from driver_name(text(source, "driver"), f"{path}.driver")
+    if isinstance(source.get("nodePublishSecretRef"), dict):
+        if name := text(source, "nodePublishSecretRef", "name"):
+            yield from complaints(f"{path}.name", name, names.dns_subdomain(name))
+        else:
+            yield required(f"{path}.nodePublishSecretRef.name")
+
+
+def _ephemeral(source: JsonObject, path: str) -> Found:
+    """A volume whose claim is made for the pod and goes with it."""
+    template, where = source.get("volumeClaimTemplate"), f"{path}.volumeClaimTemplate"
+    if not isinstance(template, dict):
+        yield required(where)
+        return
+    yield from template_metadata(mapping(template, "metadata"), f"{where}.metadata")
+    yield from claim_spec(mapping(template, "spec"), f"{where}.spec")
+
+
+def _image(source: JsonObject, path: str) -> Found:
+    """The files of an image."""
+    policy = text(source, "pullPolicy")
+    if not policy:
+        yield required(f"{path}.pullPolicy")
+    elif policy not in _PULL_POLICIES:
+        yield unsupported(f"{path}.pullPolicy", policy, _PULL_POLICIES)
+
+
+def _projected(volume: JsonObject, path: str) -> Found:
     """Sources of one volume; no two files lie in one place."""
+    yield from _mode(volume.get("defaultMode"), f"{path}.defaultMode")
     seen: set[str] = set()
-    for index, source in enumerate(sources):
+    for index, source in enumerate(mappings(volume, "sources")):
         given = [key for key in _PROJECTED if source.get(key) is not None]
         for key in given:
             part, where = mapping(source, key), f"{path}.sources[{index}].{key}"
             if key in ("secret", "configMap"):
-                yield from _keyed(part, "name", where)
+                yield from _keyed(part, where, name_key="name")
             elif key == "downwardAPI":
                 yield from _downward(part, where)
             elif key == "serviceAccountToken":
@@ -136,7 +159,7 @@ def _token(source: JsonObject, path: str, where: str) -> Found:
         yield from _file_path(text(source, "path"), f"{path}.path")
 
 
-def _keyed(source: JsonObject, name_key: str, path: str) -> Found:
+def _keyed(source: JsonObject, path: str, *, name_key: str) -> Found:
     """A ConfigMap or Secret, and the files that its keys become."""
     if not text(source, name_key):
         yield required(f"{path}.{name_key}")
@@ -171,3 +194,18 @@ def _downward(source: JsonObject, path: str) -> Found:
 def _mode(value: JsonValue, path: str) -> Found:
     if isinstance(value, int) and not 0 <= value <= 0o777:
         yield invalid(path, value, _MODE_WORDS)
+
+
+_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
+    "configMap": partial(_keyed, name_key="name"),
+    "csi": _plugged_in,
+    "downwardAPI": _downward,
+    "emptyDir": _empty,
+    "ephemeral": _ephemeral,
+    "hostPath": host_path,
+    "image": _image,
+    "nfs": network_path,
+    "persistentVolumeClaim": _claimed,
+    "projected": _projected,
+    "secret": partial(_keyed, name_key="secretName"),
+}

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, mapping, number
+from tonnage.twin.apiserver.access import at, mapping, mappings, number
 from tonnage.twin.apiserver.objects.problems import invalid
+from tonnage.twin.apiserver.objects.validation.conditions import conditions
 from tonnage.twin.apiserver.objects.validation.fields import Found, nonnegative
 
 _COLLISIONS: Final = "collisionCount"
@@ -61,6 +62,9 @@ daemon_set: Final[_Rule] = partial(
     counts="currentNumberScheduled numberMisscheduled desiredNumberScheduled numberReady observedGeneration "
     f"updatedNumberScheduled numberAvailable numberUnavailable {_COLLISIONS}",
 )
-disruption_budget: Final[_Rule] = partial(
-    _status, counts="disruptionsAllowed currentHealthy desiredHealthy expectedPods"
-)
+
+
+def disruption_budget(obj: JsonObject, old: JsonObject) -> Found:
+    """The status of a PodDisruptionBudget."""
+    yield from conditions(mappings(obj, "status", "conditions"), "status.conditions")
+    yield from _status(obj, old, counts="disruptionsAllowed currentHealthy desiredHealthy expectedPods")

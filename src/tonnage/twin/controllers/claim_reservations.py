@@ -1,0 +1,100 @@
+"""Claims for devices whose pods are gone: they are for nobody, and what they had been given is free.
+
+Source: pkg/controller/resourceclaim of k8s.io/kubernetes (syncClaim, v1.35).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
+from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.work_queue import WorkQueue, work
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.pod_claims import is_done
+from tonnage.wire.claims import ResourceClaim
+from tonnage.wire.kinds import POD, RESOURCE_CLAIM
+from tonnage.wire.objects import Pod
+
+_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+
+
+class ClaimReservationsController:
+    """Takes ended pods from the claims that were reserved for them, and the devices with the last one."""
+
+    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
+        self._api = api
+        self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._pods = informers.of(POD)
+        self._pods.subscribe(self._pod_changed)
+        self._claims = informers.of(RESOURCE_CLAIM)
+        self._claims.add_index("pod", lambda claim: [str(one.get("uid")) for one in _consumers(claim)])
+        self._claims.subscribe(self._claim_changed)
+
+    async def run(self) -> None:
+        """Free claims until cancelled."""
+        async with following(self._pods, self._claims) as group:
+            group.create_task(work(self._queue, self._reconcile))
+
+    def _pod_changed(self, delta: Delta[Pod]) -> None:
+        pod = delta.after or delta.before
+        if pod is not None and (delta.after is None or is_done(pod)):
+            for claim in self._claims.by_index("pod", pod.metadata.uid):
+                self._queue.add(key_of(claim))
+
+    def _claim_changed(self, delta: Delta[ResourceClaim]) -> None:
+        if delta.after is not None and (_consumers(delta.after) or _FINALIZER in _finalizers(delta.after)):
+            self._queue.add(key_of(delta.after))
+
+    async def _reconcile(self, key: Key) -> None:
+        claim = self._claims.get(key[1], key[0])
+        if claim is None:
+            return
+        consumers = _consumers(claim)
+        kept = [one for one in consumers if await self._needs(one, key[0])]
+        ours = _FINALIZER in _finalizers(claim)
+        freed = ours and not kept and bool(consumers or claim.metadata.deletion_timestamp)
+        status = dict(claim.status)
+        if len(kept) < len(consumers):
+            status["reservedFor"] = kept
+        if freed:
+            status.pop("allocation", None)
+        if status != claim.status:
+            claim = await self._write(claim, {"status": status}, "status")
+        if freed:
+            finalizers = [one for one in _finalizers(claim) if one != _FINALIZER]
+            metadata = {**msgspec.to_builtins(claim.metadata), "finalizers": finalizers}
+            await self._write(claim, {"metadata": metadata}, "")
+
+    async def _needs(self, consumer: JsonObject, namespace: str) -> bool:
+        """Whether something that a claim is reserved for may still use it."""
+        if consumer.get("apiGroup") or consumer.get("resource") != "pods":
+            return True
+        name = str(consumer.get("name"))
+        pod = self._pods.get(name, namespace)
+        if pod is None:
+            try:
+                # It may be so new that nobody has heard of it here.
+                pod = await self._api.get(POD, name, namespace)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                return False
+        return pod.metadata.uid == consumer.get("uid") and not is_done(pod)
+
+    async def _write(self, claim: ResourceClaim, change: JsonObject, subresource: str) -> ResourceClaim:
+        whole: JsonObject = {**msgspec.to_builtins(claim), **change}
+        return await self._api.replace(
+            RESOURCE_CLAIM, whole, namespace=claim.metadata.namespace, subresource=subresource
+        )
+
+
+def _consumers(claim: ResourceClaim) -> list[JsonObject]:
+    return list(claim.status.get("reservedFor") or ())
+
+
+def _finalizers(claim: ResourceClaim) -> list[str]:
+    return list(claim.metadata.finalizers)
