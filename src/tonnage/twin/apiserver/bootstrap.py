@@ -22,7 +22,8 @@ from tonnage.wire.timestamps import timestamp
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 COMPONENTS: Final[Resource] = ("", "componentstatuses")
 _CLASSES: Final = {
-    "system-cluster-critical": "Used for system critical pods.",
+    "system-cluster-critical": "Used for system critical pods that must run in the cluster, "
+    "but can be moved to another node if necessary.",
     "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
 }
 

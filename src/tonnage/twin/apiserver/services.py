@@ -24,7 +24,7 @@ from tonnage.twin.apiserver.service_changes import (
 )
 from tonnage.twin.apiserver.service_families import settle_families
 from tonnage.twin.apiserver.statuses import forbidden, internal_error
-from tonnage.twin.apiserver.store import Store
+from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import SERVICE
 
 _RANGE: Final = IPv4Network("10.96.0.0/16")
@@ -33,6 +33,8 @@ _RESERVED: Final = 16
 SERVICE_RANGE: Final = str(_RANGE)
 API_ADDRESS: Final = str(_RANGE[1])
 """The address of the API's own service."""
+_ADDRESS: Final[Resource] = ("networking.k8s.io", "ipaddresses")
+_ALLOCATOR: Final = "ipallocator.k8s.io"
 _NODE_PORTS: Final = range(30000, 32768)
 _TAKEN: Final = "provided port is already allocated"
 _OUTSIDE: Final = (
@@ -89,7 +91,11 @@ class ServiceAddresses:
             yield invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
 
     def _used_addresses(self) -> set[str]:
-        return {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
+        """Addresses of services, and those that somebody else has taken."""
+        found = {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
+        others = (stored.object for stored in self._store.list(_ADDRESS))
+        kept_for = ("metadata", "labels", "ipaddress.kubernetes.io/managed-by")
+        return found | {text(one, "metadata", "name") for one in others if text(one, *kept_for) != _ALLOCATOR}
 
     def _free_addresses(self) -> Iterator[str]:
         used = self._used_addresses()

@@ -27,7 +27,11 @@ T = TypeVar("T", bound=Object)
 SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, Object)
 ROOT_CA: Final = "kube-root-ca.crt"
 _ABOUT_CA: Final = "kubernetes.io/description"
-_CA_USE: Final = "The CA of this cluster's API server."
+_CA_USE: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such "
+    "as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across "
+    "distributions of Kubernetes clusters."
+)
 _EMPTYING_AGAIN_S: Final = 1.0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.twin.apiserver.authentication.users import account_user
+from tonnage.twin.apiserver.authentication.users import API_SERVER, account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.controllers.autoscaler import AutoscalerController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
@@ -27,6 +27,7 @@ from tonnage.twin.controllers.policy_status import PolicyStatusController
 from tonnage.twin.controllers.replica_set import ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
+from tonnage.twin.controllers.service_addresses import ServiceAddressesController
 from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.stateful_set import StatefulSetController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
@@ -71,6 +72,7 @@ async def run_controllers(
             ),
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
+            ServiceAddressesController(_of_server(api), clock, informers),
             JobController(_own(api, "job-controller"), clock, informers),
             CronJobController(_own(api, "cronjob-controller"), clock, informers),
             StatefulSetController(_own(api, "statefulset-controller"), clock, informers),
@@ -85,3 +87,8 @@ def _own(api: KubernetesApi, account: str) -> KubernetesApi:
     if not isinstance(api, LocalKubernetes):
         return api
     return api.acting_as(account_user("kube-system", account))
+
+
+def _of_server(api: KubernetesApi) -> KubernetesApi:
+    """The client under the name of a genuine API server, which does some of this itself."""
+    return api.acting_as(API_SERVER, "kube-apiserver") if isinstance(api, LocalKubernetes) else api

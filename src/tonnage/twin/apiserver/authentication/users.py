@@ -22,6 +22,7 @@ ANONYMOUS: Final = User("system:anonymous", (UNAUTHENTICATED,))
 ADMIN: Final = User("admin", (MASTERS, AUTHENTICATED), "admin")
 """Who holds the kubeconfig of `tonnage up`, on either engine."""
 
+API_SERVER: Final = User("system:apiserver", (MASTERS, AUTHENTICATED))
 SCHEDULER: Final = User("system:kube-scheduler", (AUTHENTICATED,))
 
 
