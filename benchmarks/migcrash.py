@@ -49,6 +49,7 @@ def measure(_rounds: int) -> dict[str, list[float]]:
         "  that do not leave the same": [sum(row.different for row in rows)],
         "times that they were made": [sum(row.trials for row in rows)],
         "  without the moment that was wanted": [sum(row.missed for row in rows)],
+        "  in which going back was refused as well": [sum(row.both_ways for row in rows)],
         "agents killed in them": [kills.total()],
         **{f"  {sort}": [count] for sort, count in sorted(kills.items())},
         "  fewest sorts of moments of a kind": [min(_sorts(rows).values(), default=0)],

@@ -40,12 +40,15 @@ class Row:
     trials: int = 0
     missed: int = 0
     """Lives that had no such moment."""
+    both_ways: int = 0
+    """Trials in which the driver refused the way back as well, though it should not."""
     wedged: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
     def count(self, trial: Trial) -> None:
         self.trials += 1
         self.missed += bool(trial.fuses and not trial.killed)
+        self.both_ways += trial.both_ways
         for fuse in trial.killed:
             sort = f"{sort_of(fuse.deed)}, {'after' if fuse.after else 'before'}"
             self.kills[sort] = self.kills.get(sort, 0) + 1

@@ -57,6 +57,8 @@ _SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 _PAUSING: Final = ("--mig-cordon", "--mig-pause-operands")
 _OPERAND: Final = "nvidia.com/gpu.deploy.dcgm"
 """A label of the Node; while it is `true`, a pod of that operand is there."""
+_NOT_BACK: Final = "; the layout of before is not back: "
+"""What an agent says of a change that the driver has refused both ways."""
 _KEPT: Final = ("device-plugin-config",)
 """What an earlier agent on the node has left."""
 
@@ -182,7 +184,14 @@ class CrashNode:
 
     def log(self) -> str:
         """What agents said lately."""
-        return self._log.read_text()[-3000:] if self._log.exists() else ""
+        return self._said()[-3000:]
+
+    def refused_back(self) -> bool:
+        """Whether the driver still refused when an agent of this change went back: `react` was too late."""
+        return _NOT_BACK in self._said()
+
+    def _said(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
 
     # ---- the scene ----
 

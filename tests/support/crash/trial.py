@@ -30,6 +30,8 @@ class Trial:
     killed: list[Fuse] = field(default_factory=list)
     wrong: str = ""
     lost: list[str] = field(default_factory=list)
+    both_ways: bool = False
+    """The driver refused the way back as well, because whoever was to end that was too late."""
     trace: tuple[str, ...] = ()
     """Of the first agent."""
     log: str = ""
@@ -61,6 +63,7 @@ async def attempt(node: CrashNode, change: Transition, *fuses: Fuse) -> Trial:
         node.relay.close()
         await node.end_agent()
     trial.lost = _lost(node, change, before)
+    trial.both_ways = change.back and node.refused_back()
     trial.log = node.log() if trial.wrong or trial.lost else ""
     await node.end_agent()
     return trial
@@ -115,7 +118,8 @@ async def _failed_well(node: CrashNode, change: Transition, before: dict[int, Gp
     if state != "failed":
         return f"the node says {state} {reason}"
     gpus = node.gpus()
-    if change.back and any(_parts(gpus[slot]) != _parts(before[slot]) for slot in before):
+    lets_go_back = change.back and not node.refused_back()
+    if lets_go_back and any(_parts(gpus[slot]) != _parts(before[slot]) for slot in before):
         return f"it failed, and not all is as it was: {gpus}"
     return await node.paused() or await _unfinished(node, change)
 
