@@ -51,6 +51,7 @@ OFFERED: Final[frozenset[Slot]] = frozenset(
 )
 _KUBECONFIG: Final = "/etc/kubernetes/kubeconfig"
 _PLUGINS: Final = "/var/lib/kubelet/device-plugins"
+_PATIENCE_S: Final = 240.0
 _DAY_S: Final = 86_400
 _HOUR_S: Final = 3_600
 
@@ -81,7 +82,8 @@ class Scene:
     def goes_on_s(self, pods: int = 4) -> float:
         """Seconds until so many more pods of the load run."""
         start, enough = time.monotonic(), self.load.started + pods
-        until(lambda: self.load.started >= enough)
+        # After a minute without an API server its clients wait up to another one before they ask again.
+        until(lambda: self.load.started >= enough, _PATIENCE_S)
         return time.monotonic() - start
 
     def restarts(self, *, running: bool = False) -> dict[str, int]:

@@ -58,9 +58,12 @@ def _hierarchies() -> Iterator[Path]:
 
 
 def processes_in(name: str) -> Iterator[tuple[str, int]]:
-    """(path below the group, process id) of every process of the group, as one hierarchy has them."""
-    top = next(one for one in _hierarchies() if (one / name).is_dir()) / name
-    for folder, _, _ in os.walk(top):
+    """(path below the group, process id) of every process of the group, as one hierarchy has them.
+
+    None while there is no such group, as during a reboot of the node.
+    """
+    top = next((one / name for one in _hierarchies() if (one / name).is_dir()), None)
+    for folder, _, _ in os.walk(top) if top is not None else ():
         try:
             ids = Path(folder, "cgroup.procs").read_text().split()
         except OSError:  # the group is just being removed
