@@ -113,7 +113,14 @@ class Cluster:
         root_ca = self._authority.certificate_pem.decode()
         self._loops.run(
             "controllers",
-            run_controllers(self.api, self._clock, informers, root_ca=root_ca, vouched=light.vouch),
+            run_controllers(
+                self.api,
+                self._clock,
+                informers,
+                root_ca=root_ca,
+                sign=self.server.sign_token,
+                vouched=light.vouch,
+            ),
         )
         binder = self.server.local("kube-scheduler", SCHEDULER)
         scheduler = Scheduler(

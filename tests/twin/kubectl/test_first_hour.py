@@ -79,7 +79,9 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Path, Store]]:
     api = server.local()
     informers, root_ca = Informers(api, clock), endpoint.ca_pem.decode()
     loops = [
-        asyncio.create_task(run_controllers(api, clock, informers, root_ca=root_ca, vouched=_STEADY)),
+        asyncio.create_task(
+            run_controllers(api, clock, informers, root_ca=root_ca, sign=server.sign_token, vouched=_STEADY)
+        ),
         asyncio.create_task(Scheduler(api, clock, informers, version="1.35").run()),
     ]
     await api.create(kinds.NAMESPACE, {"metadata": {"name": NAMESPACE}})

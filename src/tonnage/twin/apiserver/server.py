@@ -10,6 +10,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from tonnage.adapters.ports import Clock
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.admission import Plugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
@@ -91,6 +92,10 @@ class ApiServer:
         """A client in this process, as whom it owns what it writes, and as which user it does so."""
         follow = self._security.follow_local if self._security.audit is not None else None
         return LocalKubernetes(self.verbs, manager, user, follow)
+
+    def sign_token(self, claims: JsonObject) -> str:
+        """A token that makes these claims, which this server believes."""
+        return self._security.key.sign(claims)
 
     async def start(
         self,

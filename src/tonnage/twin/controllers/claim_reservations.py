@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
@@ -57,17 +55,16 @@ class ClaimReservationsController:
         kept = [one for one in consumers if await self._needs(one, key[0])]
         ours = _FINALIZER in _finalizers(claim)
         freed = ours and not kept and bool(consumers or claim.metadata.deletion_timestamp)
-        status = dict(claim.status)
+        changes: JsonObject = {}
         if len(kept) < len(consumers):
-            status["reservedFor"] = kept
-        if freed:
-            status.pop("allocation", None)
-        if status != claim.status:
-            claim = await self._write(claim, {"status": status}, "status")
+            changes["reservedFor"] = [*kept] or None
+        if freed and "allocation" in claim.status:
+            changes["allocation"] = None
+        if changes:
+            claim = await self._patch(claim, {"status": changes}, "status")
         if freed:
             finalizers = [one for one in _finalizers(claim) if one != _FINALIZER]
-            metadata = {**msgspec.to_builtins(claim.metadata), "finalizers": finalizers}
-            await self._write(claim, {"metadata": metadata}, "")
+            await self._patch(claim, {"metadata": {"finalizers": [*finalizers]}}, "")
 
     async def _needs(self, consumer: JsonObject, namespace: str) -> bool:
         """Whether something that a claim is reserved for may still use it."""
@@ -85,10 +82,14 @@ class ClaimReservationsController:
                 return False
         return pod.metadata.uid == consumer.get("uid") and not is_done(pod)
 
-    async def _write(self, claim: ResourceClaim, change: JsonObject, subresource: str) -> ResourceClaim:
-        whole: JsonObject = {**msgspec.to_builtins(claim), **change}
-        return await self._api.replace(
-            RESOURCE_CLAIM, whole, namespace=claim.metadata.namespace, subresource=subresource
+    async def _patch(self, claim: ResourceClaim, change: JsonObject, subresource: str) -> ResourceClaim:
+        """Write a change of the claim as it was seen. Raises ApiError 409: it is another one now."""
+        head = change.get("metadata")
+        known: JsonObject = {"resourceVersion": claim.metadata.resource_version}
+        whole: JsonObject = {**change, "metadata": {**(head if isinstance(head, dict) else {}), **known}}
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+        return await self._api.patch(
+            RESOURCE_CLAIM, name, whole, namespace=namespace, subresource=subresource
         )
 
 

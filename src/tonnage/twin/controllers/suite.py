@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.users import API_SERVER, account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
+from tonnage.twin.controllers.account_secrets import AccountSecretsController
 from tonnage.twin.controllers.autoscaler import AutoscalerController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
 from tonnage.twin.controllers.cron_job import CronJobController
@@ -41,12 +43,13 @@ async def run_controllers(
     informers: Informers,
     *,
     root_ca: str = "",
+    sign: Callable[[JsonObject], str] | None = None,
     vouched: Callable[[str], bool] = lambda _name: False,
 ) -> None:
     """Run them all until cancelled. What is wrong with one of them ends all.
 
-    `root_ca` is the API server's CA (PEM), which every namespace is told. Nodes that are `vouched` for need
-    no heartbeats.
+    `root_ca` is the API server's CA (PEM), which every namespace is told; `sign` makes tokens of claims for
+    Secrets that want one. Nodes that are `vouched` for need no heartbeats.
     """
     async with asyncio.TaskGroup() as group:
         for controller in (
@@ -80,6 +83,11 @@ async def run_controllers(
             GarbageCollector(_own(api, "generic-garbage-collector"), clock, informers),
         ):
             group.create_task(controller.run())
+        if sign is not None:
+            tokens = _own(api, "token-controller")
+            group.create_task(
+                AccountSecretsController(tokens, clock, informers, root_ca=root_ca, sign=sign).run()
+            )
 
 
 def _own(api: KubernetesApi, account: str) -> KubernetesApi:

@@ -5,6 +5,7 @@ Source: staging/src/k8s.io/apiserver/pkg/authentication/request and pkg/servicea
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, mapping, number, text
 from tonnage.twin.apiserver.authentication.account_tokens import (
     ISSUER,
+    LEGACY_ISSUER,
+    PRIVATE,
     TokenKey,
     audiences_of,
     unsigned_claims,
@@ -28,6 +31,7 @@ from tonnage.twin.apiserver.statuses import not_found
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.wire.timestamps import moment_of
 
+SECRET: Final[Resource] = ("", "secrets")
 ACCOUNT: Final[Resource] = ("", "serviceaccounts")
 _LEEWAY_S: Final = 60
 _MOST_REMEMBERED: Final = 1024
@@ -64,15 +68,18 @@ class Authenticator:
     def known(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Known:
         """Whose token it is. Raises TokenError."""
         digest = _digest(token)
-        for kept, user in self._users.items():
-            if hmac.compare_digest(kept, digest):
+        for by_heart, user in self._users.items():
+            if hmac.compare_digest(by_heart, digest):
                 return Known(user, tuple(audiences))
         claims = self._signed(token, digest)
-        own = audiences_of(claims)
+        of_secret = text(claims, "iss") == LEGACY_ISSUER
+        own = (ISSUER,) if of_secret else audiences_of(claims)
         meant = tuple(one for one in own if one in audiences)
         if not meant:
             wanted = listed(audiences)
             raise TokenError(f"token audiences {listed(own)} is invalid for the target audiences {wanted}")
+        if of_secret:
+            return Known(self._of_secret(token, claims), meant)
         self._check_times(claims)
         return Known(self._account(claims), meant)
 
@@ -83,7 +90,7 @@ class Authenticator:
             return known
         claims = self._key.claims(token)
         if claims is None:
-            ours = text(unsigned_claims(token), "iss") == ISSUER
+            ours = text(unsigned_claims(token), "iss") in (ISSUER, LEGACY_ISSUER)
             raise TokenError("invalid signature, no keys found" if ours else "")
         if len(self._claims) >= _MOST_REMEMBERED:
             self._claims.clear()
@@ -113,6 +120,26 @@ class Authenticator:
             if at(private, key) is not None and not (key == "node" and at(private, "pod") is not None):
                 self._check_bound(kind, namespace, mapping(private, key))
         return account_user(namespace, name, uid, extra_of(_known_of(claims, private)))
+
+    def _of_secret(self, token: str, claims: JsonObject) -> User:
+        """The account whose token a Secret holds, while it does."""
+        names = ("namespace", "secret.name", "service-account.name", "service-account.uid")
+        namespace, secret, name, claimed = (text(claims, f"{PRIVATE}{key}") for key in names)
+        holder = self._store.get(SECRET, (namespace, secret))
+        if holder is None or text(holder.object, "metadata", "deletionTimestamp"):
+            raise TokenError("Token has been invalidated")
+        held = base64.b64encode(token.encode()).decode()
+        if not hmac.compare_digest(text(holder.object, "data", "token"), held):
+            raise TokenError("Token does not match server's copy")
+        account = self._store.get(ACCOUNT, (namespace, name))
+        if account is None:
+            raise TokenError(not_found(ACCOUNT, name).message)
+        if text(account.object, "metadata", "deletionTimestamp"):
+            raise TokenError(f"ServiceAccount {namespace}/{name} has been deleted")
+        uid = text(account.object, "metadata", "uid")
+        if uid != claimed:
+            raise TokenError(f"ServiceAccount UID ({uid}) does not match claim ({claimed})")
+        return account_user(namespace, name, uid)
 
     def _check_bound(self, kind: str, namespace: str, reference: JsonObject) -> None:
         """A token goes with the object that it is bound to."""
