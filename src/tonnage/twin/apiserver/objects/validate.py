@@ -130,6 +130,7 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): access.role_binding_update,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.cluster_role_binding_update,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_update,
+    ("resource.k8s.io", "DeviceClass"): devices.device_class_update,
     ("resource.k8s.io", "ResourceClaim"): devices.resource_claim_update,
     ("resource.k8s.io", "ResourceClaimTemplate"): devices.claim_template_update,
     ("resource.k8s.io", "ResourceSlice"): device_slices.resource_slice_update,

@@ -44,6 +44,18 @@ _MOST_CHOICES: Final = 8
 def device_class(obj: JsonObject) -> Found:
     """A DeviceClass."""
     yield from _selectors(mapping(obj, "spec"), "spec.selectors")
+    yield from _configurations(obj)
+
+
+def device_class_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed DeviceClass: selectors that stay as they are were fine once."""
+    if same_json(mapping(new, "spec").get("selectors"), mapping(old, "spec").get("selectors")):
+        yield from _configurations(new)
+    else:
+        yield from device_class(new)
+
+
+def _configurations(obj: JsonObject) -> Found:
     yield from each(mappings(obj, "spec", "config"), _MOST, "spec.config", configuration)
 
 
@@ -64,8 +76,9 @@ def claim_template(obj: JsonObject) -> Found:
 
 
 def claim_template_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed ResourceClaimTemplate, whose claims want what they wanted."""
-    yield from claim_template(new)
+    """A changed ResourceClaimTemplate, whose claims want what they wanted; what stands was fine once."""
+    if not same_json(new.get("spec"), old.get("spec")):
+        yield from claim_template(new)
     yield from _kept(new, old, "dra.ResourceClaimTemplateSpec")
 
 
