@@ -24,10 +24,11 @@ async def status(fleet: Fleet) -> list[dict[str, Any]]:
 
 
 async def test_nodes_are_labelled_and_status_is_the_same(fleet: Fleet) -> None:
-    async def published() -> bool:
-        return bool((await fleet.api.list(NODE_GPU_STATUS)).items)
+    async def settled() -> bool:
+        rows = await status(fleet)
+        return any(row["allocatable"] for row in rows) and not any(row["troubles"] for row in rows)
 
-    await fleet.until(published)
+    await fleet.until(settled)
     before = await status(fleet)
     (agents,) = (await fleet.api.list(DAEMON_SET)).items
     await fleet.kubectl(
