@@ -16,7 +16,7 @@ _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
 """By group, version and plural. Source: lifecycle markers of k8s.io/api (v1.35)."""
 _IDLE: Final[dict[Resource, str]] = {
     ("resource.k8s.io", "resourceclaims"): "nothing allocates a ResourceClaim",
-    ("resource.k8s.io", "resourceclaimtemplates"): "nothing makes or allocates a template's claims",
+    ("resource.k8s.io", "resourceclaimtemplates"): "nothing allocates a template's claims",
 }
 """Kinds that look alive on a cluster and are objects only here; who gives one life takes its line away."""
 

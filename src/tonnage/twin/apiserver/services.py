@@ -34,7 +34,9 @@ SERVICE_RANGE: Final = str(_RANGE)
 API_ADDRESS: Final = str(_RANGE[1])
 """The address of the API's own service."""
 _ADDRESS: Final[Resource] = ("networking.k8s.io", "ipaddresses")
-_ALLOCATOR: Final = "ipallocator.k8s.io"
+MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
+ALLOCATOR: Final = "ipallocator.k8s.io"
+"""Who keeps the IPAddresses of services, as the label of that key says."""
 _NODE_PORTS: Final = range(30000, 32768)
 _TAKEN: Final = "provided port is already allocated"
 _OUTSIDE: Final = (
@@ -94,8 +96,8 @@ class ServiceAddresses:
         """Addresses of services, and those that somebody else has taken."""
         found = {text(stored.object, "spec", "clusterIP") for stored in self._store.list(SERVICE)}
         others = (stored.object for stored in self._store.list(_ADDRESS))
-        kept_for = ("metadata", "labels", "ipaddress.kubernetes.io/managed-by")
-        return found | {text(one, "metadata", "name") for one in others if text(one, *kept_for) != _ALLOCATOR}
+        keeper = ("metadata", "labels", MANAGED_BY)
+        return found | {text(one, "metadata", "name") for one in others if text(one, *keeper) != ALLOCATOR}
 
     def _free_addresses(self) -> Iterator[str]:
         used = self._used_addresses()

@@ -14,14 +14,13 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.services import ALLOCATOR, MANAGED_BY
 from tonnage.wire.kinds import SERVICE, Kind
 from tonnage.wire.objects import Service
 
 # Services have a spec of any content, so they can stand for addresses.
 IP_ADDRESS: Final = Kind("networking.k8s.io", "v1", "IPAddress", "ipaddresses", False, Service)
 _FAMILY: Final = "ipaddress.kubernetes.io/ip-family"
-_MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
-_ALLOCATOR: Final = "ipallocator.k8s.io"
 
 
 class ServiceAddressesController:
@@ -71,11 +70,11 @@ def _reference(service: Service) -> JsonObject:
 
 
 def _is_ours(found: Service) -> bool:
-    return found.metadata.labels.get(_MANAGED_BY) == _ALLOCATOR
+    return found.metadata.labels.get(MANAGED_BY) == ALLOCATOR
 
 
 def _body(address: str, parent: JsonObject) -> JsonObject:
-    labels: JsonObject = {_FAMILY: f"IPv{ip_address(address).version}", _MANAGED_BY: _ALLOCATOR}
+    labels: JsonObject = {_FAMILY: f"IPv{ip_address(address).version}", MANAGED_BY: ALLOCATOR}
     return {
         "apiVersion": IP_ADDRESS.api_version,
         "kind": IP_ADDRESS.kind,

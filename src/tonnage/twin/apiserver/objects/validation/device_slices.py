@@ -6,11 +6,10 @@ Source: k8s.io/kubernetes pkg/apis/resource/validation (ValidateResourceSlice), 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import items, mapping, mappings, number, text
+from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.go_values import in_go
 from tonnage.twin.apiserver.objects.problems import (
@@ -47,20 +46,23 @@ _VERSION: Final = re.compile(
 def resource_slice(obj: JsonObject) -> Found:
     """A ResourceSlice."""
     spec = mapping(obj, "spec")
-    yield from driver_name(text(spec, "driver"), "spec.driver")
-    yield from _pool(mapping(spec, "pool"))
-    yield from _rest(spec)
+    yield from _origin(spec)
+    yield from _contents(spec)
 
 
 def resource_slice_update(new: JsonObject, old: JsonObject) -> Found:
     """A changed ResourceSlice, which stays one of its pool, driver and node."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
+    yield from _origin(spec)
+    for path in (("pool", "name"), ("driver",), ("nodeName",)):
+        yield from unchanged(at(spec, *path), at(before, *path), ".".join(("spec", *path)))
+    yield from _contents(spec)
+
+
+def _origin(spec: JsonObject) -> Found:
+    """Whose slice it is, and of which pool."""
     yield from driver_name(text(spec, "driver"), "spec.driver")
     yield from _pool(mapping(spec, "pool"))
-    yield from unchanged(text(spec, "pool", "name"), text(before, "pool", "name"), "spec.pool.name")
-    yield from unchanged(text(spec, "driver"), text(before, "driver"), "spec.driver")
-    yield from unchanged(spec.get("nodeName"), before.get("nodeName"), "spec.nodeName")
-    yield from _rest(spec)
 
 
 def _pool(pool: JsonObject) -> Found:
@@ -71,7 +73,7 @@ def _pool(pool: JsonObject) -> Found:
         yield invalid("spec.pool.generation", generation, "must be greater than or equal to zero")
 
 
-def _rest(spec: JsonObject) -> Found:
+def _contents(spec: JsonObject) -> Found:
     """Where the devices are, and which."""
     places: list[str] = []
     if (node := spec.get("nodeName")) is not None:
@@ -113,19 +115,12 @@ def _device(device: JsonObject, path: str) -> Found:
     if (count := len(attributes) + len(capacity)) > _MOST_FACTS:
         words = f"the total number of attributes and capacities must not exceed {_MOST_FACTS}"
         yield invalid(path, count, words)
-    yield from _facts(attributes, f"{path}.attributes", _attribute)
-    yield from _facts(capacity, f"{path}.capacity", _any)
-
-
-def _facts(found: JsonObject, path: str, rule: Callable[[JsonObject, str], Found]) -> Found:
-    for name, fact in sorted(found.items()):
-        where = f"{path}[{_shortened(name)}]"
-        yield from attribute_name(name, where)
-        yield from rule(mapping(fact), where)
-
-
-def _any(_fact: JsonObject, _path: str) -> Found:
-    yield from ()
+    for key, facts in (("attributes", attributes), ("capacity", capacity)):
+        for name, fact in sorted(facts.items()):
+            where = f"{path}.{key}[{_shortened(name)}]"
+            yield from attribute_name(name, where)
+            if key == "attributes":
+                yield from _attribute(mapping(fact), where)
 
 
 def _shortened(name: str) -> str:
