@@ -246,6 +246,30 @@ async def test_of_many_watchers_all_wake_though_not_in_one_turn() -> None:
     await asyncio.gather(*waiting)
 
 
+async def test_what_is_written_while_many_watchers_rest_they_are_told_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tonnage.twin.apiserver.rounds._REST_S", 5e-3)
+    store = Store()
+    watches = [store.watch(PODS, store.revision) for _ in range(100)]
+
+    def told() -> asyncio.Future[list[None]]:
+        return asyncio.gather(*(watch.changed() for watch in watches))
+
+    def write(name: str) -> None:
+        store.create(PODS, ("ns", name), {"metadata": {"name": name}})
+
+    for names in (["a"], ["b", "c"]):
+        round_ = told()
+        for name in names:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not round_.done()
+            write(name)
+        await round_
+        assert all([commit.name[1] for commit in watch.ready()] == names for watch in watches)
+
+
 async def test_waiting_watchers_wake_at_a_change_and_at_a_cut() -> None:
     history = History(Store())
     stream = _one_by_one(events(history.store, VirtualClock(), WatchQuery(PODS, "", everything, 1)))

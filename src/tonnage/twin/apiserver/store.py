@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -24,6 +23,7 @@ import msgspec
 from tonnage.adapters.ports import ChangeType
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.group_commit import GroupCommit
+from tonnage.twin.apiserver.rounds import Rounds
 
 T = TypeVar("T")
 Resource = tuple[str, str]
@@ -43,8 +43,6 @@ _ORDERED: Final = (
     *("ownerReferences", "finalizers", "managedFields"),
 )
 """Metadata as Go's struct has them, which is how answers show them."""
-_AT_ONCE: Final = 32
-"""So many watches are woken in one turn of the loop; between turns requests are answered."""
 
 
 class Stored:
@@ -104,15 +102,14 @@ class StaleError(Exception):
 class _Log:
     """Commits of one resource, oldest first. Positions count from the first commit ever made."""
 
-    __slots__ = ("commits", "covers_from", "dropped", "due", "length", "waiting")
+    __slots__ = ("commits", "covers_from", "dropped", "length", "rounds")
 
     def __init__(self, length: int, revision: int) -> None:
         self.length = length
         self.commits: list[Commit] = []
         self.dropped = 0
         self.covers_from = revision
-        self.waiting: dict[asyncio.Future[None], None] = {}
-        self.due: deque[asyncio.Future[None]] = deque()
+        self.rounds = Rounds()
 
     def append(self, commit: Commit, kept: int) -> None:
         self.commits.append(commit)
@@ -128,22 +125,6 @@ class _Log:
 
     def undo(self) -> None:
         self.commits.pop()
-
-    def wake(self) -> None:
-        """Tell all who wait that there is something to read, those who have waited longest first."""
-        under_way = bool(self.due)
-        self.due.extend(self.waiting)
-        self.waiting = {}
-        if not under_way:
-            self._wake_some()
-
-    def _wake_some(self) -> None:
-        for _ in range(min(_AT_ONCE, len(self.due))):
-            future = self.due.popleft()
-            if not future.done():
-                future.set_result(None)
-        if self.due:
-            asyncio.get_running_loop().call_soon(self._wake_some)
 
     def position_after(self, revision: int) -> int:
         if revision < self.covers_from:
@@ -270,7 +251,7 @@ class Store:
         """End every watch that is open now."""
         self._cuts += 1
         for log in self._logs.values():
-            log.wake()
+            log.rounds.tell()
 
     @property
     def cuts(self) -> int:
@@ -309,12 +290,12 @@ class Store:
         log = self._log(commit.resource)
         log.append(commit, self.kept)
         if self._disk is None:
-            log.wake()
+            log.rounds.tell()
 
     def _shown(self, commits: Sequence[Commit]) -> None:
         """Let watchers have what is on disk now."""
         for resource in {commit.resource for commit in commits}:
-            self._log(resource).wake()
+            self._log(resource).rounds.tell()
 
     def _undo(self, commits: Sequence[Commit]) -> None:
         """Be as the disk is, which lacks the last commits."""
@@ -378,12 +359,8 @@ class Watch:
         """Return when there is something to read, the watch was cut, or somebody rings."""
         if self.cut or self._position < self._end():
             return
-        self._changed = future = asyncio.get_running_loop().create_future()
-        self._log.waiting[future] = None
-        try:
-            await future
-        finally:
-            self._log.waiting.pop(future, None)
+        self._changed = asyncio.get_running_loop().create_future()
+        await self._log.rounds.news(self._changed)
 
     def ring(self, _cause: object = None) -> None:
         """Have `changed` return."""
