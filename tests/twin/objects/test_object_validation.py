@@ -296,3 +296,16 @@ def test_not_even_an_event_changes_its_uid() -> None:
     assert str(error) == 'metadata.uid: Invalid value: "b": field is immutable'
     kept = validate_update(row("", "Event"), event, event)
     assert not [one for one in kept if one.field.startswith("metadata")]
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"), [("A_b", True), ("a:b", True), ("a/b", False), ("..", False), ("a%b", False)]
+)
+@pytest.mark.parametrize(
+    ("group", "kind"),
+    [("policy", "PodDisruptionBudget"), ("certificates.k8s.io", "CertificateSigningRequest")],
+)
+def test_some_names_are_whatever_a_path_may_hold(group: str, kind: str, name: str, taken: bool) -> None:
+    obj = stored(row(group, kind), {"metadata": {"name": name, "namespace": "ml"}})
+    fields = [error.field for error in validate_create(row(group, kind), obj)]
+    assert ("metadata.name" not in fields) == taken
