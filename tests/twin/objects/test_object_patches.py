@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.objects.body import copy_json
-from tonnage.twin.apiserver.objects.patch import PatchError, json_patch, merge_patch
+from tonnage.twin.apiserver.objects.body import copy_json, parse_json
+from tonnage.twin.apiserver.objects.patch import PatchError, json_patch, merge_patch, operation_complaints
 from tonnage.twin.apiserver.objects.strategic import strategic_merge
 from tonnage.wire.schema import load_schema
 
@@ -69,6 +69,29 @@ def test_any_json_patch_applies_or_is_refused(obj: JsonObject, operations: JsonV
     with suppress(PatchError):
         assert isinstance(json_patch(obj, operations), dict)
     assert obj == before
+
+
+@pytest.mark.parametrize(
+    ("operation", "said"),
+    [
+        ({"op": 1}, "cannot unmarshal number into Go struct field jsonPatchOp.op of type string"),
+        ("add", "cannot unmarshal string into Go value of type handlers.jsonPatchOp"),
+        (None, "Unexpected kind: unknown"),
+    ],
+)
+def test_an_operation_that_is_none_is_refused(operation: JsonValue, said: str) -> None:
+    with pytest.raises(PatchError) as refusal:
+        json_patch({}, [operation])
+    assert said in refusal.value.detail
+
+
+def test_members_that_operations_lack_or_have_twice_are_told() -> None:
+    patch = parse_json(b'[{"op": "add", "op": "add", "why": 1, "value": {"a": 1, "a": 2}}]')
+    assert operation_complaints(patch) == (
+        'json patch unknown field "[0].why"',
+        'json patch duplicate field "[0].op"',
+        'json patch duplicate field "[0].value.a"',
+    )
 
 
 def test_a_patch_of_too_many_operations_is_too_large() -> None:
@@ -165,6 +188,31 @@ def test_what_the_keys_to_retain_leave_out_goes() -> None:
         ),
         pytest.param(
             {"spec": {"$retainKeys": "x"}}, "invalid patch format of retainKeys", id="keys that are no list"
+        ),
+        pytest.param(
+            {"spec": {"$patch": 1}},
+            "unknown patch type: %!s(int64=1) in map: map[$patch:1]",
+            id="a directive that is no text",
+        ),
+        pytest.param(
+            {"spec": {"containers": ["a"]}},
+            "list element types are not identical: [[map[name:a]] [a]]",
+            id="elements of several types",
+        ),
+        pytest.param(
+            {"spec": {"$setElementOrder/containers": "x"}},
+            "expected a []interface {}, but received a string",
+            id="an order that is no list",
+        ),
+        pytest.param(
+            {"spec": {"$setElementOrder/containers": [{"x": 1}], "containers": [{"name": "a"}]}},
+            "map: map[x:1] does not contain declared merge key: name",
+            id="an order without keys",
+        ),
+        pytest.param(
+            {"spec": {"$setElementOrder/containers": [{"name": "b"}], "containers": [{"name": "a"}]}},
+            "The order in patch list:\n[map[name:a]]\n doesn't match $setElementOrder list:\n[map[name:b]]\n",
+            id="an order that lacks an element",
         ),
     ],
 )

@@ -197,6 +197,23 @@ def test_identity_stays_in_an_update(meta: dict[str, str], field: str, detail: s
     assert (field, detail) in [(error.field, error.detail) for error in errors]
 
 
+@pytest.mark.parametrize(
+    ("kind", "subresource", "fields"),
+    [
+        pytest.param("ConfigMap", "", {"metadata.finalizers[0]", "metadata.finalizers"}, id="all rules"),
+        pytest.param("Service", "", {"metadata.finalizers[0]"}, id="only whose they are"),
+        pytest.param("Pod", "status", {"metadata.finalizers[0]"}, id="status"),
+    ],
+)
+def test_finalizers_that_an_update_brings_are_checked(kind: str, subresource: str, fields: set[str]) -> None:
+    kind_row = row("", kind)
+    metadata: JsonObject = {**UNIQUE, "resourceVersion": "1"}
+    old = stored(kind_row, {"metadata": metadata})
+    new: JsonObject = {**old, "metadata": {**metadata, "finalizers": ["no name"]}}
+    errors = validate_update(kind_row, new, old, subresource)
+    assert {error.field for error in errors if error.field.startswith("metadata")} == fields
+
+
 def test_a_config_map_that_is_immutable_stays() -> None:
     kind_row = row("", "ConfigMap")
     old = stored(

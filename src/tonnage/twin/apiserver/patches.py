@@ -13,12 +13,13 @@ from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied
 from tonnage.twin.apiserver.applying import no_patch
-from tonnage.twin.apiserver.objects.body import BodyError
-from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch
+from tonnage.twin.apiserver.objects.body import BodyError, repeated_fields
+from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch, operation_complaints
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.objects.strategic import go_map, strategic_merge
 from tonnage.twin.apiserver.pipeline import Change, Unreadable
+from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.wire.schema import Schema
@@ -54,6 +55,26 @@ def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValu
     kind = {"kind", "apiVersion"}
     changes: JsonObject = {key: value for key, value in patch.items() if key not in kind}
     return lambda old: strategic_merge(schema, type_name, old, changes)
+
+
+def strictly(change: Change, request: Request, complaints: tuple[str, ...], unreadable: Unreadable) -> Change:
+    """The change that warns of what strict reading has against its patch, or refuses it."""
+
+    def told(old: JsonObject) -> JsonValue:
+        body = change(old)
+        match request.options.field_validation:
+            case FieldValidation.WARN:
+                request.notes.warn(*complaints)
+            case FieldValidation.STRICT if complaints:
+                raise unreadable(body, BodyError(f"strict decoding error: {', '.join(complaints)}"))
+        return body
+
+    return told
+
+
+def strict_complaints(patch_type: PatchType, patch: JsonValue) -> tuple[str, ...]:
+    """What strict reading has against the patch itself, whatever it is applied to."""
+    return operation_complaints(patch) if patch_type is PatchType.JSON else tuple(repeated_fields(patch))
 
 
 def unreadable_patch(schema: Schema, patch_type: PatchType, patch: JsonValue) -> Unreadable:

@@ -17,7 +17,7 @@ from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.eviction import evict
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, number_of, page
 from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.patches import patched, unreadable_patch
+from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.putting import put
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
@@ -138,6 +138,7 @@ class Verbs:
         schema = self.registry.schema
         change = patched(schema, request.served, request.subresource, patch_type, patch)
         unreadable = unreadable_patch(schema, patch_type, patch)
+        change = strictly(change, request, strict_complaints(patch_type, patch), unreadable)
         if request.subresource == "scale":
             return await self._told(subresources.rescale(self._pipeline, request, change, unreadable))
         return await self._told(self._settled(request, self._pipeline.update(request, change, unreadable)))

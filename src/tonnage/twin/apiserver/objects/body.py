@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Final
 
 from tonnage.model.errors import ApiError
@@ -49,6 +50,18 @@ def parse_json(data: bytes) -> JsonValue:
     if _deeper_than(value, DEEPEST):
         raise BodyError(f"{UNREAD}{_too_deep(data)}")
     return _mended(value) if b"\\ud" in data or b"\\uD" in data else value
+
+
+def repeated_fields(value: JsonValue, path: str = "") -> Iterator[str]:
+    """`duplicate field "a.b"` of every key that stood more than once."""
+    if isinstance(value, dict):
+        for key in value.repeated if isinstance(value, Repeated) else ():
+            yield f'duplicate field "{path}{key}"'
+        for key, inner in value.items():
+            yield from repeated_fields(inner, f"{path}{key}.")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from repeated_fields(inner, f"{path.removesuffix('.')}[{index}].")
 
 
 def _text(data: bytes) -> str:

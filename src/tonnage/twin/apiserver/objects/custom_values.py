@@ -14,7 +14,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects import names
-from tonnage.twin.apiserver.objects.body import BodyError, Repeated, copy_json
+from tonnage.twin.apiserver.objects.body import BodyError, copy_json, repeated_fields
 from tonnage.twin.apiserver.objects.decode import Decoded, decode
 from tonnage.twin.apiserver.objects.formats import has_format
 from tonnage.twin.apiserver.objects.patch import same_json
@@ -68,7 +68,7 @@ def decode_custom(
     rest: JsonObject = {key: value for key, value in body.items() if key != "metadata"}
     value = _pruned(copy_json(rest), kind_schema, pruner, root=True)
     assert isinstance(value, dict)
-    unknown = (*_repeated(body, ""), *decoded.unknown, *pruner.unknown)
+    unknown = (*repeated_fields(body), *decoded.unknown, *pruner.unknown)
     if strict and unknown:
         raise BodyError(
             f"strict decoding error: {', '.join(unknown)}",
@@ -83,17 +83,6 @@ def _subject(body: JsonObject) -> str:
     """`Thing in version "v1" cannot be handled as a Thing`."""
     kind, version = body.get("kind"), str(body.get("apiVersion")).rpartition("/")[2]
     return f'{kind} in version "{version}" cannot be handled as a {kind}'
-
-
-def _repeated(value: JsonValue, path: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key in value.repeated if isinstance(value, Repeated) else ():
-            yield f'duplicate field "{path}{key}"'
-        for key, inner in value.items():
-            yield from _repeated(inner, f"{path}{key}.")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _repeated(inner, f"{path.removesuffix('.')}[{index}].")
 
 
 def prune(kind_schema: JsonObject, obj: JsonObject) -> Decoded:

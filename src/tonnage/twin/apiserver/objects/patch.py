@@ -10,13 +10,15 @@ from typing import Final
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.objects.body import copy_json
+from tonnage.twin.apiserver.objects.body import copy_json, repeated_fields
 from tonnage.twin.apiserver.objects.scalars import describe
 
 MOST_OPERATIONS: Final = 10_000
 LARGEST_COPIES: Final = 3 * 1024 * 1024
 """Values that a JSON patch may copy, in bytes of JSON together."""
 REJECTED: Final = "the server rejected our request due to an error in our request"
+_TEXTS: Final = ("op", "path", "from")
+_MEMBERS: Final = frozenset({*_TEXTS, "value"})
 _INDEX: Final = re.compile(r"[+-]?[0-9]+")
 
 
@@ -64,11 +66,8 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
     """
     if operations is None:
         operations = []
-    if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
-        raise PatchError(
-            f"error decoding patch: json: cannot unmarshal {_unreadable(operations)}",
-            code=400,
-        )
+    if (wrong := _unreadable(operations)) or not isinstance(operations, list):
+        raise PatchError(f"error decoding patch: json: cannot unmarshal {wrong}", code=400)
     if len(operations) > MOST_OPERATIONS:
         message = (
             f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
@@ -77,7 +76,8 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
     document = copy_json(target)
     copied = 0
     for operation in operations:
-        assert isinstance(operation, dict)
+        if not isinstance(operation, dict):
+            raise PatchError("Unexpected kind: unknown")
         if operation.get("op") == "copy":
             copied += len(str(_look_up(document, operation, "from")[1]))
             if copied > LARGEST_COPIES:
@@ -88,12 +88,33 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
     return document
 
 
+def operation_complaints(operations: JsonValue) -> tuple[str, ...]:
+    """What strict reading has against the operations: members that they have not, or have twice.
+
+    >>> operation_complaints([{"op": "remove", "path": "/a", "why": 1}])
+    ('json patch unknown field "[0].why"',)
+    """
+    unknown = (
+        f'unknown field "[{index}].{key}"'
+        for index, item in enumerate(operations if isinstance(operations, list) else ())
+        if isinstance(item, dict)
+        for key in item
+        if key not in _MEMBERS
+    )
+    return tuple(f"json patch {words}" for words in (*unknown, *repeated_fields(operations)))
+
+
 def _unreadable(operations: JsonValue) -> str:
-    """What is no list of operations, and where it stands."""
+    """What is no list of operations, and where it stands; empty if it is one."""
     if not isinstance(operations, list):
         return f"{describe(operations)} into Go value of type []handlers.jsonPatchOp"
-    wrong = next(item for item in operations if not isinstance(item, dict))
-    return f"{describe(wrong)} into Go value of type handlers.jsonPatchOp"
+    for item in operations:
+        if not isinstance(item, dict | None):
+            return f"{describe(item)} into Go value of type handlers.jsonPatchOp"
+        for key in _TEXTS:
+            if item and not isinstance(item.get(key), str | None):
+                return f"{describe(item[key])} into Go struct field jsonPatchOp.{key} of type string"
+    return ""
 
 
 def _applied(document: JsonValue, operation: JsonObject) -> JsonValue:

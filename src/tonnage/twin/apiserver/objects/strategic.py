@@ -35,17 +35,17 @@ def _merge_object(schema: Schema, type_name: str, original: JsonObject, patch: J
         return _directed(patch)
     result = _retained(original, patch)
     orders: dict[str, list[JsonValue]] = {}
-    deletions: dict[str, list[JsonValue]] = {}
+    deletions: JsonObject = {}
     plain: JsonObject = {}
     for key, value in patch.items():
         if key.startswith(ORDER_PREFIX):
-            orders[key.removeprefix(ORDER_PREFIX)] = _listed(value, "setElementOrder list")
+            orders[key.removeprefix(ORDER_PREFIX)] = _slice(value)
         elif key.startswith(DELETE_PREFIX):
-            deletions[key.removeprefix(DELETE_PREFIX)] = _listed(value, "primitive list")
+            deletions[key.removeprefix(DELETE_PREFIX)] = value
         elif key != RETAIN:
             plain[key] = value
     for key, order in orders.items():
-        given = _listed(plain.pop(key), "setElementOrder list") if key in plain else None
+        given = _slice(plain.pop(key)) if key in plain else None
         _merge_ordered(schema, type_name, result, key, (given, order))
     for key, value in plain.items():
         if value is None:
@@ -55,9 +55,16 @@ def _merge_object(schema: Schema, type_name: str, original: JsonObject, patch: J
         else:
             result.pop(key, None)
     for key, gone in deletions.items():
-        if isinstance(current := result.get(key), list):
-            result[key] = [item for item in current if not _among(item, gone)]
+        _delete_from(result, key, gone)
     return result
+
+
+def _delete_from(result: JsonObject, key: str, gone: JsonValue) -> None:
+    """Take elements from a list of scalars; null takes the whole list, what is no list nothing."""
+    if gone is None:
+        result.pop(key, None)
+    elif isinstance(current := result.get(key), list) and isinstance(gone, list):
+        result[key] = [item for item in current if not _among(item, gone)]
 
 
 def _directed(patch: JsonObject) -> JsonObject:
@@ -69,14 +76,16 @@ def _directed(patch: JsonObject) -> JsonObject:
         case "delete":
             return {}
         case other:
-            raise PatchError(f"unknown patch type: {other} in map: {go_map(patch)}", code=500)
+            raise _unknown_directive(other, patch)
 
 
 def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
     """The original without what `$retainKeys` does not name."""
     if RETAIN not in patch:
         return dict(original)
-    retained = _listed(patch[RETAIN], "retainKeys")
+    retained = patch[RETAIN]
+    if not isinstance(retained, list):
+        raise PatchError("invalid patch format of retainKeys", code=400)
     for key, value in patch.items():
         if key == RETAIN or value is None or key.startswith((ORDER_PREFIX, DELETE_PREFIX)):
             continue
@@ -131,6 +140,7 @@ def _fresh(value: JsonValue) -> JsonValue:
 def _merge_list(schema: Schema, row: Field, current: list[JsonValue], patch: list[JsonValue]) -> JsonValue:
     if not current and not patch:
         return current
+    _check_elements(current, patch)
     if not isinstance((current or patch)[0], dict):
         return _ordered(
             [*current, *(item for item in _unique(patch) if not _among(item, current))], patch, current, ""
@@ -149,8 +159,7 @@ def _merge_elements(
     additions: list[JsonObject] = []
     replace = False
     for item in patch:
-        if not isinstance(item, dict):
-            raise PatchError("expected a map, but received a non-map element", code=500)
+        assert isinstance(item, dict)
         match item.get(DIRECTIVE):
             case None:
                 additions.append(item)
@@ -164,7 +173,7 @@ def _merge_elements(
             case "merge":
                 raise PatchError("merging lists cannot yet be specified in the patch", code=500)
             case other:
-                raise PatchError(f"unknown patch type: {other} in map: {go_map(item)}", code=500)
+                raise _unknown_directive(other, item)
     if replace:
         return [_fresh(item) for item in additions], []
     return _with_additions(schema, row, base, additions), base
@@ -198,9 +207,7 @@ def _merge_ordered(
     row = _field(schema, type_name, key)
     if row is None:
         return
-    current = result.get(key)
-    if current is not None and not isinstance(current, list):
-        raise PatchError("expected a slice, but received another kind", code=500)
+    current = _slice(result[key]) if key in result else None
     if patch is not None:
         _check_order(patch, order, row.merge_key)
     if current is None and patch is None:
@@ -211,24 +218,21 @@ def _merge_ordered(
         merged = current
     else:
         merged = _merge_value(schema, type_name, key, current, patch)
-    result[key] = _ordered(_listed(merged, "setElementOrder list"), order, current or [], row.merge_key)
+    result[key] = _ordered(_slice(merged), order, current or [], row.merge_key)
 
 
 def _check_order(patch: list[JsonValue], order: list[JsonValue], merge_key: str) -> None:
     """Refuse a patch list whose order is not that of the order list."""
     if not patch or not order:
         return
-    names = [_value_of(item, merge_key) for item in order]
-    position = 0
+    rest = iter(order)
     for item in patch:
         if isinstance(item, dict) and DIRECTIVE in item:
             continue
-        wanted = _value_of(item, merge_key)
-        try:
-            position = names.index(wanted, position) + 1
-        except ValueError:
-            text = f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n"
-            raise PatchError(text, code=400) from None
+        wanted = _named(item, merge_key)
+        if not any(same_json(wanted, _named(place, merge_key)) for place in rest):
+            text = f"{_go_value(patch)}\n doesn't match $setElementOrder list:\n{_go_value(order)}\n"
+            raise PatchError(f"The order in patch list:\n{text}", code=500)
 
 
 def _ordered(
@@ -284,10 +288,39 @@ def _key_of(item: JsonObject, merge_key: str) -> JsonValue:
     return item[merge_key]
 
 
-def _listed(value: JsonValue, what: str) -> list[JsonValue]:
+def _named(item: JsonValue, merge_key: str) -> JsonValue:
+    """As `_value_of`, of a list whose elements must have the merge key."""
+    if not merge_key:
+        return item
+    if not isinstance(item, dict):
+        raise _wrong_type("map[string]interface {}", item)
+    return _key_of(item, merge_key)
+
+
+def _slice(value: JsonValue) -> list[JsonValue]:
     if not isinstance(value, list):
-        raise PatchError(f"invalid patch format of {what}", code=400)
+        raise _wrong_type("[]interface {}", value)
     return value
+
+
+def _wrong_type(wanted: str, value: JsonValue) -> PatchError:
+    return PatchError(f"expected a {wanted}, but received a {_go_type(value)}", code=500)
+
+
+def _unknown_directive(value: JsonValue, item: JsonObject) -> PatchError:
+    shown = value if isinstance(value, str) else f"%!s({_go_type(value)}={_go_value(value)})"
+    return PatchError(f"unknown patch type: {shown} in map: {go_map(item)}", code=500)
+
+
+def _check_elements(current: list[JsonValue], patch: list[JsonValue]) -> None:
+    """Refuse lists whose elements are of several types, and lists of lists."""
+    found = [_go_type(item) for item in (*current, *patch)]
+    if found[0] == "[]interface {}":
+        text = "lists of lists are not supported"
+        raise PatchError(text, message=text)
+    if len(set(found)) > 1:
+        shown = _go_value([current, patch])
+        raise PatchError(f"list element types are not identical: {shown}", code=500)
 
 
 def go_map(item: JsonObject) -> str:
@@ -307,3 +340,22 @@ def _go_value(value: JsonValue) -> str:
             return "<nil>"
         case _:
             return str(value)
+
+
+def _go_type(value: JsonValue) -> str:
+    """The type that Go's decoder makes of a value, as Go prints it."""
+    match value:
+        case dict():
+            return "map[string]interface {}"
+        case list():
+            return "[]interface {}"
+        case None:
+            return "%!s(<nil>)"
+        case bool():
+            return "bool"
+        case int():
+            return "int64"
+        case float():
+            return "float64"
+        case _:
+            return "string"

@@ -182,7 +182,7 @@ def validate_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subreso
     """Everything wrong with a changed object against the stored one."""
     key = (kind_row.group, kind_row.kind)
     own = key in WITHOUT_METADATA_RULES
-    found = list(identity_kept(new, old) if own else metadata_update(kind_row, new, old))
+    found = list(identity_kept(new, old) if own else metadata_update(kind_row, new, old, subresource))
     if subresource == "status":
         rule = STATUS.get(key)
         return tuple(found if rule is None else [*found, *rule(new, old)])

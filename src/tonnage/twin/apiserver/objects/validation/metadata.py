@@ -35,6 +35,26 @@ NAME_RULES: Final[dict[tuple[str, str], Callable[[str], names.Complaints]]] = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): names.path_segment,
 }
 """Kinds whose names are not DNS subdomains."""
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_RIGHTS: Final = "rbac.authorization.k8s.io"
+CHECKED_AGAIN: Final = frozenset(
+    {
+        *(("", kind) for kind in ("ConfigMap", "Endpoints", "Node", "Pod", "Secret", "ServiceAccount")),
+        *(("", kind) for kind in ("PersistentVolume", "PersistentVolumeClaim")),
+        *((_ADMISSION, f"ValidatingAdmissionPolicy{part}") for part in ("", "Binding")),
+        *((_ADMISSION, f"{what}WebhookConfiguration") for what in ("Mutating", "Validating")),
+        *((_RIGHTS, kind) for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
+        *(("apps", kind) for kind in ("ControllerRevision", "StatefulSet")),
+        *(("networking.k8s.io", kind) for kind in ("Ingress", "IngressClass")),
+        *(("storage.k8s.io", kind) for kind in ("CSINode", "VolumeAttachment", "VolumeAttributesClass")),
+        ("certificates.k8s.io", "CertificateSigningRequest"),
+        ("discovery.k8s.io", "EndpointSlice"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+        ("resource.k8s.io", "ResourceClaim"),
+    }
+)
+"""Kinds whose update looks at all finalizers as of a new object (ValidateObjectMeta of Validate…Update)."""
+_WITHOUT_STANDARD_FINALIZERS: Final = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
 _FIXED: Final = (
     "name",
     "namespace",
@@ -79,12 +99,10 @@ def metadata_create(kind_row: KindRow, obj: JsonObject) -> Found:
         yield invalid("metadata.generation", generation, NEGATIVE)
     yield from _common(meta)
     yield from finalizers(meta, "metadata")
-    if kind_row.type:
-        for index, finalizer in enumerate(texts(meta, "finalizers")):
-            yield from standard_finalizer(finalizer, f"metadata.finalizers[{index}]")
+    yield from _standard_finalizers(kind_row, meta)
 
 
-def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject) -> Found:
+def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = "") -> Found:
     """Metadata of an update against what is stored."""
     meta, before = mapping(new, "metadata"), mapping(old, "metadata")
     if before.get("deletionTimestamp"):
@@ -99,6 +117,9 @@ def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject) -> Foun
         yield invalid("metadata.generation", number(meta, "generation"), "must not be decremented")
     yield from identity_kept(new, old)
     yield from _common(meta)
+    yield from _standard_finalizers(kind_row, meta)
+    if (kind_row.group, kind_row.kind) in CHECKED_AGAIN and not subresource:
+        yield from finalizers(meta, "metadata")
 
 
 def identity_kept(new: JsonObject, old: JsonObject) -> Found:
@@ -106,6 +127,13 @@ def identity_kept(new: JsonObject, old: JsonObject) -> Found:
     meta, before = mapping(new, "metadata"), mapping(old, "metadata")
     for key in _FIXED:
         yield from unchanged(meta.get(key), before.get(key), f"metadata.{key}")
+
+
+def _standard_finalizers(kind_row: KindRow, meta: JsonObject) -> Found:
+    if not kind_row.type or kind_row.group in _WITHOUT_STANDARD_FINALIZERS:
+        return
+    for index, finalizer in enumerate(texts(meta, "finalizers")):
+        yield from standard_finalizer(finalizer, f"metadata.finalizers[{index}]")
 
 
 def _namespace(kind_row: KindRow, namespace: str) -> Found:
