@@ -181,3 +181,15 @@ def test_printer_columns_find_their_values(path: str, found: Any) -> None:
 def test_a_path_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(ValueError, match="cannot read"):
         JsonPath.parse(".a[")
+
+
+@pytest.mark.parametrize(
+    ("key", "obj", "column", "shown"),
+    [
+        (("discovery.k8s.io", "endpointslices"), {"ports": [{"port": 80}, {"name": "a"}, {}]}, 2, "80,a,*"),
+        (("storage.k8s.io", "csidrivers"), {"spec": {"tokenRequests": [{}]}}, 4, ""),
+        (("storage.k8s.io", "csidrivers"), {"spec": {"tokenRequests": []}}, 4, "<unset>"),
+    ],
+)
+def test_what_is_missing_in_a_list_is_shown_as_such(key: Any, obj: Any, column: int, shown: str) -> None:
+    assert PRINTERS[key].cells({"metadata": {"name": "x"}, **obj}, NOW)[column] == shown

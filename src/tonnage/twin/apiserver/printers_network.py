@@ -65,7 +65,7 @@ def _endpoints(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 
 def _slice(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    ports = [str(number(one, "port")) if at(one, "port") else "*" for one in mappings(obj, "ports")]
+    ports = [str(at(one, "port") or text(one, "name") or "*") for one in mappings(obj, "ports")]
     addresses = [address for one in mappings(obj, "endpoints") for address in texts(one, "addresses")]
     unset = "<unset>"
     return [

@@ -94,14 +94,14 @@ def _csi_node(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 
 def _driver(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    requests = ",".join(str(at(one, "audience") or "") for one in items(obj, "spec", "tokenRequests"))
+    requests = items(obj, "spec", "tokenRequests")
     attach = at(obj, "spec", "attachRequired")
     return [
         text(obj, "metadata", "name"),
         attach is None or attach is True,
         flag(obj, "spec", "podInfoOnMount"),
         flag(obj, "spec", "storageCapacity"),
-        requests or _UNSET,
+        ",".join(str(at(one, "audience") or "") for one in requests) if requests else _UNSET,
         flag(obj, "spec", "requiresRepublish"),
         ",".join(texts(obj, "spec", "volumeLifecycleModes")) or "Persistent",
         age(obj, now),
