@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from support.first_hour import RULES, Answer, Scene, comparable, recorded, scenes
+from tonnage.twin.apiserver.access import put
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import apply_defaults
 from tonnage.twin.apiserver.objects.problems import invalid_status
 from tonnage.twin.apiserver.objects.validate import validate_create
+from tonnage.twin.apiserver.pod_births import complete_pod
 from tonnage.wire.schema import load_schema
 
 _COMPLETED: frozenset[str] = frozenset({"HorizontalPodAutoscaler", "Job", "Service", "TokenRequest"})
@@ -47,6 +49,9 @@ def test_a_new_object_is_refused_as_by_a_genuine_kubernetes(
     if row.namespaced:
         body["metadata"].setdefault("namespace", "lab")
     obj = apply_defaults(schema, row, decode(schema, row.type, body).value)
+    if row.kind == "Pod":
+        put(obj, "default", "spec", "serviceAccountName")
+        assert all(complete_pod(obj))
     said = invalid_status(row, body["metadata"]["name"], validate_create(row, obj))["message"]
     assert comparable(str(said)) == comparable(yaml.safe_load(answer.out)["message"])
 

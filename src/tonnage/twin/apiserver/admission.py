@@ -17,12 +17,13 @@ from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, p
 from tonnage.twin.apiserver.class_defaults import ClaimGrowth, ClassDefaults
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.limits import LimitBounds, LimitDefaults
+from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 from tonnage.twin.apiserver.pod_security import PodSecurity
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.quotas import ResourceQuotas
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Registry
-from tonnage.twin.apiserver.runtime_classes import RuntimeClasses
+from tonnage.twin.apiserver.runtime_classes import RuntimeClasses, RuntimeOverheads
 from tonnage.twin.apiserver.service_accounts import ServiceAccounts
 from tonnage.twin.apiserver.services import ServiceAddresses
 from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found, shown_name
@@ -159,7 +160,7 @@ class PodDefaults:
         if request.resource != POD or obj is None or request.subresource:
             return
         spec = mapping(obj, "spec")
-        if old is None:
+        if old is None and MIRROR not in mapping(obj, "metadata", "annotations"):
             account = text(spec, "serviceAccountName") or text(spec, "serviceAccount") or "default"
             spec["serviceAccountName"] = spec["serviceAccount"] = account
         tolerations = mappings(spec, "tolerations")
@@ -200,6 +201,7 @@ def default_gates(store: Store, registry: Registry, codec: Codec) -> tuple[Plugi
         LimitBounds(store),
         PodSecurity(store),
         ClaimGrowth(store),
+        RuntimeOverheads(store),
         AdmissionPolicies(store, registry, codec),
         ValidatingWebhooks(store, registry, codec),
         ResourceQuotas(store),

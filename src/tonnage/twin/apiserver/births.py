@@ -11,18 +11,11 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, put, text
 from tonnage.twin.apiserver.api_services import availability
-from tonnage.twin.apiserver.objects.pod_amounts import qos_class
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import pair_sources
 
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
-
-
-def _pod(pod: JsonObject, _user: User) -> None:
-    put(pod, qos_class(mapping(pod, "spec")), "status", "qosClass")
-    if at(pod, "spec", "schedulingGates"):
-        put(pod, [_gated(text(pod, "metadata", "creationTimestamp"))], "status", "conditions")
 
 
 def _namespace(namespace: JsonObject, _user: User) -> None:
@@ -64,18 +57,6 @@ def _daemon_set(daemon_set: JsonObject, _user: User) -> None:
         put(daemon_set, "1", "metadata", "annotations", TEMPLATE_GENERATION)
 
 
-def _gated(now: str) -> JsonObject:
-    """The condition of a pod that is not to be scheduled yet."""
-    return {
-        "type": "PodScheduled",
-        "status": "False",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "reason": "SchedulingGated",
-        "message": "Scheduling is blocked due to non-empty scheduling gates",
-    }
-
-
 def stored_versions(definition: JsonObject) -> list[JsonValue]:
     """In what versions objects of a custom kind may be stored: the storage version beside those of old."""
     known = items(definition, "status", "storedVersions")
@@ -111,7 +92,6 @@ AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "persistentvolumeclaims"): _claim,
     ("", "persistentvolumes"): _volume,
-    ("", "pods"): _pod,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
     ("apiregistration.k8s.io", "apiservices"): _api_service,
     ("apps", "daemonsets"): _daemon_set,

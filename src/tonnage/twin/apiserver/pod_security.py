@@ -12,27 +12,16 @@ from tonnage.decide.cluster.admission.pod_security import PREFIX, Demand, Insecu
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import flag, mapping, mappings, text
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
+from tonnage.twin.apiserver.pod_births import TEMPLATES
 from tonnage.twin.apiserver.pod_parts import POD_PARTS
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.statuses import forbidden
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.strategies import NAMESPACE, POD
 
 MINOR: Final = 35
 _MOST_PODS: Final = 3000
 """Pods of a namespace that are held against its new level."""
-_TEMPLATES: Final[dict[Resource, tuple[str, ...]]] = {
-    ("", "podtemplates"): ("template",),
-    ("", "replicationcontrollers"): ("spec", "template"),
-    ("apps", "daemonsets"): ("spec", "template"),
-    ("apps", "deployments"): ("spec", "template"),
-    ("apps", "replicasets"): ("spec", "template"),
-    ("apps", "statefulsets"): ("spec", "template"),
-    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
-    ("batch", "jobs"): ("spec", "template"),
-}
-
-
 _LOOKED_AT: Final = ("", *POD_PARTS)
 
 
@@ -49,7 +38,7 @@ class PodSecurity:
         if request.resource == NAMESPACE:
             self._namespace(request, obj, old)
             return
-        path = _TEMPLATES.get(request.resource)
+        path = TEMPLATES.get(request.resource)
         if request.resource != POD and path is None:
             return
         namespace = self._store.get(NAMESPACE, ("", request.namespace))

@@ -18,6 +18,9 @@ from tonnage.twin.apiserver.strategies import POD
 RUNTIME_CLASS: Final[Resource] = ("node.k8s.io", "runtimeclasses")
 
 
+_OTHER: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+
+
 class RuntimeClasses:
     """An admission plugin that completes new pods."""
 
@@ -26,30 +29,45 @@ class RuntimeClasses:
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Add what the class says. Raises ApiError 403 when the pod says otherwise."""
-        if request.resource != POD or request.subresource or obj is None or old is not None:
+        if obj is None or old is not None or request.resource != POD or request.subresource:
             return
-        found: JsonObject = {}
-        name = text(obj, "spec", "runtimeClassName")
-        if name:
-            stored = self._store.get(RUNTIME_CLASS, ("", name))
-            if stored is None:
-                raise _refused(obj, f'pod rejected: RuntimeClass "{name}" not found')
-            found = stored.object
-        _set_overhead(obj, found)
+        found = _class_of(self._store, obj)
+        if at(found, "overhead") is not None:
+            own = mapping(obj, "spec", "overhead")
+            fixed = mapping(found, "overhead", "podFixed")
+            if own and _amounts(own) != _amounts(fixed):
+                raise _refused(obj, _OTHER)
+            put(obj, copied(fixed), "spec", "overhead")
         _set_scheduling(obj, found)
 
 
-def _set_overhead(pod: JsonObject, found: JsonObject) -> None:
-    fixed, own = mapping(found, "overhead", "podFixed"), at(pod, "spec", "overhead")
-    if at(found, "overhead") is None:
-        if own is not None:
-            why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            raise _refused(pod, why)
-        return
-    if own and _amounts(mapping(pod, "spec", "overhead")) != _amounts(fixed):
-        why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-        raise _refused(pod, why)
-    put(pod, copied(fixed), "spec", "overhead")
+class RuntimeOverheads:
+    """Asked of new pods that are good in themselves: their overhead is that of their class."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
+        """Refuse an overhead of the pod's own. Raises ApiError 403."""
+        if obj is None or old is not None or request.resource != POD or request.subresource:
+            return
+        found, own = _class_of(self._store, obj), at(obj, "spec", "overhead")
+        if at(found, "overhead") is None:
+            if own is not None:
+                why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+                raise _refused(obj, why)
+        elif _amounts(mapping(own)) != _amounts(mapping(found, "overhead", "podFixed")):
+            raise _refused(obj, _OTHER)
+
+
+def _class_of(store: Store, pod: JsonObject) -> JsonObject:
+    """The class that a pod names; empty when it names none. Raises ApiError 403."""
+    if not (name := text(pod, "spec", "runtimeClassName")):
+        return {}
+    stored = store.get(RUNTIME_CLASS, ("", name))
+    if stored is None:
+        raise _refused(pod, f'pod rejected: RuntimeClass "{name}" not found')
+    return stored.object
 
 
 def _set_scheduling(pod: JsonObject, found: JsonObject) -> None:

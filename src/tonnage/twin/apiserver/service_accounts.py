@@ -10,13 +10,14 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, text
+from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
+from tonnage.twin.apiserver.rbac.pod_references import secret_names
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.statuses import forbidden, shown_name
 from tonnage.twin.apiserver.store import Resource, Store
 from tonnage.twin.apiserver.strategies import POD
 
 _SERVICE_ACCOUNT: Final[Resource] = ("", "serviceaccounts")
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _PREFIX: Final = "kube-api-access-"
 _FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _AUTOMATIC: Final = "automountServiceAccountToken"
@@ -53,7 +54,8 @@ class ServiceAccounts:
         if request.resource != POD or obj is None or old is not None or request.subresource:
             return
         account = text(obj, "spec", "serviceAccountName")
-        if _MIRROR in mapping(obj, "metadata", "annotations"):
+        if MIRROR in mapping(obj, "metadata", "annotations"):
+            _check_mirror(obj)
             return
         stored = self._store.get(_SERVICE_ACCOUNT, (request.namespace, account or "default"))
         if stored is not None:
@@ -89,3 +91,18 @@ class ServiceAccounts:
         mount: JsonValue = {"name": name, "readOnly": True, "mountPath": _FOLDER}
         for container in lacking:
             container["volumeMounts"] = [*items(container, "volumeMounts"), mount]
+
+
+def _check_mirror(pod: JsonObject) -> None:
+    """Refuse a mirror of a node's own pod that names what only the cluster has."""
+    spec = mapping(pod, "spec")
+    sources = (
+        one for volume in mappings(spec, "volumes") for one in mappings(volume, "projected", "sources")
+    )
+    if text(spec, "serviceAccountName"):
+        raise forbidden(POD, shown_name(pod), "a mirror pod may not reference service accounts")
+    if any(secret_names(spec)):
+        raise forbidden(POD, shown_name(pod), "a mirror pod may not reference secrets")
+    if any(one.get("serviceAccountToken") is not None for one in sources):
+        why = "a mirror pod may not use ServiceAccountToken volume projections"
+        raise forbidden(POD, shown_name(pod), why)

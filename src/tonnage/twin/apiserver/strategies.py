@@ -14,6 +14,7 @@ from tonnage.twin.apiserver.births import AT_BIRTH
 from tonnage.twin.apiserver.changes import AT_CHANGE
 from tonnage.twin.apiserver.device_gates import DEVICE_GATES, forget_freed_devices
 from tonnage.twin.apiserver.objects.patch import same_json
+from tonnage.twin.apiserver.pod_births import TEMPLATES, complete_pod, drop_gated_of_pods
 from tonnage.twin.apiserver.pod_parts import POD_PARTS, with_part
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
@@ -152,6 +153,8 @@ def prepare_create(request: Request, obj: JsonObject, empty_status: JsonObject |
     if rule := AT_BIRTH.get(served.key):
         rule(obj, request.user)
     _drop_gated(served, obj, {})
+    if served.key == POD:
+        request.notes.warn(*complete_pod(obj))
 
 
 def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
@@ -159,6 +162,10 @@ def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
     path = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
     if served.key == ("apps", "statefulsets") and at(old, *path) is None:
         drop(obj, *path)
+    if served.key == POD:
+        drop_gated_of_pods(mapping(obj, "spec"))
+    elif served.key in TEMPLATES:
+        drop_gated_of_pods(mapping(obj, *TEMPLATES[served.key], "spec"))
     if rule := DEVICE_GATES.get(served.key):
         rule(obj)
 

@@ -26,6 +26,7 @@ _SHORT: Final = 320
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _C_NAME: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
+_HEADER: Final = "[-A-Za-z0-9]+"
 _LABEL_1035_WORDS: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
     "start with an alphabetic character, and end with an alphanumeric character"
@@ -34,6 +35,10 @@ _WILDCARD: Final = rf"\*\.{SUBDOMAIN}"
 _WILDCARD_WORDS: Final = (
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must "
     "consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
+)
+_SEARCHED_WORDS: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    "and must start and end with an alphanumeric character"
 )
 _CONFIG_KEY_WORDS: Final = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 Complaints = tuple[str, ...]
@@ -64,6 +69,16 @@ def dns_subdomain(text: str, unit: str = "characters") -> Complaints:
     if _matches(SUBDOMAIN, text):
         return long
     return (*long, pattern_complaint(OF_SUBDOMAIN, SUBDOMAIN, "example.com"))
+
+
+def searched_domain(text: str) -> Complaints:
+    """A domain in which a pod looks for names: parts may begin with an underscore."""
+    part = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+    pattern = rf"{part}(\.{part})*"
+    long = (length_complaint(253),) if _bytes(text) > 253 else ()
+    if _matches(pattern, text):
+        return long
+    return (*long, pattern_complaint(_SEARCHED_WORDS, pattern, "example.com"))
 
 
 def wildcard_subdomain(text: str) -> Complaints:
@@ -146,6 +161,14 @@ def environment_name(text: str) -> Complaints:
         return complaints
     words = "a valid environment variable name must consist only of printable ASCII characters other than '='"
     return (*complaints, words)
+
+
+def header_name(text: str) -> Complaints:
+    """The name of an HTTP header."""
+    if _matches(_HEADER, text):
+        return ()
+    words = "a valid HTTP header must consist of alphanumeric characters or '-'"
+    return (pattern_complaint(words, _HEADER, "X-Header-Name"),)
 
 
 def port_name(text: str) -> Complaints:

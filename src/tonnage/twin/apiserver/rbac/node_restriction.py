@@ -11,9 +11,10 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.problems import quoted
+from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.rbac.nodes import LEASES, node_of
-from tonnage.twin.apiserver.rbac.pod_references import MIRROR, first_reference
+from tonnage.twin.apiserver.rbac.pod_references import first_reference
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.statuses import forbidden, not_found

@@ -10,8 +10,8 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, mapping, mappings, text
+from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 _SECRET_REFERENCES: Final = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
@@ -22,7 +22,7 @@ def names_object(pod: JsonObject, plural: str, name: str) -> bool:
         return False
     match plural:
         case "secrets":
-            return name in _secrets(mapping(pod, "spec"))
+            return name in secret_names(mapping(pod, "spec"))
         case "configmaps":
             return name in _config_maps(mapping(pod, "spec"))
         case "serviceaccounts":
@@ -34,7 +34,8 @@ def names_object(pod: JsonObject, plural: str, name: str) -> bool:
     return False
 
 
-def _secrets(spec: JsonObject) -> Iterator[str]:
+def secret_names(spec: JsonObject) -> Iterator[str]:
+    """Secrets that a pod needs."""
     yield from (text(one, "name") for one in mappings(spec, "imagePullSecrets"))
     yield from _environment(spec, "secretRef", "secretKeyRef")
     for volume in mappings(spec, "volumes"):
@@ -77,7 +78,7 @@ def first_reference(pod: JsonObject) -> str:
     spec = mapping(pod, "spec")
     if text(spec, "serviceAccountName"):
         return "serviceaccounts"
-    if any(_secrets(spec)):
+    if any(secret_names(spec)):
         return "secrets"
     if any(_config_maps(spec)):
         return "configmaps"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.access import items, mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
-from tonnage.twin.apiserver.objects.go_values import in_go
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
     forbidden,
     invalid,
-    not_found,
     required,
     too_long,
     unsupported,
@@ -24,14 +23,14 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     Found,
     nonnegative,
     one_of,
-    user_or_group,
 )
+from tonnage.twin.apiserver.objects.validation.mounts import mounts
 from tonnage.twin.apiserver.objects.validation.resources import requirements
+from tonnage.twin.apiserver.objects.validation.security import container_security
 
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PULL: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGES: Final = ("File", "FallbackToLogsOnError")
-_PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _RESTARTS: Final = ("Always", "Never", "OnFailure")
 _OPERATORS: Final = ("In", "NotIn")
 _MOST_RULES: Final = 20
@@ -45,10 +44,11 @@ _ONLY_SIDECARS: Final = "may not be set for init containers without restartPolic
 class PodFacts:
     """What a container's rules need to know of its pod."""
 
-    volumes: frozenset[str]
+    volumes: Mapping[str, JsonObject]
     claims: tuple[str, ...]
     restart_policy: str
     grace_period_s: int | None
+    host_users: bool
 
 
 def containers(found: list[JsonObject], path: str, pod: PodFacts) -> Found:
@@ -138,11 +138,12 @@ def container_rules(container: JsonObject, path: str, pod: PodFacts) -> Found:
     yield from _ports(mappings(container, "ports"), f"{path}.ports")
     yield from environment(mappings(container, "env"), f"{path}.env")
     yield from environment_from(mappings(container, "envFrom"), f"{path}.envFrom")
-    yield from _mounts(container, f"{path}.volumeMounts", pod)
+    yield from mounts(container, path, pod.volumes)
     yield from one_of(text(container, "imagePullPolicy"), _PULL, f"{path}.imagePullPolicy")
     yield from requirements(mapping(container, "resources"), f"{path}.resources", pod.claims)
     yield from _resize_policy(mappings(container, "resizePolicy"), f"{path}.resizePolicy", pod.restart_policy)
-    yield from _security(mapping(container, "securityContext"), f"{path}.securityContext")
+    context = mapping(container, "securityContext")
+    yield from container_security(context, f"{path}.securityContext", host_users=pod.host_users)
 
 
 def _ports(ports: list[JsonObject], path: str) -> Found:
@@ -179,46 +180,6 @@ def host_port_conflicts(found: list[JsonObject], path: str) -> Found:
             seen.add(shown)
 
 
-def _mounts(container: JsonObject, path: str, pod: PodFacts) -> Found:
-    privileged = flag(container, "securityContext", "privileged")
-    seen: set[str] = set()
-    for index, mount in enumerate(mappings(container, "volumeMounts")):
-        where, name, target = f"{path}[{index}]", text(mount, "name"), text(mount, "mountPath")
-        if not name:
-            yield required(f"{where}.name")
-        if name not in pod.volumes:
-            yield not_found(f"{where}.name", name)
-        if not target:
-            yield required(f"{where}.mountPath")
-        if target in seen:
-            yield invalid(f"{where}.mountPath", target, "must be unique")
-        seen.add(target)
-        for key in ("subPath", "subPathExpr"):
-            yield from descending_path(text(mount, key), f"{path}.{key}")
-        if text(mount, "subPath") and text(mount, "subPathExpr"):
-            words = "subPathExpr and subPath are mutually exclusive"
-            yield invalid(f"{where}.subPathExpr", text(mount, "subPathExpr"), words)
-        propagation = text(mount, "mountPropagation")
-        if propagation and propagation not in _PROPAGATIONS:
-            yield unsupported(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
-        if propagation == "Bidirectional" and not privileged:
-            words = "Bidirectional mount propagation is available only to privileged containers"
-            yield forbidden(f"{path}.mountPropagation", words)
-
-
-def descending_path(target: str, path: str) -> Found:
-    """A relative path that does not climb."""
-    if target.startswith("/"):
-        yield invalid(path, target, "must be a relative path")
-    yield from no_backsteps(target, path)
-
-
-def no_backsteps(target: str, path: str) -> Found:
-    """A path that does not climb."""
-    if ".." in target.split("/"):
-        yield invalid(path, target, "must not contain '..'")
-
-
 def _resize_policy(found: list[JsonObject], path: str, restart_policy: str) -> Found:
     seen: set[str] = set()
     for index, policy in enumerate(found):
@@ -230,18 +191,6 @@ def _resize_policy(found: list[JsonObject], path: str, restart_policy: str) -> F
         yield from one_of(restart, ("NotRequired", "RestartContainer"), path)
         if restart_policy == "Never" and restart != "NotRequired":
             yield invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'")
-
-
-def _security(context: JsonObject, path: str) -> Found:
-    yield from user_or_group(context, "runAsUser", path)
-    yield from user_or_group(context, "runAsGroup", path)
-    if context.get("allowPrivilegeEscalation") is False:
-        if flag(context, "privileged"):
-            words = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            yield invalid(path, in_go("SecurityContext", context), words)
-        if "CAP_SYS_ADMIN" in texts(context, "capabilities", "add"):
-            words = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            yield invalid(path, in_go("SecurityContext", context), words)
 
 
 def _life(container: JsonObject, path: str, pod: PodFacts) -> Found:
@@ -280,10 +229,10 @@ def _handler(handler: JsonObject, path: str, pod: PodFacts) -> Found:
     if not given:
         yield required(path, "must specify a handler type")
         return
-    for key in given[1:]:
-        yield forbidden(f"{path}.{key}", "may not specify more than 1 handler type")
     first = given[0]
     yield from _action(first, mapping(handler, first), f"{path}.{first}", pod)
+    for key in given[1:]:
+        yield forbidden(f"{path}.{key}", "may not specify more than 1 handler type")
 
 
 def _action(kind: str, action: JsonObject, path: str, pod: PodFacts) -> Found:
@@ -297,6 +246,9 @@ def _action(kind: str, action: JsonObject, path: str, pod: PodFacts) -> Found:
             yield from port_or_name(action.get("port"), f"{path}.port")
             if (scheme := text(action, "scheme")) not in ("HTTP", "HTTPS"):
                 yield unsupported(f"{path}.scheme", scheme, ("HTTP", "HTTPS"))
+            for header in mappings(action, "httpHeaders"):
+                name = text(header, "name")
+                yield from complaints(f"{path}.httpHeaders", name, names.header_name(name))
         case "tcpSocket" | "grpc":
             yield from port_or_name(action.get("port"), f"{path}.port")
         case _:

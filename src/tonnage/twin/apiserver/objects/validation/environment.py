@@ -7,10 +7,12 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
-from tonnage.twin.apiserver.access import mapping, text
+from tonnage.twin.apiserver.access import at, mapping, mappings, text
 from tonnage.twin.apiserver.objects import names
-from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, unsupported
+from tonnage.twin.apiserver.objects.pod_containers import every_container
+from tonnage.twin.apiserver.objects.problems import complaints, invalid, not_found, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.file_paths import no_backsteps
 
 _SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _FIELD_PATHS: Final = (
@@ -58,8 +60,10 @@ def _source(source: JsonObject, value: str, path: str) -> Found:
         if key == "fieldRef":
             yield from field_reference(reference, where)
         elif key == "resourceFieldRef":
-            yield from _resource_reference(reference, where)
-        elif key != "fileKeyRef":
+            yield from resource_reference(reference, where)
+        elif key == "fileKeyRef":
+            yield from _file_reference(reference, where)
+        else:
             yield from _key_reference(reference, where)
     if not given:
         # The last one is behind a gate that is open in 1.35.
@@ -74,10 +78,15 @@ def _source(source: JsonObject, value: str, path: str) -> Found:
 def field_reference(reference: JsonObject, path: str, known: tuple[str, ...] = _FIELD_PATHS) -> Found:
     """A field of the pod itself, named by its path."""
     field_path = text(reference, "fieldPath")
-    if not text(reference, "apiVersion"):
+    version = text(reference, "apiVersion")
+    unconverted = "error converting fieldPath:"
+    if not version:
         yield required(f"{path}.apiVersion")
     elif not field_path:
         yield required(f"{path}.fieldPath")
+    elif version != "v1":
+        words = f"{unconverted} unsupported pod version: {version}"
+        yield invalid(f"{path}.fieldPath", field_path, words)
     elif match := re.fullmatch(r"(.*?)\['(.*)'\]", field_path):
         base, subscript = match[1], match[2]
         if base == "metadata.annotations":
@@ -85,17 +94,21 @@ def field_reference(reference: JsonObject, path: str, known: tuple[str, ...] = _
         elif base == "metadata.labels":
             yield from complaints(path, subscript, names.qualified_name(subscript))
         else:
-            yield invalid(path, base, "does not support subscript")
+            words = f"{unconverted} field label does not support subscript: {field_path}"
+            yield invalid(f"{path}.fieldPath", field_path, words)
     elif field_path not in _KNOWN_LABELS:
-        words = f"error converting fieldPath: field label not supported: {field_path}"
+        words = f"{unconverted} field label not supported: {field_path}"
         yield invalid(f"{path}.fieldPath", field_path, words)
     elif field_path not in known:
         yield unsupported(f"{path}.fieldPath", field_path, sorted(known))
 
 
-def _resource_reference(reference: JsonObject, path: str) -> Found:
+def resource_reference(reference: JsonObject, path: str, *, names_container: bool = False) -> Found:
+    """An amount that a container asks for; who is no container himself must name one."""
     resource = text(reference, "resource")
-    if not resource:
+    if names_container and not text(reference, "containerName"):
+        yield required(f"{path}.containerName")
+    elif not resource:
         yield required(f"{path}.resource")
     elif resource not in _RESOURCE_PATHS and not re.match(r"(limits|requests)\.hugepages-", resource):
         yield unsupported(f"{path}.resource", resource, _RESOURCE_PATHS)
@@ -119,6 +132,38 @@ def _key_reference(reference: JsonObject, path: str) -> Found:
         yield required(f"{path}.key")
     else:
         yield from complaints(f"{path}.key", key, names.config_key(key))
+
+
+def _file_reference(reference: JsonObject, path: str) -> Found:
+    """A line of a file that an init container has written."""
+    key, volume, file = (text(reference, name) for name in ("key", "volumeName", "path"))
+    if not key:
+        yield required(f"{path}.key")
+    else:
+        yield from complaints(f"{path}.key", key, names.environment_name(key))
+    if not volume:
+        yield required(f"{path}.volumeName")
+    else:
+        yield from complaints(f"{path}.volumeName", volume, names.dns_label(volume))
+    if not file:
+        yield required(f"{path}.path")
+    else:
+        yield from no_backsteps(file, f"{path}.path")
+
+
+def file_volumes(spec: JsonObject, path: str) -> Found:
+    """Files with variables lie in volumes that are empty when the pod begins."""
+    known = {text(one, "name"): one for one in mappings(spec, "volumes")}
+    for container, where in every_container(spec, path):
+        for index, variable in enumerate(mappings(container, "env")):
+            if at(variable, "valueFrom", "fileKeyRef") is None:
+                continue
+            name = text(variable, "valueFrom", "fileKeyRef", "volumeName")
+            place = f"{where}.env[{index}].valueFrom.fileKeyRef.volumeName"
+            if name not in known:
+                yield not_found(place, name)
+            elif known[name].get("emptyDir") is None:
+                yield invalid(place, name, "referenced volume must be of type emptyDir")
 
 
 def environment_from(found: list[JsonObject], path: str) -> Found:

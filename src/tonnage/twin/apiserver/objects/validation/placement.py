@@ -105,6 +105,7 @@ def _pod_term(term: JsonObject, path: str) -> Found:
     yield from label_selector(mapping(term, "namespaceSelector"), f"{path}.namespaceSelector")
     for namespace in texts(term, "namespaces"):
         yield from complaints(f"{path}.namespace", namespace, names.dns_label(namespace))
+    yield from _label_keys(term, path)
     key = text(term, "topologyKey")
     if not key:
         yield required(f"{path}.topologyKey", "can not be empty")
@@ -142,6 +143,27 @@ def _spread_details(constraint: JsonObject, action: str, path: str) -> Found:
         policy = text(constraint, key)
         if constraint.get(key) is not None and policy not in _POLICIES:
             yield unsupported(f"{path}.{key}", policy, _POLICIES)
-    if items(constraint, "matchLabelKeys") and constraint.get("labelSelector") is None:
-        yield forbidden(f"{path}.matchLabelKeys", "must not be specified when labelSelector is not set")
+    yield from _label_keys(constraint, path)
     yield from label_selector(mapping(constraint, "labelSelector"), f"{path}.labelSelector")
+
+
+def _label_keys(found: JsonObject, path: str) -> Found:
+    """Labels whose values the pod's own ones are compared with; in a selector they stand but once."""
+    for key in ("matchLabelKeys", "mismatchLabelKeys"):
+        if items(found, key) and found.get("labelSelector") is None:
+            yield forbidden(f"{path}.{key}", "must not be specified when labelSelector is not set")
+            continue
+        for index, name in enumerate(texts(found, key)):
+            yield from complaints(f"{path}.{key}[{index}]", name, names.qualified_name(name))
+    wanted = texts(found, "matchLabelKeys")
+    known = set(mapping(found, "labelSelector", "matchLabels"))
+    for expression in mappings(found, "labelSelector", "matchExpressions"):
+        key = text(expression, "key")
+        if key in wanted and key in known:
+            where = f"{path}[{len(wanted) - 1 - wanted[::-1].index(key)}]"
+            yield invalid(where, key, "exists in both matchLabelKeys and labelSelector")
+        known.add(key)
+    for index, key in enumerate(wanted):
+        if key in texts(found, "mismatchLabelKeys"):
+            words = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield invalid(f"{path}.matchLabelKeys[{index}]", key, words)

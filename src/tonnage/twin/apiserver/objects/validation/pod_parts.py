@@ -17,8 +17,8 @@ from tonnage.twin.apiserver.objects.problems import duplicate, forbidden, invali
 from tonnage.twin.apiserver.objects.validation.containers import PodFacts, container_rules, image_rules
 from tonnage.twin.apiserver.objects.validation.differences import changed_paths
 from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _NOT_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 _FORBIDDEN: Final = (
     *("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"),
@@ -69,7 +69,7 @@ def ephemeral_kept(new: JsonObject, old: JsonObject) -> Found:
 
 def static_pod(old: JsonObject, why: str) -> Found:
     """The refusal of what cannot be done to a pod of the node's own files."""
-    if _MIRROR in mapping(old, "metadata", "annotations"):
+    if MIRROR in mapping(old, "metadata", "annotations"):
         yield forbidden("[]", why)
 
 

@@ -9,6 +9,7 @@ from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.body import copy_json
 from tonnage.twin.apiserver.objects.go_values import difference, pod_spec_in_go
+from tonnage.twin.apiserver.objects.pod_containers import every_container
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
@@ -20,22 +21,23 @@ from tonnage.twin.apiserver.objects.problems import (
 from tonnage.twin.apiserver.objects.validation.containers import (
     PodFacts,
     containers,
-    descending_path,
     image_changes_only,
     image_rules,
     init_containers,
 )
 from tonnage.twin.apiserver.objects.validation.differences import changed_paths
+from tonnage.twin.apiserver.objects.validation.environment import file_volumes
 from tonnage.twin.apiserver.objects.validation.fields import (
     Found,
     in_range,
     labels,
     one_of,
     tolerations,
-    user_or_group,
 )
 from tonnage.twin.apiserver.objects.validation.metadata import annotation_rules
 from tonnage.twin.apiserver.objects.validation.placement import affinity, spread_constraints
+from tonnage.twin.apiserver.objects.validation.pod_annotations import annotations_kept, pod_annotations
+from tonnage.twin.apiserver.objects.validation.pod_names import dns_config, host_aliases, host_name
 from tonnage.twin.apiserver.objects.validation.pod_parts import (
     ephemeral_containers,
     ephemeral_kept,
@@ -43,16 +45,13 @@ from tonnage.twin.apiserver.objects.validation.pod_parts import (
     static_pod,
 )
 from tonnage.twin.apiserver.objects.validation.resources import pod_requirements, requirements
-from tonnage.twin.apiserver.objects.validation.volumes import good_volumes, volumes
+from tonnage.twin.apiserver.objects.validation.security import pod_security, profiles_agree
+from tonnage.twin.apiserver.objects.validation.volumes import volumes
+from tonnage.twin.apiserver.objects.validation.windows import host_processes, operating_system
 
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
-_SECCOMP: Final = (
-    "seccomp.security.alpha.kubernetes.io/pod",
-    "container.seccomp.security.alpha.kubernetes.io/",
-)
-_PROFILES: Final = ("runtime/default", "docker/default", "unconfined")
 _INT32: Final = (1 << 31) - 1
 _CHANGEABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -64,24 +63,33 @@ _CHANGEABLE: Final = (
 def pod_create(obj: JsonObject) -> Found:
     """A new pod, but for its metadata."""
     spec = mapping(obj, "spec")
-    yield from _profiles(mapping(obj, "metadata", "annotations"), "metadata.annotations")
-    yield from _whole(spec)
+    yield from _whole(obj)
     if items(spec, "ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if text(spec, "nodeName") and items(spec, "schedulingGates"):
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+    yield from profiles_agree(obj)
 
 
-def _whole(spec: JsonObject) -> Found:
-    """The spec of a pod, not of a template."""
-    yield from pod_spec(spec, "spec")
-    for index, volume in enumerate(mappings(spec, "volumes")):
-        if isinstance(volume.get("image"), dict) and not text(volume, "image", "reference"):
-            yield required(f"spec.volumes[{index}].image.reference")
+def _whole(pod: JsonObject) -> Found:
+    """Annotations and spec of a pod, not of a template."""
+    spec = mapping(pod, "spec")
+    yield from pod_annotations(mapping(pod, "metadata", "annotations"), spec, "metadata.annotations")
+    yield from pod_spec(spec, "spec", text(pod, "metadata", "name"))
+    if not text(spec, "serviceAccountName"):
+        yield from _no_tokens(spec)
     for key in ("containers", "initContainers"):
         # In templates an image of blanks is a token that controllers know.
         for index, container in enumerate(mappings(spec, key)):
             yield from image_rules(container, f"spec.{key}[{index}]")
+
+
+def _no_tokens(spec: JsonObject) -> Found:
+    for index, volume in enumerate(mappings(spec, "volumes")):
+        for place, source in enumerate(mappings(volume, "projected", "sources")):
+            if source.get("serviceAccountToken") is not None:
+                where = f"spec.volumes[{index}].projected.sources[{place}].serviceAccountToken"
+                yield forbidden(where, "must not be specified when serviceAccountName is not set")
 
 
 def ephemeral_update(new: JsonObject, old: JsonObject) -> Found:
@@ -89,7 +97,7 @@ def ephemeral_update(new: JsonObject, old: JsonObject) -> Found:
     if static := list(static_pod(old, "static pods do not support ephemeral containers")):
         yield from static
         return
-    yield from _whole(mapping(new, "spec"))
+    yield from _whole(new)
     yield from ephemeral_kept(new, old)
 
 
@@ -98,7 +106,7 @@ def resize_update(new: JsonObject, old: JsonObject) -> Found:
     if static := list(static_pod(old, "static pods cannot be resized")):
         yield from static
         return
-    yield from _whole(mapping(new, "spec"))
+    yield from _whole(new)
     yield from resized(new, old)
 
 
@@ -106,55 +114,53 @@ def pod_template(template: JsonObject, path: str) -> Found:
     """A pod template of a workload."""
     yield from labels(mapping(template, "metadata", "labels"), f"{path}.labels")
     yield from annotation_rules(mapping(template, "metadata", "annotations"), f"{path}.annotations")
-    yield from _profiles(mapping(template, "metadata", "annotations"), f"{path}.annotations")
-    yield from pod_spec(mapping(template, "spec"), f"{path}.spec")
-    if items(template, "spec", "ephemeralContainers"):
+    spec = mapping(template, "spec")
+    yield from pod_annotations(mapping(template, "metadata", "annotations"), spec, f"{path}.annotations")
+    yield from pod_spec(spec, f"{path}.spec")
+    if items(spec, "ephemeralContainers"):
         yield forbidden(
             f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
         )
 
 
-def _profiles(annotations: JsonObject, path: str) -> Found:
-    """Annotations that name seccomp profiles, as fields do today."""
-    for key in sorted(annotations, key=lambda key: key != _SECCOMP[0]):
-        if not key.startswith(_SECCOMP):
-            continue
-        shown = str(annotations[key])
-        if shown.startswith("localhost/"):
-            yield from descending_path(shown.removeprefix("localhost/"), f"{path}.{key}")
-        elif shown not in _PROFILES:
-            yield invalid(f"{path}.{key}", shown, "must be a valid seccomp profile")
-
-
-def pod_spec(spec: JsonObject, path: str) -> Found:
+def pod_spec(spec: JsonObject, path: str, name: str | None = None) -> Found:
     """A pod's spec, alone or in a template, in the server's order."""
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is None:
         yield required(f"{path}.terminationGracePeriodSeconds")
     claims = mappings(spec, "resourceClaims")
-    yield from volumes(mappings(spec, "volumes"), f"{path}.volumes")
+    wrong, known = volumes(mappings(spec, "volumes"), f"{path}.volumes", name)
+    yield from wrong
     yield from _resource_claims(claims, f"{path}.resourceClaims")
     facts = PodFacts(
-        volumes=good_volumes(mappings(spec, "volumes"), f"{path}.volumes"),
+        volumes=known,
         claims=tuple(dict.fromkeys(text(claim, "name") for claim in claims)),
         restart_policy=text(spec, "restartPolicy"),
         grace_period_s=grace if isinstance(grace, int) else None,
+        host_users=spec.get("hostUsers") is not False,
     )
     regular = mappings(spec, "containers")
     yield from containers(regular, f"{path}.containers", facts)
     yield from init_containers(mappings(spec, "initContainers"), regular, f"{path}.initContainers", facts)
     yield from ephemeral_containers(spec, f"{path}.ephemeralContainers", facts)
-    yield from pod_requirements(spec, f"{path}.resources")
+    yield from pod_requirements(spec, f"{path}.resources", facts.claims)
     yield from _policies(spec, path)
-    yield from _security(mapping(spec, "securityContext"), f"{path}.securityContext")
+    yield from pod_security(spec, f"{path}.securityContext")
     yield from affinity(mapping(spec, "affinity"), f"{path}.affinity")
+    yield from dns_config(spec, f"{path}.dnsConfig")
     yield from _gates(spec, path)
     yield from spread_constraints(
         mappings(spec, "topologySpreadConstraints"), f"{path}.topologySpreadConstraints"
     )
+    yield from host_processes(spec, path)
+    yield from _own_users(spec, path)
+    yield from host_name(spec, path)
     yield from _names(spec, path)
     yield from tolerations(mappings(spec, "tolerations"), f"{path}.tolerations")
+    yield from host_aliases(spec, f"{path}.hostAliases")
     yield from _classes(spec, path)
+    yield from operating_system(spec, path)
+    yield from file_volumes(spec, path)
 
 
 def _policies(spec: JsonObject, path: str) -> Found:
@@ -167,17 +173,20 @@ def _policies(spec: JsonObject, path: str) -> Found:
                     yield invalid(where, host, "must match `containerPort` when `hostNetwork` is true")
     yield from one_of(text(spec, "restartPolicy"), _RESTARTS, f"{path}.restartPolicy")
     yield from one_of(text(spec, "dnsPolicy"), _DNS, f"{path}.dnsPolicy")
-    if text(spec, "dnsPolicy") == "None" and not items(spec, "dnsConfig", "nameservers"):
-        yield from _no_servers(spec, f"{path}.dnsConfig")
     yield from labels(mapping(spec, "nodeSelector"), f"{path}.nodeSelector")
 
 
-def _no_servers(spec: JsonObject, path: str) -> Found:
-    if not isinstance(spec.get("dnsConfig"), dict):
-        yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
-    else:
-        words = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-        yield required(f"{path}.nameservers", words)
+def _own_users(spec: JsonObject, path: str) -> Found:
+    """A pod whose users are not the host's shares nothing else with it."""
+    if spec.get("hostUsers") is not False:
+        return
+    words = "when `hostUsers` is false"
+    for key, name in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+        if flag(spec, key):
+            yield forbidden(f"{path}.{name}", words)
+    for container, where in every_container(spec, path):
+        if items(container, "volumeDevices"):
+            yield forbidden(f"{where}.volumeDevices", words)
 
 
 def _resource_claims(claims: list[JsonObject], path: str) -> Found:
@@ -209,14 +218,6 @@ def _claim_source(claim: JsonObject, path: str) -> Found:
         yield invalid(path, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
     for key in given:
         yield from complaints(f"{path}.{key}", text(claim, key), names.dns_subdomain(text(claim, key)))
-
-
-def _security(context: JsonObject, path: str) -> Found:
-    for key in ("fsGroup", "runAsUser", "runAsGroup"):
-        yield from user_or_group(context, key, path)
-    for index, group in enumerate(items(context, "supplementalGroups")):
-        if isinstance(group, int):
-            yield from complaints(f"{path}.supplementalGroups[{index}]", group, in_range(group, 0, _INT32))
 
 
 def _gates(spec: JsonObject, path: str) -> Found:
@@ -255,17 +256,14 @@ def _classes(spec: JsonObject, path: str) -> Found:
         yield from one_of(text(spec, "preemptionPolicy"), _PREEMPTION, f"{path}.preemptionPolicy")
     if overhead := mapping(spec, "overhead"):
         yield from requirements({"limits": overhead}, f"{path}.overhead")
-    if spec.get("os") is not None and (name := text(spec, "os", "name")) not in ("linux", "windows"):
-        if name:
-            yield unsupported(f"{path}.os", name, ("linux", "windows"))
-        else:
-            yield required(f"{path}.os.name")
 
 
 def pod_update(new: JsonObject, old: JsonObject) -> Found:
     """A changed pod, but for its metadata: only images, a deadline and more tolerations may change."""
     spec, before = mapping(new, "spec"), mapping(old, "spec")
-    yield from pod_spec(spec, "spec")
+    yield from _whole(new)
+    yield from annotations_kept(new, old)
+    yield from pod_annotations(mapping(new, "metadata", "annotations"), spec, "metadata.annotations")
     for key in ("containers", "initContainers"):
         yield from image_changes_only(mappings(spec, key), mappings(before, key), f"spec.{key}")
         if len(items(spec, key)) != len(items(before, key)):

@@ -5,6 +5,8 @@ The rules about extended resources (GPUs): whole numbers, a limit where there is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Final
 
 from tonnage.model.json import JsonObject
@@ -103,34 +105,49 @@ def amount(name: str, quantity: str, path: str) -> Found:
 
 def requirements(found: JsonObject, path: str, claim_names: tuple[str, ...] = ()) -> Found:
     """`resources` of a container: limits, requests and claims."""
-    limits, requests = mapping(found, "limits"), mapping(found, "requests")
-    for name, quantity in sorted(limits.items()):
-        yield from _requirement(name, str(quantity), f"{path}.limits[{name}]")
-    for name, quantity in sorted(requests.items()):
-        yield from _requirement(name, str(quantity), f"{path}.requests[{name}]")
-        yield from _request_against_limit(name, str(quantity), limits, path)
-    asked = {*limits, *requests}
-    if any(map(is_huge_page, asked)) and not asked & {"cpu", "memory"}:
-        yield forbidden(path, "HugePages require cpu or memory")
+    yield from _amounts(found, path, container_resource_name)
     yield from _claims(mappings(found, "claims"), f"{path}.claims", claim_names)
 
 
-def pod_requirements(spec: JsonObject, path: str) -> Found:
+def _amounts(found: JsonObject, path: str, rule: Callable[[str, str], Found]) -> Found:
+    """Limits and requests of what a rule allows."""
+    limits, requests = mapping(found, "limits"), mapping(found, "requests")
+    for name, quantity in sorted(limits.items()):
+        where = f"{path}.limits[{name}]"
+        yield from rule(name, where)
+        yield from amount(name, str(quantity), where)
+        yield from _huge_page_amount(name, str(quantity), where)
+    for name, quantity in sorted(requests.items()):
+        where = f"{path}.requests[{name}]"
+        yield from rule(name, where)
+        yield from amount(name, str(quantity), where)
+        yield from _request_against_limit(name, str(quantity), limits, path)
+        yield from _huge_page_amount(name, str(quantity), where)
+    asked = {*limits, *requests}
+    if any(map(is_huge_page, asked)) and not asked & {"cpu", "memory"}:
+        yield forbidden(path, "HugePages require cpu or memory")
+
+
+def pod_requirements(spec: JsonObject, path: str, claim_names: tuple[str, ...] = ()) -> Found:
     """`resources` of a whole pod: only what its containers can share, and enough for them."""
+    if not isinstance(spec.get("resources"), dict):
+        return
+    if text(spec, "os", "name") == "windows":
+        yield forbidden(path, "may not be set for a windows pod")
+        return
     found = mapping(spec, "resources")
-    limits = mapping(found, "limits")
-    for section in ("limits", "requests"):
-        for name, quantity in sorted(mapping(found, section).items()):
-            where = f"{path}.{section}[{name}]"
-            wrong = tuple(resource_name(name, where))
-            yield from wrong
-            if name in _POD_LEVEL or is_huge_page(name):
-                yield from amount(name, str(quantity), where)
-            elif not wrong:
-                yield unsupported(where, name, (_POD_LEVEL[0], HUGE_PAGES, _POD_LEVEL[1]))
-            if section == "requests" and name in limits:
-                yield from _request_against_limit(name, str(quantity), limits, path)
+    if found.get("claims") is not None:
+        yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
+    yield from _amounts(found, path, _pod_resource_name)
+    yield from _claims(mappings(found, "claims"), f"{path}.claims", claim_names)
     yield from _enough_for_containers(spec, found, path)
+
+
+def _pod_resource_name(name: str, path: str) -> Found:
+    wrong = tuple(resource_name(name, path))
+    yield from wrong
+    if not wrong and name not in _POD_LEVEL and not is_huge_page(name):
+        yield unsupported(path, name, (_POD_LEVEL[0], HUGE_PAGES, _POD_LEVEL[1]))
 
 
 def _enough_for_containers(spec: JsonObject, found: JsonObject, path: str) -> Found:
@@ -152,21 +169,14 @@ def _enough_for_containers(spec: JsonObject, found: JsonObject, path: str) -> Fo
                 yield invalid(where, canonical_quantity(str(limit)), words)
 
 
-def _requirement(name: str, quantity: str, path: str) -> Found:
-    yield from container_resource_name(name, path)
-    yield from amount(name, quantity, path)
-    if is_huge_page(name):
-        yield from _huge_page_amount(name, quantity, path)
-
-
 def _huge_page_amount(name: str, quantity: str, path: str) -> Found:
-    size = name.removeprefix(HUGE_PAGES)
-    try:
-        page = parse_quantity(size)
-    except ValueError as error:
-        yield invalid(path, quantity, str(error))
+    if not is_huge_page(name):
         return
-    if page and parse_quantity(quantity) % page != 0:
+    try:
+        page = parse_quantity(name.removeprefix(HUGE_PAGES))
+    except ValueError:
+        page = Fraction(0)
+    if not page or parse_quantity(quantity) % page != 0:
         yield invalid(path, quantity, f"{quantity} is not positive integer multiple of {name}")
 
 
@@ -191,7 +201,7 @@ def _claims(claims: list[JsonObject], path: str, known: tuple[str, ...]) -> Foun
             yield required(where)
             continue
         key = f"{name}/{request}" if request else name
-        if request:
+        if request and name not in seen:
             yield from complaints(f"{where}.request", request, names.dns_label(request))
         if name in seen or key in seen or (not request and any(one.startswith(f"{name}/") for one in seen)):
             yield duplicate(where, name if name in seen or not request else key)

@@ -11,8 +11,8 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, too_long, unsupported
-from tonnage.twin.apiserver.objects.validation.containers import no_backsteps
 from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.file_paths import no_backsteps
 
 SOURCES: Final = {
     "gcePersistentDisk": "GCEPersistentDisk", "awsElasticBlockStore": "AWSElasticBlockStore",

@@ -1,6 +1,6 @@
-"""Volumes of a pod: one source each, with the rules of the sources that the labs and charts use.
+"""Volumes of a pod: one source each, with its rules.
 
-Sources of storage vendors are checked for being the only one, not for their own fields.
+Source: pkg/apis/core/validation (ValidateVolumes, validateVolumeSource), v1.35.
 """
 
 from __future__ import annotations
@@ -14,22 +14,27 @@ from tonnage.model.quantity import parse_quantity
 from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
+    FieldError,
     complaints,
     duplicate,
     forbidden,
     invalid,
+    quoted,
     required,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.containers import descending_path
-from tonnage.twin.apiserver.objects.validation.environment import field_reference
+from tonnage.twin.apiserver.objects.validation.disks import DISKS, portal_fits
+from tonnage.twin.apiserver.objects.validation.environment import field_reference, resource_reference
 from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.file_paths import file_path
 from tonnage.twin.apiserver.objects.validation.metadata import template_metadata
 from tonnage.twin.apiserver.objects.validation.volume_claims import claim_spec
 from tonnage.twin.apiserver.objects.validation.volume_sources import driver_name, host_path, network_path
 
+Volumes = dict[str, JsonObject]
+"""Good volumes by name."""
 _MODE_WORDS: Final = "must be a number between 0 and 0777 (octal), both inclusive"
-_PROJECTED: Final = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle")
+_PROJECTED: Final = ("secret", "configMap", "downwardAPI", "serviceAccountToken")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _SHORTEST_TOKEN_S: Final = 600
 _DOWNWARD: Final = (
@@ -41,42 +46,53 @@ _DOWNWARD: Final = (
 )
 
 
-def volumes(found: list[JsonObject], path: str) -> Found:
-    """All volumes; a name may stand once."""
-    seen: set[str] = set()
+def volumes(found: list[JsonObject], path: str, pod: str | None) -> tuple[list[FieldError], Volumes]:
+    """What is wrong with the volumes of a pod with a name, or of a template, and those that may be used.
+
+    What is wrong with a volume has no part in what others may be called.
+    """
+    errors: list[FieldError] = []
+    good: Volumes = {}
+    made = {f"{pod}-{text(one, 'name')}" for one in found if pod and one.get("ephemeral") is not None}
     for index, volume in enumerate(found):
         where, name = f"{path}[{index}]", text(volume, "name")
-        yield from _source(volume, where)
-        if not name:
-            yield required(f"{where}.name")
-        else:
-            yield from complaints(f"{where}.name", name, names.dns_label(name))
-        if name in seen:
-            yield duplicate(f"{where}.name", name)
-        seen.add(name)
+        wrong = [*_source(volume, where, pod), *_name(name, good, f"{where}.name")]
+        errors += wrong
+        if not wrong:
+            good[name] = volume
+        claim = text(volume, "persistentVolumeClaim", "claimName")
+        if claim in made:
+            words = "must not reference a PVC that gets created for an ephemeral volume"
+            errors.append(invalid(f"{where}.persistentVolumeClaim.claimName", claim, words))
+    return errors, good
 
 
-def good_volumes(found: list[JsonObject], path: str) -> frozenset[str]:
-    """Names of the volumes that containers can mount: those with nothing wrong."""
-    good: set[str] = set()
-    for index, volume in enumerate(found):
-        where, name = f"{path}[{index}]", text(volume, "name")
-        if name and name not in good and not names.dns_label(name) and not list(_source(volume, where)):
-            good.add(name)
-    return frozenset(good)
+def _name(name: str, good: Volumes, path: str) -> Found:
+    if not name:
+        yield required(path)
+    else:
+        yield from complaints(path, name, names.dns_label(name))
+    if name in good:
+        yield duplicate(path, name)
 
 
-def _source(volume: JsonObject, path: str) -> Found:
-    # The server looks for an emptyDir first, then in the order of the fields.
-    given = [key for key, value in volume.items() if key != "name" and value is not None]
-    given.sort(key=lambda key: key != "emptyDir")
+def _source(volume: JsonObject, path: str, pod: str | None) -> Found:
+    given = [key for key in _RULES if volume.get(key) is not None]
     if not given:
         yield required(path, "must specify a volume type")
+        return
+    first = given[0]
+    if first == "image" and pod is not None and not text(volume, "image", "reference"):
+        yield required(f"{path}.image.reference")
+    yield from _RULES[first](mapping(volume, first), f"{path}.{_PLACES.get(first, first)}")
     for key in given[1:]:
-        yield forbidden(f"{path}.{key}", "may not specify more than 1 volume type")
-    if given:
-        rule = _RULES.get(given[0])
-        yield from () if rule is None else rule(mapping(volume, given[0]), f"{path}.{given[0]}")
+        yield forbidden(f"{path}.{_MORE_PLACES.get(key, key)}", "may not specify more than 1 volume type")
+    yield from portal_fits(volume, path)
+    name = text(volume, "name")
+    if first == "ephemeral" and pod and name:
+        claim = f"{pod}-{name}"
+        for wrong in names.dns_subdomain(claim):
+            yield invalid(f"{path}.name", name, f"PVC name {quoted(claim)}: {wrong}")
 
 
 def _empty(source: JsonObject, path: str) -> Found:
@@ -156,7 +172,7 @@ def _token(source: JsonObject, path: str, where: str) -> Found:
     if not text(source, "path"):
         yield required(f"{path}.path")
     else:
-        yield from _file_path(text(source, "path"), f"{path}.path")
+        yield from file_path(text(source, "path"), f"{path}.path")
 
 
 def _keyed(source: JsonObject, path: str, *, name_key: str) -> Found:
@@ -169,26 +185,33 @@ def _keyed(source: JsonObject, path: str, *, name_key: str) -> Found:
         for key in ("key", "path"):
             if not text(item, key):
                 yield required(f"{where}.{key}")
-        yield from _file_path(text(item, "path"), f"{where}.path")
+        yield from file_path(text(item, "path"), f"{where}.path")
         yield from _mode(item.get("mode"), f"{where}.mode")
-
-
-def _file_path(target: str, path: str) -> Found:
-    yield from descending_path(target, path)
-    if target.startswith("..") and not target.startswith("../"):
-        yield invalid(path, target, "must not start with '..'")
 
 
 def _downward(source: JsonObject, path: str) -> Found:
     yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
-    where = path  # The server names the volume, not the item.
     for item in mappings(source, "items"):
-        if not text(item, "path"):
-            yield required(f"{where}.path")
-        yield from _file_path(text(item, "path"), f"{where}.path")
-        if item.get("fieldRef") is not None:
-            yield from field_reference(mapping(item, "fieldRef"), f"{where}.fieldRef", _DOWNWARD)
-        yield from _mode(item.get("mode"), f"{where}.mode")
+        yield from _described(item, path)
+
+
+def _described(item: JsonObject, path: str) -> Found:
+    """A file with a field of the pod; the server names the volume, not the item."""
+    if not text(item, "path"):
+        yield required(f"{path}.path")
+    yield from file_path(text(item, "path"), f"{path}.path")
+    field, amount = item.get("fieldRef"), item.get("resourceFieldRef")
+    if field is not None:
+        yield from field_reference(mapping(item, "fieldRef"), f"{path}.fieldRef", _DOWNWARD)
+        if amount is not None:
+            words = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            yield invalid(path, "resource", words)
+    elif amount is not None:
+        reference = mapping(item, "resourceFieldRef")
+        yield from resource_reference(reference, f"{path}.resourceFieldRef", names_container=True)
+    else:
+        yield required(path, "one of fieldRef and resourceFieldRef is required")
+    yield from _mode(item.get("mode"), f"{path}.mode")
 
 
 def _mode(value: JsonValue, path: str) -> Found:
@@ -197,15 +220,26 @@ def _mode(value: JsonValue, path: str) -> Found:
 
 
 _RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
-    "configMap": partial(_keyed, name_key="name"),
-    "csi": _plugged_in,
-    "downwardAPI": _downward,
     "emptyDir": _empty,
-    "ephemeral": _ephemeral,
     "hostPath": host_path,
-    "image": _image,
-    "nfs": network_path,
-    "persistentVolumeClaim": _claimed,
-    "projected": _projected,
+    **{key: DISKS[key] for key in ("gitRepo", "gcePersistentDisk", "awsElasticBlockStore")},
     "secret": partial(_keyed, name_key="secretName"),
+    "nfs": network_path,
+    **{key: DISKS[key] for key in ("iscsi", "glusterfs", "flocker")},
+    "persistentVolumeClaim": _claimed,
+    **{key: DISKS[key] for key in ("rbd", "cinder", "cephfs", "quobyte")},
+    "downwardAPI": _downward,
+    **{key: DISKS[key] for key in ("fc", "flexVolume")},
+    "configMap": partial(_keyed, name_key="name"),
+    **{key: DISKS[key] for key in ("azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume")},
+    **{key: DISKS[key] for key in ("azureDisk", "storageos")},
+    "projected": _projected,
+    "scaleIO": DISKS["scaleIO"],
+    "csi": _plugged_in,
+    "ephemeral": _ephemeral,
+    "image": _image,
 }
+"""The rules of every source, in the order in which the server looks for one."""
+_PLACES: Final = {"gcePersistentDisk": "persistentDisk"}
+_MORE_PLACES: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""Sources that the server calls otherwise, in what is wrong with one and where there are two."""
