@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver import health
+from tonnage.twin.apiserver import health, openapi_second
 from tonnage.twin.apiserver.api_services import group_order
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.definitions import version_priority
@@ -55,11 +55,6 @@ VERSION: Final[JsonObject] = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
-V2: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-EMPTY_V2: Final = b"\x0a\x032.0"
-"""The second OpenAPI, a protobuf message that says its version only: clients look there for kinds that the
-third does not know, and must learn that there is nothing."""
-
 _CONFIGURATION: Final = ".well-known/openid-configuration"
 _KEYS: Final = "openid/v1/jwks"
 
@@ -112,7 +107,7 @@ class Discovery:
                 keys = msgspec.json.encode(self._key.published)
                 await exchange.answer_bytes(keys, content_type="application/jwk-set+json")
             case ["openapi", "v2"]:
-                await exchange.answer_bytes(EMPTY_V2, content_type=V2)
+                await self._second(exchange)
             case ["openapi", "v3", *rest]:
                 await _tagged(exchange, self._openapi.document("/".join(rest)), JSON)
             case [root, *_] if root in health.ROOTS:
@@ -126,6 +121,13 @@ class Discovery:
                 exchange.form = _form(exchange)
                 classic = self._classic(segments, exchange.headers.get("host", ""))
                 await _tagged(exchange, encoded(classic, exchange.form), exchange.form.media)
+
+    async def _second(self, exchange: Exchange) -> None:
+        document = self._openapi.second()
+        if openapi_second.ASKED in _accept(exchange):
+            await _tagged(exchange, openapi_second.encoded_second(document), openapi_second.MEDIA)
+        else:
+            await _tagged(exchange, msgspec.json.encode(document), JSON)
 
     def _paths(self) -> list[str]:
         """Every path that is no object's."""

@@ -14,6 +14,7 @@ import msgspec
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied
 from tonnage.twin.apiserver.descriptions import Descriptions, public_name
+from tonnage.twin.apiserver.openapi_second import second_openapi
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import no_such_page
 from tonnage.wire.schema import Field, Schema
@@ -62,11 +63,7 @@ class OpenApi:
 
     def document(self, path: str) -> bytes:
         """The index for an empty path, else the document of `api/v1`, `apis/apps/v1`. Raises ApiError 404."""
-        groups = {
-            (f"apis/{group}/{version}" if group else f"api/{version}"): found
-            for group, versions in self._registry.group_versions().items()
-            for version, found in versions.items()
-        }
+        groups = self._groups()
         if not path:
             return msgspec.json.encode(
                 {"paths": {name: _entry(name, found) for name, found in groups.items()}}
@@ -75,25 +72,35 @@ class OpenApi:
             raise no_such_page()
         found = groups[path]
         if any(served.custom is not None for served in found):
-            return self._make(path, found)
+            return msgspec.json.encode(self._make(path, found))
         if path not in self._built:
-            self._built[path] = self._make(path, found)
+            self._built[path] = msgspec.json.encode(self._make(path, found))
         return self._built[path]
 
-    def _make(self, path: str, found: list[Served]) -> bytes:
+    def second(self) -> JsonObject:
+        """The one document of the second OpenAPI."""
+        return second_openapi(self._make(path, found) for path, found in self._groups().items())
+
+    def _groups(self) -> dict[str, list[Served]]:
+        """What is served, by group and version as paths name them."""
+        return {
+            (f"apis/{group}/{version}" if group else f"api/{version}"): found
+            for group, versions in self._registry.group_versions().items()
+            for version, found in versions.items()
+        }
+
+    def _make(self, path: str, found: list[Served]) -> JsonObject:
         schemas = _Schemas(self._registry.schema, Descriptions())
         paths: JsonObject = {}
         for served in found:
             schemas.add_kind(served)
             paths |= _paths(path, served)
-        return msgspec.json.encode(
-            {
-                "openapi": "3.0.0",
-                "info": {"title": "Kubernetes", "version": "v1.35.8"},
-                "paths": paths,
-                "components": {"schemas": schemas.found},
-            }
-        )
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": "v1.35.8"},
+            "paths": paths,
+            "components": {"schemas": schemas.found},
+        }
 
 
 def _entry(name: str, found: list[Served]) -> JsonObject:
@@ -129,6 +136,12 @@ def _paths(path: str, served: Served) -> JsonObject:
             "delete": operation("delete", "dryRun"),
         },
     }
+
+
+def _values(field: Field) -> str:
+    """The values that a field may have, as upstream lists them below its text, but for what they mean."""
+    listed = (f' - `"{value}"`' for value in field.enum)
+    return "\n".join(("Possible enum values:", *listed))
 
 
 class _Schemas:
@@ -182,7 +195,8 @@ class _Schemas:
         properties: JsonObject = {}
         for field in self._schema.types[type_name].fields.values():
             properties[field.name] = self._field(field, fields.get(field.name, ""))
-        described["properties"] = properties
+        if properties:
+            described["properties"] = properties
         required: list[JsonValue] = [
             field.name for field in self._schema.types[type_name].fields.values() if field.required
         ]
@@ -192,6 +206,8 @@ class _Schemas:
 
     def _field(self, field: Field, about: str) -> JsonObject:
         found = self._of(field.type, field)
+        if field.enum and field.type == "string":
+            about = f"{about}\n\n{_values(field)}".lstrip()
         if about:
             found["description"] = about
         if field.merge_key:
@@ -203,7 +219,7 @@ class _Schemas:
         if field.map_keys:
             found["x-kubernetes-list-map-keys"] = list(field.map_keys)
         if field.enum:
-            inner = found.get("items")
+            inner = found.get("items") or found.get("additionalProperties")
             (inner if isinstance(inner, dict) else found)["enum"] = list(field.enum)
         if field.default is not None:
             found["default"] = field.default

@@ -28,14 +28,19 @@ def encode_envelope(obj: JsonObject) -> bytes:
     """An object, a list or a Status in its envelope."""
     schema = load_schema()
     kind, version = text(obj, "kind"), text(obj, "apiVersion")
-    meta = _text(1, version) + _text(2, kind)
-    unknown = _bytes(1, meta) + _bytes(2, _whole(schema, obj, version, kind)) + _text(3, "") + _text(4, "")
+    meta = text_field(1, version) + text_field(2, kind)
+    unknown = (
+        bytes_field(1, meta)
+        + bytes_field(2, _whole(schema, obj, version, kind))
+        + text_field(3, "")
+        + text_field(4, "")
+    )
     return MAGIC + unknown
 
 
 def encode_event(type_: str, obj: JsonObject) -> bytes:
     """An event of a watch, with its length before it."""
-    event = _text(1, type_) + _bytes(2, _bytes(1, encode_envelope(obj)))
+    event = text_field(1, type_) + bytes_field(2, bytes_field(1, encode_envelope(obj)))
     return struct.pack(">I", len(event)) + event
 
 
@@ -47,18 +52,22 @@ def _whole(schema: Schema, obj: JsonObject, version: str, kind: str) -> bytes:
     if "items" in obj:
         held = kind.removesuffix("List")
         found = (
-            _bytes(2, _whole(schema, one, version, held))
+            bytes_field(2, _whole(schema, one, version, held))
             for one in items(obj, "items")
             if isinstance(one, dict)
         )
-        return _bytes(1, _list_meta(mapping(obj, "metadata"))) + b"".join(found)
-    return _bytes(1, _message(schema, schema.types["meta/v1.ObjectMeta"], mapping(obj, "metadata")))
+        return bytes_field(1, _list_meta(mapping(obj, "metadata"))) + b"".join(found)
+    return bytes_field(1, _message(schema, schema.types["meta/v1.ObjectMeta"], mapping(obj, "metadata")))
 
 
 def _list_meta(said: JsonObject) -> bytes:
     left = number(said, "remainingItemCount", default=-1)
-    written = _text(1, "") + _text(2, text(said, "resourceVersion")) + _text(3, text(said, "continue"))
-    return written + (_key(4, _VARINT) + _varint(left) if left >= 0 else b"")
+    written = (
+        text_field(1, "")
+        + text_field(2, text(said, "resourceVersion"))
+        + text_field(3, text(said, "continue"))
+    )
+    return written + (number_field(4, left) if left >= 0 else b"")
 
 
 def _message(schema: Schema, described: ObjectType, value: JsonObject) -> bytes:
@@ -68,7 +77,7 @@ def _message(schema: Schema, described: ObjectType, value: JsonObject) -> bytes:
         if row.number
     ]
     parts += [
-        (inline.number, _bytes(inline.number, _message(schema, schema.types[inline.ref], value)))
+        (inline.number, bytes_field(inline.number, _message(schema, schema.types[inline.ref], value)))
         for inline in described.inlined
         if inline.number
     ]
@@ -82,7 +91,7 @@ def _field(schema: Schema, row: Field, value: JsonValue) -> Iterator[bytes]:
             yield _item(schema, row, row.item, row.number, one)
     elif row.type == "map":
         for key, one in sorted(value.items()) if isinstance(value, dict) else ():
-            yield _bytes(row.number, _text(1, key) + _item(schema, row, row.item, 2, one))
+            yield bytes_field(row.number, text_field(1, key) + _item(schema, row, row.item, 2, one))
     elif value is not None or not (row.pointer or row.type in ("bytes", "raw") or "-or-a" in row.type):
         yield _item(schema, row, row.type, row.number, value)
 
@@ -90,13 +99,15 @@ def _field(schema: Schema, row: Field, value: JsonValue) -> Iterator[bytes]:
 def _item(schema: Schema, row: Field, word: str, at: int, value: JsonValue) -> bytes:
     """One value, or one element of an array or a map."""
     if word == "object":
-        return _bytes(at, _message(schema, schema.types[row.ref], value if isinstance(value, dict) else {}))
+        return bytes_field(
+            at, _message(schema, schema.types[row.ref], value if isinstance(value, dict) else {})
+        )
     if word.startswith("array:"):
         inner = word.partition(":")[2]
         held = value if isinstance(value, list) else []
-        return _bytes(at, b"".join(_scalar(inner, 1, one) for one in held))
+        return bytes_field(at, b"".join(_scalar(inner, 1, one) for one in held))
     if word.startswith("schema-or-"):
-        return _bytes(at, _union(schema, word, value))
+        return bytes_field(at, _union(schema, word, value))
     return _scalar(word, at, value)
 
 
@@ -105,12 +116,14 @@ def _union(schema: Schema, word: str, value: JsonValue) -> bytes:
     described = schema.types["apiextensions/v1.JSONSchemaProps"]
     if word == "schema-or-bool":
         allowed = _scalar("bool", 1, value is not False)
-        return allowed + (_bytes(2, _message(schema, described, value)) if isinstance(value, dict) else b"")
+        return allowed + (
+            bytes_field(2, _message(schema, described, value)) if isinstance(value, dict) else b""
+        )
     if isinstance(value, dict):
-        return _bytes(1, _message(schema, described, value))
+        return bytes_field(1, _message(schema, described, value))
     held = value if isinstance(value, list) else []
     return b"".join(
-        _bytes(2, _message(schema, described, one)) if isinstance(one, dict) else _text(2, str(one))
+        bytes_field(2, _message(schema, described, one)) if isinstance(one, dict) else text_field(2, str(one))
         for one in held
     )
 
@@ -118,27 +131,27 @@ def _union(schema: Schema, word: str, value: JsonValue) -> bytes:
 def _scalar(word: str, at: int, value: JsonValue) -> bytes:
     match word:
         case "string":
-            return _text(at, value if isinstance(value, str) else "")
+            return text_field(at, value if isinstance(value, str) else "")
         case "bool":
-            return _key(at, _VARINT) + _varint(int(value is True))
+            return number_field(at, int(value is True))
         case "int32" | "int64":
-            return _key(at, _VARINT) + _varint(_whole_number(value))
+            return number_field(at, _whole_number(value))
         case "float64":
-            return _key(at, _FIXED64) + struct.pack("<d", value if isinstance(value, int | float) else 0.0)
+            return float_field(at, value if isinstance(value, int | float) else 0.0)
         case "bytes":
-            return _bytes(at, base64.b64decode(value) if isinstance(value, str) else b"")
+            return bytes_field(at, base64.b64decode(value) if isinstance(value, str) else b"")
         case "duration":
-            return _bytes(at, _key(1, _VARINT) + _varint(_nanoseconds(value)))
+            return bytes_field(at, number_field(1, _nanoseconds(value)))
         case "quantity":
-            return _bytes(at, _text(1, str(value if value is not None else "0")))
+            return bytes_field(at, text_field(1, str(value if value is not None else "0")))
         case "int-or-string":
             said = isinstance(value, str)
-            number_ = _key(1, _VARINT) + _varint(int(said)) + _key(2, _VARINT) + _varint(_whole_number(value))
-            return _bytes(at, number_ + _text(3, value if isinstance(value, str) else ""))
+            number_ = number_field(1, int(said)) + number_field(2, _whole_number(value))
+            return bytes_field(at, number_ + text_field(3, value if isinstance(value, str) else ""))
         case "time" | "micro-time":
-            return _bytes(at, _instant(value) if isinstance(value, str) else b"")
+            return bytes_field(at, _instant(value) if isinstance(value, str) else b"")
         case _:
-            return _bytes(at, _bytes(1, msgspec.json.encode(value)))
+            return bytes_field(at, bytes_field(1, msgspec.json.encode(value)))
 
 
 def _whole_number(value: JsonValue) -> int:
@@ -152,15 +165,27 @@ def _nanoseconds(value: JsonValue) -> int:
 def _instant(written: str) -> bytes:
     past = datetime.fromisoformat(written) - _EPOCH
     seconds = past.days * 86400 + past.seconds
-    return _key(1, _VARINT) + _varint(seconds) + _key(2, _VARINT) + _varint(past.microseconds * 1000)
+    return number_field(1, seconds) + number_field(2, past.microseconds * 1000)
 
 
-def _text(at: int, value: str) -> bytes:
-    return _bytes(at, value.encode())
+def text_field(at: int, value: str) -> bytes:
+    """A text at a number."""
+    return bytes_field(at, value.encode())
 
 
-def _bytes(at: int, value: bytes) -> bytes:
+def bytes_field(at: int, value: bytes) -> bytes:
+    """Bytes, or a message that has been written, at a number."""
     return _key(at, _BYTES) + _varint(len(value)) + value
+
+
+def number_field(at: int, value: int) -> bytes:
+    """A whole number, or 0 and 1 for false and true, at a number."""
+    return _key(at, _VARINT) + _varint(value)
+
+
+def float_field(at: int, value: float) -> bytes:
+    """A number of eight bytes at a number."""
+    return _key(at, _FIXED64) + struct.pack("<d", value)
 
 
 def _key(at: int, wire_type: int) -> bytes:
