@@ -1,8 +1,8 @@
-"""Extract how the parts of pods and of claims for devices are named and ordered in Go, which refusals show.
+"""Extract how parts of objects that refusals show are named in Go, and in what order.
 
 Facts only: field names, their order and their types. Needs the table that `extract_schema.py` writes.
 
-Source: pkg/apis/{core,resource}/types.go of k8s.io/kubernetes, read from the module cache.
+Source: pkg/apis/{core,flowcontrol,resource}/types.go of k8s.io/kubernetes, read from the module cache.
 
     python scripts/extract_go_names.py           # write src/tonnage/wire/schema/go_names.json
     python scripts/extract_go_names.py --check   # exit 1 if it is stale
@@ -22,9 +22,17 @@ from scripts.extract_schema import DISCOVERY, module_folder
 from tonnage.wire.schema import load_schema
 
 TARGET: Final = Path(__file__).parents[1] / "src/tonnage/wire/schema/go_names.json"
-ROOTS: Final = ("PodSpec", "dra.AllocationResult", "dra.ResourceClaimSpec", "dra.ResourceClaimTemplateSpec")
-DEVICES: Final = "dra."
-"""Before the names of structs of resource.k8s.io, some of which the core has as well."""
+ROOTS: Final = (
+    "PodSpec",
+    "PersistentVolumeSpec",
+    "dra.AllocationResult",
+    "dra.ResourceClaimSpec",
+    "dra.ResourceClaimTemplateSpec",
+    "apf.FlowSchemaSpec",
+    "apf.PriorityLevelConfigurationSpec",
+)
+GROUPS: Final = {"": "core", "dra.": "resource", "apf.": "flowcontrol"}
+"""Groups by what stands before the names of their structs, some of which the core has as well."""
 _STRUCT: Final = re.compile(r"^type (\w+) struct \{$")
 _ALIAS: Final = re.compile(r"^type (\w+) ([\w\[\].*]+)$")
 _FIELD: Final = re.compile(r"^\t(?:(\w+)\s+)?([\w.*\[\]]+)(?:\s+//.*)?$")
@@ -35,7 +43,13 @@ _RENAMED: Final = {
     "EndpointsName": "endpoints", "RBDImage": "image", "RBDPool": "pool", "RadosUser": "user",
     "SessionCHAPAuth": "chapAuthSession",
 }  # fmt: skip
-_OTHER: Final = {"resource.Quantity": "0", "intstr.IntOrString": 0, "bool": False, "string": ""}
+_OTHER: Final = {
+    "resource.Quantity": "0",
+    "intstr.IntOrString": 0,
+    "bool": False,
+    "string": "",
+    "types.UID": "",
+}
 
 
 def read(path: Path, prefix: str = "") -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
@@ -74,7 +88,7 @@ class Names:
 
     def _rows(self, name: str, owner: str) -> list[list[object]]:
         rows: list[list[object]] = []
-        prefix = DEVICES if owner.startswith(DEVICES) else ""
+        prefix = _prefix(owner)
         for field, go_type in self._structs[name]:
             if field:
                 rows.append([field, self._json_name(owner, field), *self._held(go_type, prefix)])
@@ -115,17 +129,26 @@ class Names:
         return go_type
 
 
+def _prefix(name: str) -> str:
+    return name[: name.find(".") + 1]
+
+
 def _public(name: str) -> str:
     """The type of the API that a struct is of."""
-    return f"resource/v1.{name.removeprefix(DEVICES)}" if name.startswith(DEVICES) else f"core/v1.{name}"
+    prefix = _prefix(name)
+    return f"{GROUPS[prefix]}/v1.{name.removeprefix(prefix)}"
 
 
 def main() -> int:
     """Write the table, or compare it."""
     apis = module_folder(DISCOVERY) / "pkg/apis"
-    structs, aliases = read(apis / "core/types.go")
-    of_devices, their_aliases = read(apis / "resource/types.go", DEVICES)
-    names = Names(structs | of_devices, aliases | their_aliases)
+    structs: dict[str, list[tuple[str, str]]] = {}
+    aliases: dict[str, str] = {}
+    for prefix, group in GROUPS.items():
+        more_structs, more_aliases = read(apis / group / "types.go", prefix)
+        structs |= more_structs
+        aliases |= more_aliases
+    names = Names(structs, aliases)
     for root in ROOTS:
         names.add(root)
     lines = [f"{json.dumps(name)}:{json.dumps(names.found[name])}" for name in sorted(names.found)]

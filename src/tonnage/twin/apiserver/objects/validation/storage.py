@@ -11,6 +11,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.go_values import in_go
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
@@ -25,10 +26,12 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     IMMUTABLE,
     NEGATIVE,
     Found,
+    in_range,
     label_selector,
     nonnegative,
     unchanged,
 )
+from tonnage.twin.apiserver.objects.validation.stored_volumes import inline_volume
 from tonnage.twin.apiserver.objects.validation.volume_sources import driver_name
 
 _RECLAIM: Final = ("Delete", "Retain")
@@ -38,6 +41,8 @@ _LIVES: Final = ("Persistent", "Ephemeral")
 _MOST_PARAMETERS: Final = 512
 _LARGEST_PARAMETERS: Final = 256 * 1024
 _LONGEST_NODE_ID: Final = 192
+_LONGEST_MESSAGE: Final = 1024
+_INT32: Final = (1 << 31) - 1
 _SHORTEST_TOKEN_S: Final = 600
 _LONGEST_TOKEN_S: Final = 1 << 32
 _SHORTEST_PERIOD_S: Final = 10
@@ -75,7 +80,8 @@ def _parameters(found: JsonObject) -> Found:
 
 
 def _topologies(terms: list[JsonObject]) -> Found:
-    known: list[dict[str, set[str]]] = []
+    # The server begins with as many empty ones as there are.
+    known: list[dict[str, set[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
         path, wanted = f"allowedTopologies[{index}].matchLabelExpressions", dict[str, set[str]]()
         for place, one in enumerate(mappings(term, "matchLabelExpressions")):
@@ -89,13 +95,13 @@ def _topologies(terms: list[JsonObject]) -> Found:
             if key in wanted:
                 yield duplicate(f"{where}.key", key)
             wanted[key] = set(values)
-        if wanted in known:
-            yield duplicate(path, "")
+        yield from [duplicate(path, "")] * known.count(wanted)
         known.append(wanted)
 
 
 def storage_class_update(new: JsonObject, old: JsonObject) -> Found:
     """A changed StorageClass: what it makes stays."""
+    yield from storage_class(new)
     for key in ("parameters", "provisioner", "reclaimPolicy"):
         if (new.get(key) or None) != (old.get(key) or None):
             yield forbidden(key, f"updates to {key} are forbidden.")
@@ -206,6 +212,7 @@ def capacity(obj: JsonObject) -> Found:
 
 def capacity_update(new: JsonObject, old: JsonObject) -> Found:
     """A changed CSIStorageCapacity: what it is about stays."""
+    yield from capacity(new)
     for key in ("nodeTopology", "storageClassName"):
         yield from unchanged(new.get(key), old.get(key), key)
 
@@ -229,8 +236,16 @@ def _attachment(obj: JsonObject) -> Found:
         yield forbidden("spec.source", _ONE_OF_TWO)
     elif name == "":
         yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
+    elif isinstance(inline, dict):
+        yield from inline_volume(inline, "spec.source.inlineVolumeSpec")
     node = text(spec, "nodeName")
     yield from complaints("spec.nodeName", node, names.dns_subdomain(node))
+    for key in ("attachError", "detachError"):
+        path, code = f"status.{key}", at(obj, "status", key, "errorCode")
+        if len(text(obj, "status", key, "message").encode()) > _LONGEST_MESSAGE:
+            yield too_long(f"{path}.message", _LARGEST_PARAMETERS)
+        if isinstance(code, int):
+            yield from complaints(f"{path}.errorCode", code, in_range(code, 0, _INT32))
 
 
 def attachment_update(new: JsonObject, old: JsonObject) -> Found:
@@ -238,9 +253,10 @@ def attachment_update(new: JsonObject, old: JsonObject) -> Found:
     yield from _attachment(new)
     if not same_json(mapping(new, "spec"), mapping(old, "spec")):
         spec = mapping(new, "spec")
+        inline = at(spec, "source", "inlineVolumeSpec")
         source: JsonObject = {
             "PersistentVolumeName": at(spec, "source", "persistentVolumeName"),
-            "InlineVolumeSpec": at(spec, "source", "inlineVolumeSpec"),
+            "InlineVolumeSpec": None if inline is None else in_go("PersistentVolumeSpec", mapping(inline)),
         }
         shown: JsonObject = {"Attacher": text(spec, "attacher"), "Source": source}
         yield invalid("spec", {**shown, "NodeName": text(spec, "nodeName")}, IMMUTABLE)

@@ -6,17 +6,19 @@ Source: pkg/apis/core/validation (ValidatePersistentVolume, v1.35).
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
-from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, mappings, text
+from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, text
 from tonnage.twin.apiserver.objects import names
-from tonnage.twin.apiserver.objects.go_values import difference
+from tonnage.twin.apiserver.objects.go_values import difference, in_go
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, unchanged
 from tonnage.twin.apiserver.objects.validation.placement import node_selector
+from tonnage.twin.apiserver.objects.validation.vendor_volumes import vendor_volume
 from tonnage.twin.apiserver.objects.validation.volume_claims import (
     NOT_POSITIVE,
     access_modes,
@@ -24,14 +26,26 @@ from tonnage.twin.apiserver.objects.validation.volume_claims import (
     versioned,
 )
 from tonnage.twin.apiserver.objects.validation.volume_sources import (
-    SOURCES,
     host_path,
     local_path,
     network_path,
     plugged_in,
-    source_in_go,
 )
 
+_SOURCES: Final = (
+    "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte",
+    "cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk",
+    "portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi",
+)  # fmt: skip
+"""What may store a volume, in the order in which the server looks."""
+_IN_GO: Final = frozenset(key.lower() for key in _SOURCES)
+_OWN_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
+    "hostPath": host_path,
+    "nfs": network_path,
+    "local": local_path,
+    "csi": plugged_in,
+}
+_INLINE: Final = "may {} in the context of inline volumes"
 _RECLAIM: Final = ("Delete", "Recycle", "Retain")
 _IMMUTABLE_SOURCE: Final = "spec.persistentvolumesource is immutable after creation\n"
 
@@ -39,9 +53,7 @@ _IMMUTABLE_SOURCE: Final = "spec.persistentvolumesource is immutable after creat
 def volume(obj: JsonObject) -> Found:
     """A PersistentVolume."""
     spec = mapping(obj, "spec")
-    if not items(spec, "accessModes"):
-        yield required("spec.accessModes")
-    yield from access_modes(spec, "spec")
+    yield from _modes(spec, "spec")
     yield from _capacity(mapping(spec, "capacity"))
     policy = text(spec, "persistentVolumeReclaimPolicy")
     if policy and policy not in _RECLAIM:
@@ -52,19 +64,36 @@ def volume(obj: JsonObject) -> Found:
             yield from node_selector(wanted, "spec.nodeAffinity.required")
         else:
             yield required("spec.nodeAffinity.required", "must specify required node constraints")
-    yield from _source(spec)
-    path = text(spec, "hostPath", "path")
-    if policy == "Recycle" and path and posixpath.normpath(path) == "/":
-        words = "may not be 'recycle' for a hostPath mount of '/'"
-        yield forbidden("spec.persistentVolumeReclaimPolicy", words)
+    yield from _source(spec, "spec", text(obj, "metadata", "name"))
     yield from class_and_mode(spec, "spec")
-    name = spec.get("volumeAttributesClassName")
-    if name == "":
-        yield required("spec.volumeAttributesClassName", "an empty string is disallowed")
-    elif isinstance(name, str):
-        yield from complaints("spec.volumeAttributesClassName", name, names.dns_subdomain(name))
-    if name is not None and spec.get("csi") is None:
-        yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
+    yield from _attributes_class(spec, "spec")
+
+
+def inline_volume(spec: JsonObject, path: str) -> Found:
+    """The volume that an attachment itself describes: one of a CSI driver, and nothing about its claim."""
+    for key in ("claimRef", "capacity"):
+        if spec.get(key):
+            yield forbidden(f"{path}.{key}", _INLINE.format("not be specified"))
+    if spec.get("csi") is None:
+        yield required(f"{path}.csi", "has to be specified in the context of inline volumes")
+    yield from _modes(spec, path)
+    policy, mode = text(spec, "persistentVolumeReclaimPolicy"), spec.get("volumeMode")
+    if policy and policy != "Retain":
+        yield forbidden(f"{path}.persistentVolumeReclaimPolicy", _INLINE.format("only be Retain"))
+    if spec.get("nodeAffinity") is not None:
+        yield forbidden(f"{path}.nodeAffinity", _INLINE.format("not be specified"))
+    yield from _source({**spec, "nodeAffinity": None}, path, "")
+    if text(spec, "storageClassName"):
+        yield forbidden(f"{path}.storageClassName", _INLINE.format("not be specified"))
+    if mode not in (None, "Filesystem"):
+        words = _INLINE.format("not specify volumeMode other than Filesystem")
+        yield forbidden(f"{path}.volumeMode", words)
+
+
+def _modes(spec: JsonObject, path: str) -> Found:
+    if not items(spec, "accessModes"):
+        yield required(f"{path}.accessModes")
+    yield from access_modes(spec, path)
 
 
 def _capacity(found: JsonObject) -> Found:
@@ -81,18 +110,40 @@ def _capacity(found: JsonObject) -> Found:
             yield invalid(f"{path}[{name}]", canonical_quantity(str(quantity)), NOT_POSITIVE)
 
 
-def _source(spec: JsonObject) -> Found:
-    given = [key for key in SOURCES if spec.get(key) is not None]
-    if not given:
-        yield required("spec", "must specify a volume type")
-    for key in given[1:]:
-        yield forbidden(f"spec.{key}", "may not specify more than 1 volume type")
-    checks = {"hostPath": host_path, "nfs": network_path, "local": local_path, "csi": plugged_in}
-    for key in given[:1]:
-        if key in checks:
-            yield from checks[key](mapping(spec, key), f"spec.{key}")
+def _source(spec: JsonObject, path: str, volume: str) -> Found:
+    """The one source that a volume has; of a FlexVolume the server does not ask whether it is alone."""
+    checked = False
+    for key in _SOURCES:
+        if spec.get(key) is None:
+            continue
+        if checked and key != "flexVolume":
+            shown = "cephFS" if key == "cephfs" else key
+            yield forbidden(f"{path}.{shown}", "may not specify more than 1 volume type")
+            continue
+        checked = True
+        source, where = mapping(spec, key), "persistentDisk" if key == "gcePersistentDisk" else key
+        if rule := _OWN_RULES.get(key):
+            yield from rule(source, f"{path}.{where}")
+        else:
+            yield from vendor_volume(key, source, f"{path}.{where}", volume)
         if key == "local" and spec.get("nodeAffinity") is None:
-            yield required("spec.nodeAffinity", "Local volume requires node affinity")
+            yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
+    if not checked:
+        yield required(path, "must specify a volume type")
+    policy, root = text(spec, "persistentVolumeReclaimPolicy"), text(spec, "hostPath", "path")
+    if policy == "Recycle" and root and posixpath.normpath(root) in ("/", "//"):
+        words = "may not be 'recycle' for a hostPath mount of '/'"
+        yield forbidden(f"{path}.persistentVolumeReclaimPolicy", words)
+
+
+def _attributes_class(spec: JsonObject, path: str) -> Found:
+    name = spec.get("volumeAttributesClassName")
+    if name == "":
+        yield required(f"{path}.volumeAttributesClassName", "an empty string is disallowed")
+    elif isinstance(name, str):
+        yield from complaints(f"{path}.volumeAttributesClassName", name, names.dns_subdomain(name))
+    if name is not None and spec.get("csi") is None:
+        yield required(f"{path}.csi", "has to be specified when using volumeAttributesClassName")
 
 
 def volume_update(new: JsonObject, old: JsonObject) -> Found:
@@ -104,12 +155,12 @@ def volume_update(new: JsonObject, old: JsonObject) -> Found:
         source = copied(source)
         drop(source, "csi", "controllerExpandSecretRef")
     if not same_json(source, was):
-        shown = difference(source_in_go(was), source_in_go(source))
+        shown = difference(_source_in_go(was), _source_in_go(source))
         yield forbidden("spec.persistentvolumesource", _IMMUTABLE_SOURCE + shown)
     yield from unchanged(at(new, "spec", "volumeMode"), at(old, "spec", "volumeMode"), "volumeMode")
     affinity, before = at(new, "spec", "nodeAffinity"), at(old, "spec", "nodeAffinity")
     if before is not None and not same_json(affinity, before):
-        now = None if affinity is None else _affinity_in_go(affinity)
+        now = None if affinity is None else in_go("VolumeNodeAffinity", mapping(affinity))
         yield invalid("nodeAffinity", now, f"{IMMUTABLE}, except for updating from beta label to GA")
     key = "volumeAttributesClassName"
     if at(old, "spec", key) is not None and at(new, "spec", key) is None:
@@ -117,24 +168,14 @@ def volume_update(new: JsonObject, old: JsonObject) -> Found:
 
 
 def _source_of(spec: JsonObject) -> JsonObject:
-    return {key: spec[key] for key in SOURCES if spec.get(key) is not None}
+    return {key: spec[key] for key in _SOURCES if spec.get(key) is not None}
+
+
+def _source_in_go(source: JsonObject) -> JsonObject:
+    shown = in_go("PersistentVolumeSpec", source)
+    return {name: value for name, value in shown.items() if name.lower() in _IN_GO}
 
 
 def volume_status(new: JsonObject, _old: JsonObject) -> Found:
     """The status of a PersistentVolume, which must say of which version it is."""
     yield from versioned(new)
-
-
-def _affinity_in_go(affinity: JsonValue) -> JsonObject:
-    """Which nodes reach a volume, as refusals show it."""
-
-    def wanted(term: JsonObject, key: str) -> list[JsonValue] | None:
-        found = mappings(term, key)
-        fields = ("key", "operator", "values")
-        return [{name.capitalize(): one.get(name) for name in fields} for one in found] or None
-
-    terms: list[JsonValue] = [
-        {"MatchExpressions": wanted(term, "matchExpressions"), "MatchFields": wanted(term, "matchFields")}
-        for term in mappings(affinity, "required", "nodeSelectorTerms")
-    ]
-    return {"Required": {"NodeSelectorTerms": terms}}

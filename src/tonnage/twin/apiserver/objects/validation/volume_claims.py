@@ -11,12 +11,11 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.twin.apiserver.access import at, copied, items, mapping, put, text, texts
 from tonnage.twin.apiserver.objects import names
-from tonnage.twin.apiserver.objects.go_values import difference
+from tonnage.twin.apiserver.objects.go_values import difference, in_go
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, label_selector, unchanged
 from tonnage.twin.apiserver.objects.validation.resources import is_native
-from tonnage.twin.apiserver.objects.validation.volume_sources import claim_in_go
 
 NOT_POSITIVE: Final = "must be greater than zero"
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -129,7 +128,7 @@ def claim_update(new: JsonObject, old: JsonObject) -> Found:
     if text(new, "status", "phase") == "Bound":
         put(spec, at(old, *_STORAGE), *_STORAGE[1:])
         spec["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
-    shown, was = claim_in_go(spec), claim_in_go(before)
+    shown, was = (in_go("PersistentVolumeClaimSpec", one) for one in (spec, before))
     if not same_json(shown, was):
         yield forbidden("spec", _IMMUTABLE_SPEC + difference(was, shown))
     yield from _shrunk(new, old)

@@ -1,51 +1,19 @@
-"""Where a PersistentVolume's data lies, and both kinds of the storage API as refusals show them: in Go.
+"""Where a volume's data lies, beside the sources of vendors: on a node, on a server, behind a CSI driver.
 
-Source: pkg/apis/core/types.go, pkg/apis/core/validation, apimachinery's util/diff (v1.35).
+Source: pkg/apis/core/validation (v1.35).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import mapping, text
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, too_long, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import Found
 from tonnage.twin.apiserver.objects.validation.file_paths import no_backsteps
 
-SOURCES: Final = {
-    "gcePersistentDisk": "GCEPersistentDisk", "awsElasticBlockStore": "AWSElasticBlockStore",
-    "hostPath": "HostPath", "glusterfs": "Glusterfs", "nfs": "NFS", "rbd": "RBD", "quobyte": "Quobyte",
-    "iscsi": "ISCSI", "flexVolume": "FlexVolume", "cinder": "Cinder", "cephfs": "CephFS", "fc": "FC",
-    "flocker": "Flocker", "azureFile": "AzureFile", "vsphereVolume": "VsphereVolume",
-    "azureDisk": "AzureDisk", "photonPersistentDisk": "PhotonPersistentDisk",
-    "portworxVolume": "PortworxVolume", "scaleIO": "ScaleIO", "local": "Local", "storageos": "StorageOS",
-    "csi": "CSI",
-}  # fmt: skip
-"""Fields of a PersistentVolume that say what stores it, with their names in Go."""
-_FIELDS: Final[dict[str, tuple[tuple[str, str, JsonValue], ...]]] = {
-    "hostPath": (("Path", "path", ""), ("Type", "type", None)),
-    "nfs": (("Server", "server", ""), ("Path", "path", ""), ("ReadOnly", "readOnly", False)),
-    "local": (("Path", "path", ""), ("FSType", "fsType", None)),
-    "csi": (
-        ("Driver", "driver", ""), ("VolumeHandle", "volumeHandle", ""), ("ReadOnly", "readOnly", False),
-        ("FSType", "fsType", ""), ("VolumeAttributes", "volumeAttributes", None),
-        ("ControllerPublishSecretRef", "controllerPublishSecretRef", None),
-        ("NodeStageSecretRef", "nodeStageSecretRef", None),
-        ("NodePublishSecretRef", "nodePublishSecretRef", None),
-        ("ControllerExpandSecretRef", "controllerExpandSecretRef", None),
-        ("NodeExpandSecretRef", "nodeExpandSecretRef", None),
-    ),
-}  # fmt: skip
-"""Fields of the sources that are checked, with their names in Go and what they are when unset."""
-_CLAIM: Final[tuple[tuple[str, str, JsonValue], ...]] = (
-    ("AccessModes", "accessModes", None), ("Selector", "selector", None),
-    ("Resources", "resources", None), ("VolumeName", "volumeName", ""),
-    ("StorageClassName", "storageClassName", None), ("VolumeMode", "volumeMode", None),
-    ("DataSource", "dataSource", None), ("DataSourceRef", "dataSourceRef", None),
-    ("VolumeAttributesClassName", "volumeAttributesClassName", None),
-)  # fmt: skip
 _SECRETS: Final = (
     "controllerPublishSecretRef",
     "controllerExpandSecretRef",
@@ -116,36 +84,3 @@ def driver_name(name: str, path: str) -> Found:
     if len(name.encode()) > _LONGEST_DRIVER:
         yield too_long(path, _LONGEST_DRIVER)
     yield from complaints(path, name, names.dns_subdomain(name.lower()))
-
-
-def source_in_go(spec: JsonObject) -> JsonObject:
-    """What stores a volume; sources that are not checked have but the fields that are set."""
-    shown: JsonObject = {}
-    for key, name in SOURCES.items():
-        source = spec.get(key)
-        if not isinstance(source, dict):
-            shown[name] = None
-        elif key in _FIELDS:
-            shown[name] = _in_go(source, _FIELDS[key])
-        else:
-            shown[name] = {field[0].upper() + field[1:]: value for field, value in sorted(source.items())}
-    return shown
-
-
-def claim_in_go(spec: JsonObject) -> JsonObject:
-    """A claim's spec."""
-    shown = _in_go(spec, _CLAIM)
-    resources = mapping(spec, "resources")
-    shown["Resources"] = {name.capitalize(): resources.get(name) for name in ("limits", "requests")}
-    for name, key in (("DataSource", "dataSource"), ("DataSourceRef", "dataSourceRef")):
-        if isinstance(source := spec.get(key), dict):
-            fields: JsonObject = {"APIGroup": source.get("apiGroup"), "Kind": text(source, "kind")}
-            fields["Name"] = text(source, "name")
-            if key == "dataSourceRef":
-                fields["Namespace"] = source.get("namespace")
-            shown[name] = fields
-    return shown
-
-
-def _in_go(obj: JsonObject, fields: tuple[tuple[str, str, JsonValue], ...]) -> JsonObject:
-    return {name: unset if obj.get(key) is None else obj[key] for name, key, unset in fields}
