@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
-from tonnage.wire.kinds import CONFIG_MAP
+from tonnage.wire.kinds import CONFIG_MAP, NAMESPACE
 from tonnage.wire.objects import ConfigMap
 
 Cluster = Any
@@ -110,6 +110,23 @@ async def test_an_owner_of_a_kind_that_nobody_serves_is_left_alone(running: Clus
     await running.apply(CONFIG_MAP, "child", {"metadata": {"ownerReferences": [reference]}})
     await running.clock.advance(5)
     assert await _names(running) == {"child"}
+    lost: Any = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "v"}
+    await running.apply(CONFIG_MAP, "other", {"metadata": {"ownerReferences": [reference, lost]}})
+    await running.clock.advance(5)
+    child = await running.api.get(CONFIG_MAP, "other", "default")
+    assert len(child.metadata.owner_references) == 2
+
+
+async def test_what_has_no_namespace_is_left_alone_by_owners_that_have_one(running: Cluster) -> None:
+    owner = await _map(running, "owner")
+    for name, uid in (("told", owner.metadata.uid), ("untold", "u")):
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+        await running.api.create(NAMESPACE, {"metadata": {"name": name, "ownerReferences": [reference]}})
+    await running.clock.advance(5)
+    assert {"told", "untold"} <= {one.metadata.name for one in await running.all(NAMESPACE)}
+    where = f"namespace: , name: owner, uid: {owner.metadata.uid}"
+    told = f'ownerRef [v1/ConfigMap, {where}] does not exist in namespace ""'
+    assert await running.events("OwnerRefInvalidNamespace") == [told]
 
 
 async def test_an_owner_in_another_namespace_is_told_and_counts_for_nothing(running: Cluster) -> None:

@@ -201,8 +201,8 @@ def test_identity_stays_in_an_update(meta: dict[str, str], field: str, detail: s
     ("kind", "subresource", "fields"),
     [
         pytest.param("ConfigMap", "", {"metadata.finalizers[0]", "metadata.finalizers"}, id="all rules"),
-        pytest.param("Service", "", {"metadata.finalizers[0]"}, id="only whose they are"),
-        pytest.param("Pod", "status", {"metadata.finalizers[0]"}, id="status"),
+        pytest.param("Service", "", {"metadata.finalizers[0]", "metadata.finalizers"}, id="common rules"),
+        pytest.param("Pod", "status", {"metadata.finalizers[0]", "metadata.finalizers"}, id="status"),
     ],
 )
 def test_finalizers_that_an_update_brings_are_checked(kind: str, subresource: str, fields: set[str]) -> None:
@@ -307,7 +307,7 @@ def test_a_device_of_the_whole_pod_is_refused(section: str) -> None:
 
 
 def test_not_even_an_event_changes_its_uid() -> None:
-    event: Any = {"metadata": {"name": "e", "namespace": "lab", "uid": "a"}}
+    event: Any = {"metadata": {"name": "e", "namespace": "lab", "uid": "a", "resourceVersion": "1"}}
     other: Any = {"metadata": {**event["metadata"], "uid": "b"}}
     error = validate_update(row("", "Event"), other, event)[0]
     assert str(error) == 'metadata.uid: Invalid value: "b": field is immutable'

@@ -71,14 +71,14 @@ class Codec:
         row = served.row
         version, kind = text(body, "apiVersion") or row.api_version, text(body, "kind") or row.kind
         if (version, kind) != (row.api_version, row.kind):
-            raise self._other_kind(served, version, kind)
+            raise self._other_kind(served, version, kind, body)
         if text(body, "apiVersion") and text(body, "kind"):
             return body
         named: JsonObject = {"apiVersion": row.api_version, "kind": row.kind}
         return {**named, **body, **named}
 
-    def _other_kind(self, served: Served, version: str, kind: str) -> BodyError:
-        """What is said of a body of another kind or version."""
+    def _other_kind(self, served: Served, version: str, kind: str, body: JsonObject) -> BodyError:
+        """What is said of a body of another kind or version, once it could be read as one of that kind."""
         row = served.row
         last = version.rpartition("/")[2]
         subject = f'{kind} in version "{last}" cannot be handled as a {row.kind}'
@@ -92,6 +92,8 @@ class Codec:
                 f"the API version in the data ({version}) does not match the expected API version "
                 f"({row.api_version})"
             )
+        if other := self._schema.kind(version.rpartition("/")[0], last, kind):
+            decode(self._schema, other.type, body)
         given, wanted = kind, row.kind
         if served.custom is None:
             given, wanted = f"{last}.{kind}", f"{internal_package(row.group)}.{row.kind}"
@@ -117,6 +119,8 @@ class Codec:
         """Every field that is wrong. `warn` is told of what was wrong before and has stayed as it was."""
         if is_first(served.row.api_version, served.row.kind):
             obj, old = stored_autoscaler(obj), None if old is None else stored_autoscaler(old)
+        elif served.row.api_version == RENAMED:
+            obj, old = stored_event(obj), None if old is None else stored_event(old)
         errors = (
             validate_create(served.row, obj)
             if old is None

@@ -74,7 +74,7 @@ async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -
             return _settle(pipeline, request, stored, obj)
         except StaleError:
             continue
-    raise conflict(request.resource, request.name)
+    raise conflict(request.named, request.name)
 
 
 def expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
@@ -106,7 +106,7 @@ def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObjec
         kept = pipeline.store.update(request.resource, request.key, obj, read=stored).object
     if kept is None and request.resource in _SHOWN_AGAIN:
         return obj if request.resource in (POD, NAMESPACE) else stored.object
-    return kept or success(request.resource, request.name, text(obj, "metadata", "uid"))
+    return kept or success(request.named, request.name, text(obj, "metadata", "uid"))
 
 
 def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: DeleteOptions) -> JsonObject:

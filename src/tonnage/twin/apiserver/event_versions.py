@@ -20,6 +20,8 @@ _NAMES: Final = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
+_OPTIONAL: Final = ("reportingController", "reportingInstance")
+_ALWAYS: Final = ("reportingComponent", "reportingInstance")
 _BACK: Final = {stored: renamed for renamed, stored in _NAMES.items()}
 
 
@@ -31,12 +33,16 @@ def renamed_event(stored: JsonObject) -> JsonObject:
     """
     shown = {_BACK.get(key, key): value for key, value in stored.items()}
     shown.setdefault("eventTime", None)
+    for key in _OPTIONAL:
+        if shown.get(key) == "":
+            del shown[key]
     return {**shown, "apiVersion": RENAMED}
 
 
 def stored_event(shown: JsonObject) -> JsonObject:
     """The opposite: what is kept of an Event that was written under its second name."""
-    return {**{_NAMES.get(key, key): value for key, value in shown.items()}, "apiVersion": STORED}
+    named = {_NAMES.get(key, key): value for key, value in shown.items()}
+    return {**dict.fromkeys(_ALWAYS, ""), **named, "apiVersion": STORED}
 
 
 def stored_path(path: str) -> str:

@@ -24,6 +24,7 @@ from tonnage.twin.apiserver.notices import notices
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
+from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new
@@ -96,11 +97,13 @@ class Pipeline:
         self.address(request, obj)
         drop_identity(obj)
         obj = self.codec.default(served, obj)
+        keep_owners_once(obj, request.notes, admitted=False)
         sent = at(obj, "metadata", "managedFields")
         owners = applied.entries if applied else self.ownership.created(request, obj, sent)
         put_entries(obj, owners)
         versioned = bool(mapping(obj, "metadata").pop("resourceVersion", ""))
         await self.admit(request, obj, None)
+        keep_owners_once(obj, request.notes, admitted=True)
         prefix = self._identify(obj)
         prepare_create(request, obj, self.codec.empty_status(served))
         put_entries(obj, owners)
@@ -111,7 +114,7 @@ class Pipeline:
         if request.options.dry_run:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:
-                raise already_exists(request.resource, name, ending=self._ends(request, name))
+                raise already_exists(request.named, name, ending=self._ends(request, name))
             return Outcome(_tried(obj))
         if versioned:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
@@ -128,7 +131,7 @@ class Pipeline:
                     break
                 name = self._generated(prefix)
                 put(obj, name, "metadata", "name")
-        raise already_exists(request.resource, name, ending=self._ends(request, name))
+        raise already_exists(request.named, name, ending=self._ends(request, name))
 
     def _ends(self, request: Request, name: str) -> bool:
         """Whether the object that has the name already is being deleted."""
@@ -168,9 +171,12 @@ class Pipeline:
             self.address(request, obj)
             self._expect(request, obj, old)
             obj = self.codec.default(request.served, obj) | kept
+            if request.verb == "update":
+                keep_owners_once(obj, request.notes, admitted=False)
             owners = applied.entries if applied else self.ownership.updated(request, obj, old, sent)
             put_entries(obj, owners)
             await self.admit(request, obj, old)
+            keep_owners_once(obj, request.notes, admitted=True)
             obj = prepare_update(request, obj, old, timestamp(self.clock.now()))
             put_entries(obj, owners)
             put(obj, at(old, "metadata", "resourceVersion"), "metadata", "resourceVersion")
@@ -183,13 +189,13 @@ class Pipeline:
                 return Outcome(self._replace(request, obj, stored))
             except StaleError:
                 continue
-        raise conflict(request.resource, request.name)
+        raise conflict(request.named, request.name)
 
     def read(self, request: Request) -> Stored:
         """The object that a request names. Raises ApiError 404."""
         stored = self.store.get(request.resource, request.key)
         if stored is None:
-            raise not_found(request.resource, request.name)
+            raise not_found(request.named, request.name)
         return stored
 
     def fresh_uid(self) -> str:
@@ -272,12 +278,12 @@ class Pipeline:
                 "AdditionalErrorMsg: "
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
             )
-            raise conflict(request.resource, request.name, why)
+            raise conflict(request.named, request.name, why)
         version = text(obj, "metadata", "resourceVersion")
         if version and not _number(version):
             return  # As good as none.
         if version and version != text(old, "metadata", "resourceVersion"):
-            raise conflict(request.resource, request.name)
+            raise conflict(request.named, request.name)
 
     def _check(self, request: Request, obj: JsonObject, old: JsonObject | None) -> None:
         errors = (

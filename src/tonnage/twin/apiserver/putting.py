@@ -26,7 +26,7 @@ async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
     if not request.subresource and pipeline.store.get(request.resource, request.key) is None:
         obj = _readable(pipeline, request, body)
         if request.resource not in CREATED_BY_UPDATE:
-            raise not_found(request.resource, request.name)
+            raise not_found(request.named, request.name)
         return replace(await pipeline.create(replace(request, verb="create"), obj), made=True)
     versioned = request.served.custom is not None or request.resource in UPDATED_BY_VERSION
     if versioned and not text(body, "metadata", "resourceVersion"):

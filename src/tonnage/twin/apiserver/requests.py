@@ -102,6 +102,11 @@ class Request:
         return self.served.key
 
     @property
+    def named(self) -> Resource:
+        """How answers name the resource: as its path does."""
+        return self.served.row.group, self.served.row.plural
+
+    @property
     def key(self) -> Name:
         """The object's name in the store."""
         return self.namespace, self.name

@@ -90,7 +90,7 @@ class Verbs:
         """The object or its subresource. Raises ApiError 404."""
         stored = self.store.seen(request.resource, request.key)
         if stored is None:
-            raise not_found(request.resource, request.name)
+            raise not_found(request.named, request.name)
         obj = self._shown(request, stored.object)
         return subresources.scale_of(request.served, obj) if request.subresource == "scale" else obj
 

@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/controller/garbagecollector (v1.35).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,6 +95,8 @@ class GarbageCollector:
 
     async def _check_owners(self, kind: Kind[Object], obj: Object) -> None:
         owners = await self._owners_of(obj)
+        if owners is None:
+            return
         lost = {owner.uid for owner in (*owners.dangling, *owners.waiting)}
         if not lost:
             return
@@ -117,15 +120,18 @@ class GarbageCollector:
             if error.code not in (404, 409):
                 raise
 
-    async def _owners_of(self, obj: Object) -> Owners:
+    async def _owners_of(self, obj: Object) -> Owners | None:
+        """None where an owner is of a kind that nobody serves, or that no object without a namespace has."""
         solid: list[OwnerReference] = []
         dangling: list[OwnerReference] = []
         waiting: list[OwnerReference] = []
         for reference in obj.metadata.owner_references:
             found = self._objects.named(reference.api_version, reference.kind)
             if found is None:
-                solid.append(reference)  # an owner of a kind that nobody serves: hands off
-                continue
+                return None
+            if found[1].namespaced and not obj.metadata.namespace:
+                await self._tell_strangers(obj, obj.metadata.owner_references)
+                return None
             owner = await self._owner(obj, reference, *found)
             if owner is None:
                 dangling.append(reference)
@@ -151,12 +157,12 @@ class GarbageCollector:
             raise
         return owner if owner.metadata.uid == reference.uid else None
 
-    async def _tell_strangers(self, obj: Object, dangling: tuple[OwnerReference, ...]) -> None:
+    async def _tell_strangers(self, obj: Object, owners: Iterable[OwnerReference]) -> None:
         """Say of owners that are not where they would have to be that they stand in another namespace."""
         namespace = obj.metadata.namespace
-        for owner in dangling:
+        for owner in owners:
             found = self._objects.named(owner.api_version, owner.kind)
-            if found is None or not self._objects.has(found[0], owner.uid):
+            if found is None or not found[1].namespaced or not self._objects.has(found[0], owner.uid):
                 continue
             where = f"namespace: {namespace}, name: {owner.name}, uid: {owner.uid}"
             shown = f"[{owner.api_version}/{owner.kind}, {where}]"

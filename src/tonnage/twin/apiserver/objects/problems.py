@@ -164,10 +164,15 @@ class InvalidError(ApiError):
         self.status = status
 
 
+def _own_group(kind_row: KindRow) -> str:
+    """The group under which the server holds a kind, as refusals name it: Events are of the core."""
+    return "" if kind_row.group == "events.k8s.io" else kind_row.group
+
+
 def invalid_message(kind_row: KindRow | None, name: str, errors: Errors) -> str:
     """`Pod "x" is invalid: [a, b]`; one error stands without brackets, the same text only once."""
-    kind = "" if kind_row is None else kind_row.kind
-    qualified = f"{kind}.{kind_row.group}" if kind_row is not None and kind_row.group else kind
+    kind, group = ("", "") if kind_row is None else (kind_row.kind, _own_group(kind_row))
+    qualified = f"{kind}.{group}" if group else kind
     texts = list(dict.fromkeys(str(error) for error in errors))
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return f"{qualified} {quoted(name)} is invalid: {shown}"
@@ -182,9 +187,8 @@ def invalid_status(kind_row: KindRow | None, name: str, errors: Errors) -> JsonO
     if name:
         details["name"] = name
     if kind_row is not None:
-        details |= (
-            {"group": kind_row.group, "kind": kind_row.kind} if kind_row.group else {"kind": kind_row.kind}
-        )
+        group = _own_group(kind_row)
+        details |= {"group": group, "kind": kind_row.kind} if group else {"kind": kind_row.kind}
     return {
         "kind": "Status",
         "apiVersion": "v1",

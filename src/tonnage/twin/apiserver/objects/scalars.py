@@ -40,10 +40,11 @@ _SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 _USUAL_TIME: Final = 40
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 _MICRO: Final = "2006-01-02T15:04:05.000000Z07:00"
-_TIME: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
-)
-_LAYOUT: Final = (
+_TO_SECONDS: Final = r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)"
+_ZONE: Final = r"(?:Z|([+-])(\d\d):(\d\d))"
+_TIME: Final = re.compile(rf"{_TO_SECONDS}(?:[.,](\d+))?{_ZONE}", re.ASCII)
+_MICRO_TIME: Final = re.compile(rf"{_TO_SECONDS}[.,](\d{{6}}){_ZONE}", re.ASCII)
+_UP_TO_MINUTES: Final = (
     ("2006", r"\d{4}"),
     ("-", "-"),
     ("01", r"\d\d"),
@@ -54,9 +55,12 @@ _LAYOUT: Final = (
     (":", ":"),
     ("04", r"\d\d"),
     (":", ":"),
-    ("05", r"\d\d(?:[.,]\d+)?"),
-    ("Z07:00", r"Z|[+-]\d\d:\d\d"),
 )
+_OFFSET: Final = ("Z07:00", r"Z|[+-]\d\d:\d\d")
+_LAYOUTS: Final = {
+    _RFC3339: (*_UP_TO_MINUTES, ("05", r"\d\d(?:[.,]\d+)?"), _OFFSET),
+    _MICRO: (*_UP_TO_MINUTES, ("05", r"\d\d"), (".000000", r"[.,]\d{6}"), _OFFSET),
+}
 _DURATION: Final = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 
 
@@ -170,14 +174,14 @@ def _whole_seconds(text: str) -> str:
 
 
 def read_micro_time(value: JsonValue) -> JsonValue:
-    """RFC 3339, in microseconds of UTC."""
+    """RFC 3339 with six digits of a second, in UTC."""
     return _instant(value, _MICRO).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _instant(value: JsonValue, layout: str) -> datetime:
     if not isinstance(value, str):
         raise WrongTypeError("string")
-    match = _TIME.fullmatch(value)
+    match = (_MICRO_TIME if layout == _MICRO else _TIME).fullmatch(value)
     if match is None:
         raise ValueError(_time_problem(value, layout))
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
@@ -195,7 +199,7 @@ def _instant(value: JsonValue, layout: str) -> datetime:
 def _time_problem(text: str, layout: str) -> str:
     """Go's words for a text that does not follow the layout."""
     rest = text
-    for element, pattern in _LAYOUT:
+    for element, pattern in _LAYOUTS[layout]:
         match = re.match(pattern, rest, re.ASCII)
         if match is None:
             return f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"'

@@ -20,6 +20,7 @@ from tonnage.twin.apiserver.objects.validation import (
     custom,
     device_slices,
     devices,
+    events,
     flow_control,
     ingresses,
     jobs,
@@ -38,7 +39,7 @@ from tonnage.twin.apiserver.objects.validation import (
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found
 from tonnage.twin.apiserver.objects.validation.metadata import (
-    identity_kept,
+    any_metadata,
     metadata_create,
     metadata_update,
 )
@@ -71,7 +72,8 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("storage.k8s.io", "VolumeAttributesClass"): storage.attributes_class,
     ("", "ReplicationController"): workloads.replication_controller,
     ("discovery.k8s.io", "EndpointSlice"): network.endpoint_slice,
-    ("", "Event"): cluster.event,
+    ("", "Event"): events.event,
+    ("events.k8s.io", "Event"): events.renamed_event,
     ("", "ResourceQuota"): quotas.resource_quota,
     ("", "LimitRange"): limits.limit_range,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class,
@@ -124,6 +126,7 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("storage.k8s.io", "VolumeAttachment"): storage.attachment_update,
     ("storage.k8s.io", "VolumeAttributesClass"): storage.attributes_class_update,
     ("discovery.k8s.io", "EndpointSlice"): network.endpoint_slice_update,
+    ("events.k8s.io", "Event"): events.renamed_event_update,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class_update,
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_update,
     ("apps", "StatefulSet"): workloads.stateful_set_update,
@@ -172,23 +175,24 @@ PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found
     ("certificates.k8s.io", "CertificateSigningRequest", "approval"): signing_requests.approval_update,
 }
 """Rules of subresources that change a part of their object."""
-WITHOUT_METADATA_RULES: Final = (("", "Event"),)
-"""Kinds of whose metadata the server checks only what never changes."""
+WITHOUT_METADATA_RULES: Final = (("", "Event"), ("events.k8s.io", "Event"), ("policy", "PodDisruptionBudget"))
+"""Kinds whose own rules leave metadata alone; what all objects are held to is checked once these are met."""
 
 
 def validate_create(kind_row: KindRow, obj: JsonObject) -> Errors:
     """Everything wrong with a new object, which has been decoded and defaulted and has its name."""
     key = (kind_row.group, kind_row.kind)
-    found = [] if key in WITHOUT_METADATA_RULES else list(metadata_create(kind_row, obj))
     rule = CREATE.get(key)
-    return tuple(found if rule is None else [*found, *rule(obj)])
+    own = () if rule is None else tuple(rule(obj))
+    if key in WITHOUT_METADATA_RULES:
+        return own or tuple(any_metadata(kind_row, obj))
+    return (*metadata_create(kind_row, obj), *own)
 
 
 def validate_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = "") -> Errors:
     """Everything wrong with a changed object against the stored one."""
     key = (kind_row.group, kind_row.kind)
-    own = key in WITHOUT_METADATA_RULES
-    found = list(identity_kept(new, old) if own else metadata_update(kind_row, new, old, subresource))
+    found = list(metadata_update(kind_row, new, old, subresource))
     if subresource == "status":
         rule = STATUS.get(key)
         return tuple(found if rule is None else [*found, *rule(new, old)])

@@ -49,7 +49,7 @@ def check_new(request: Request, body: JsonObject) -> None:
     name, uid = text(body, "metadata", "name"), text(body, "metadata", "uid")
     if uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        raise conflict(request.resource, request.name, why)
+        raise conflict(request.named, request.name, why)
     if not name:
         raise bad_request(
             f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"

@@ -1,4 +1,4 @@
-"""Kinds that describe the cluster: nodes, namespaces, configuration, quotas, priorities, leases, events."""
+"""Kinds that describe the cluster: nodes, namespaces, configuration, quotas, priorities, leases."""
 
 from __future__ import annotations
 
@@ -204,24 +204,3 @@ def lease(obj: JsonObject) -> Found:
         yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
     if (transitions := number(spec, "leaseTransitions")) < 0:
         yield invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
-
-
-def event(obj: JsonObject) -> Found:
-    """An Event, which lies in the namespace of what it is about."""
-    home, about = text(obj, "metadata", "namespace"), text(obj, "involvedObject", "namespace")
-    homeless = home if home in ("", "default") or (obj.get("eventTime") and home == "kube-system") else None
-    if (about and about != home) or (not about and homeless is None):
-        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
-    if obj.get("eventTime"):
-        controller = text(obj, "reportingComponent")
-        if not controller:
-            yield required("reportingComponent")
-        yield from complaints("reportingComponent", controller, names.qualified_name(controller))
-        for key, longest in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
-            if not text(obj, key):
-                yield required(key)
-            if len(text(obj, key).encode()) > longest:
-                yield invalid(key, "", f"can have at most {longest} characters")
-        if len(text(obj, "message").encode()) > 1024:
-            yield invalid("message", "", "can have at most 1024 characters")
-    yield from complaints("namespace", home, names.dns_subdomain(home, "characters"))

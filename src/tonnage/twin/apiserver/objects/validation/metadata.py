@@ -35,26 +35,6 @@ NAME_RULES: Final[dict[tuple[str, str], Callable[[str], names.Complaints]]] = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): names.path_segment,
 }
 """Kinds whose names are not DNS subdomains."""
-_ADMISSION: Final = "admissionregistration.k8s.io"
-_RIGHTS: Final = "rbac.authorization.k8s.io"
-CHECKED_AGAIN: Final = frozenset(
-    {
-        *(("", kind) for kind in ("ConfigMap", "Endpoints", "Node", "Pod", "Secret", "ServiceAccount")),
-        *(("", kind) for kind in ("PersistentVolume", "PersistentVolumeClaim")),
-        *((_ADMISSION, f"ValidatingAdmissionPolicy{part}") for part in ("", "Binding")),
-        *((_ADMISSION, f"{what}WebhookConfiguration") for what in ("Mutating", "Validating")),
-        *((_RIGHTS, kind) for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
-        *(("apps", kind) for kind in ("ControllerRevision", "StatefulSet")),
-        *(("networking.k8s.io", kind) for kind in ("Ingress", "IngressClass")),
-        *(("storage.k8s.io", kind) for kind in ("CSINode", "VolumeAttachment", "VolumeAttributesClass")),
-        ("certificates.k8s.io", "CertificateSigningRequest"),
-        ("discovery.k8s.io", "EndpointSlice"),
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
-        ("resource.k8s.io", "ResourceClaim"),
-    }
-)
-"""Kinds whose update looks at all finalizers as of a new object (ValidateObjectMeta of Validate…Update)."""
-_WITHOUT_STANDARD_FINALIZERS: Final = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
 _FIXED: Final = (
     "name",
     "namespace",
@@ -63,6 +43,43 @@ _FIXED: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+_GENERAL_GROUPS: Final = ("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io")
+_BOTH: Final = (1, 1)
+_WHOLE: Final = (0, 1)
+_CHECKED_ANEW: Final[dict[tuple[str, str], tuple[int, int]]] = {
+    ("", "Event"): (0, 0),
+    ("events.k8s.io", "Event"): (0, 0),
+    ("", "ConfigMap"): _BOTH,
+    ("", "Endpoints"): _BOTH,
+    ("", "LimitRange"): _WHOLE,
+    ("", "PersistentVolume"): _WHOLE,
+    ("", "PersistentVolumeClaim"): _BOTH,
+    ("", "Pod"): _BOTH,
+    ("", "Secret"): _BOTH,
+    ("", "ServiceAccount"): _BOTH,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WHOLE,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _WHOLE,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _WHOLE,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WHOLE,
+    ("apps", "ControllerRevision"): _BOTH,
+    ("certificates.k8s.io", "CertificateSigningRequest"): _BOTH,
+    ("discovery.k8s.io", "EndpointSlice"): _WHOLE,
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): _WHOLE,
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): _WHOLE,
+    ("networking.k8s.io", "Ingress"): _BOTH,
+    ("networking.k8s.io", "IngressClass"): _BOTH,
+    ("policy", "PodDisruptionBudget"): (0, 0),
+    ("rbac.authorization.k8s.io", "ClusterRole"): _BOTH,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _BOTH,
+    ("rbac.authorization.k8s.io", "Role"): _BOTH,
+    ("rbac.authorization.k8s.io", "RoleBinding"): _BOTH,
+    ("resource.k8s.io", "DeviceClass"): _BOTH,
+    ("resource.k8s.io", "ResourceClaim"): _BOTH,
+    ("storage.k8s.io", "CSINode"): (0, 2),
+    ("storage.k8s.io", "VolumeAttachment"): _WHOLE,
+    ("storage.k8s.io", "VolumeAttributesClass"): _BOTH,
+}
+"""How often rules of an update check what changes of metadata, and how often all of it, if not (1, 0)."""
 _NOT_OF_TEMPLATES: Final = (
     "name",
     "generateName",
@@ -86,25 +103,72 @@ def metadata_create(kind_row: KindRow, obj: JsonObject) -> Found:
     """Metadata of a new object, whose name must have been generated already if it is to be."""
     meta = mapping(obj, "metadata")
     rule = NAME_RULES.get((kind_row.group, kind_row.kind), names.dns_subdomain)
+    yield from _named(meta, rule)
+    yield from _whole(meta, namespaced=kind_row.namespaced)
+    yield from _own_finalizers(kind_row, meta)
+
+
+def any_metadata(kind_row: KindRow, obj: JsonObject) -> Found:
+    """What the server demands of the metadata of every object, whatever its kind's own rules."""
+    meta = mapping(obj, "metadata")
+    yield from _named(meta, names.path_segment)
+    yield from _whole(meta, namespaced=kind_row.namespaced)
+
+
+def namespaced_metadata(obj: JsonObject) -> Found:
+    """Metadata of a new object with a namespace and the usual name, for rules that check more before it."""
+    meta = mapping(obj, "metadata")
+    yield from _named(meta, names.dns_subdomain)
+    yield from _whole(meta, namespaced=True)
+    yield from _standard_finalizers(meta)
+
+
+def metadata_changed(new: JsonObject, old: JsonObject) -> Found:
+    """What an update changes of metadata, for rules that check more before it."""
+    yield from _changed(mapping(new, "metadata"), mapping(old, "metadata"))
+    yield from _standard_finalizers(mapping(new, "metadata"))
+
+
+def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = "") -> Found:
+    """Metadata of an update against what is stored: what every kind is held to, and its own rules again.
+
+    The server tells a fault as often as it finds it.
+    """
+    meta, before = mapping(new, "metadata"), mapping(old, "metadata")
+    whole, changed = tuple(_whole(meta, namespaced=kind_row.namespaced)), tuple(_changed(meta, before))
+    yield from _named(meta, names.path_segment)
+    yield from whole
+    yield from changed
+    own = () if subresource == "status" else _CHECKED_ANEW.get((kind_row.group, kind_row.kind))
+    changes, wholes = own or (1, 0)
+    yield from changed * changes
+    finalizers_named = tuple(_own_finalizers(kind_row, meta))
+    yield from finalizers_named * changes
+    yield from (*whole, *finalizers_named) * wholes
+
+
+def _named(meta: JsonObject, rule: Callable[[str], names.Complaints]) -> Found:
     name, generate = text(meta, "name"), text(meta, "generateName")
     if generate:
         # The server adds letters, so a trailing hyphen is fine.
-        yield from complaints("metadata.generateName", generate, rule(generate.removesuffix("-") + "a"))
+        masked = f"{generate[:-2]}a" if len(generate) > 1 and generate.endswith("-") else generate
+        yield from complaints("metadata.generateName", generate, rule(masked))
     if not name:
         yield required("metadata.name", "name or generateName is required")
     else:
         yield from complaints("metadata.name", name, rule(name))
-    yield from _namespace(kind_row, text(meta, "namespace"))
+
+
+def _whole(meta: JsonObject, *, namespaced: bool) -> Found:
+    if namespaced:  # From others the server takes it.
+        yield from _namespace(text(meta, "namespace"))
     if (generation := number(meta, "generation")) < 0:
         yield invalid("metadata.generation", generation, NEGATIVE)
     yield from _common(meta)
     yield from finalizers(meta, "metadata")
-    yield from _standard_finalizers(kind_row, meta)
 
 
-def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subresource: str = "") -> Found:
-    """Metadata of an update against what is stored."""
-    meta, before = mapping(new, "metadata"), mapping(old, "metadata")
+def _changed(meta: JsonObject, before: JsonObject) -> Found:
     if before.get("deletionTimestamp"):
         added = sorted(set(texts(meta, "finalizers")) - set(texts(before, "finalizers")))
         if added:
@@ -115,30 +179,23 @@ def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subreso
         yield invalid("metadata.resourceVersion", "", "must be specified for an update")
     if number(meta, "generation") < number(before, "generation"):
         yield invalid("metadata.generation", number(meta, "generation"), "must not be decremented")
-    yield from identity_kept(new, old)
-    yield from _common(meta)
-    yield from _standard_finalizers(kind_row, meta)
-    if (kind_row.group, kind_row.kind) in CHECKED_AGAIN and not subresource:
-        yield from finalizers(meta, "metadata")
-
-
-def identity_kept(new: JsonObject, old: JsonObject) -> Found:
-    """Metadata that no writer changes, of whatever kind."""
-    meta, before = mapping(new, "metadata"), mapping(old, "metadata")
     for key in _FIXED:
         yield from unchanged(meta.get(key), before.get(key), f"metadata.{key}")
+    yield from _common(meta)
 
 
-def _standard_finalizers(kind_row: KindRow, meta: JsonObject) -> Found:
-    if not kind_row.type or kind_row.group in _WITHOUT_STANDARD_FINALIZERS:
-        return
+def _own_finalizers(kind_row: KindRow, meta: JsonObject) -> Found:
+    """Finalizers of kinds whose rules know the standard ones."""
+    if kind_row.type and kind_row.group not in _GENERAL_GROUPS:
+        yield from _standard_finalizers(meta)
+
+
+def _standard_finalizers(meta: JsonObject) -> Found:
     for index, finalizer in enumerate(texts(meta, "finalizers")):
         yield from standard_finalizer(finalizer, f"metadata.finalizers[{index}]")
 
 
-def _namespace(kind_row: KindRow, namespace: str) -> Found:
-    if not kind_row.namespaced:
-        return  # The server clears it.
+def _namespace(namespace: str) -> Found:
     if not namespace:
         yield required("metadata.namespace")
     else:
