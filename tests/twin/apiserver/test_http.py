@@ -301,3 +301,15 @@ async def test_a_watch_is_told_in_chunks_where_the_client_knows_them(
             if sizes:
                 assert (len(line), await reader.readline()) == (size, b"\r\n")
     writer.close()
+
+
+@pytest.mark.parametrize("query", ["", "?pretty=1"])
+async def test_what_could_be_markup_is_escaped_as_go_does(running: Any, query: str) -> None:
+    text = "<a href='x'>\u2028&"
+    escaped = b"\\u003ca href='x'\\u003e\\u2028\\u0026"
+    for body in ({"metadata": {"name": "m", "annotations": {"a": text}}}, {"data": {"a<b&": "1"}}):
+        await running.http("POST", MAPS, body)
+    for path in (f"{MAPS}/m{query}", f"{MAPS}{query}", f"{MAPS}?watch=1&timeoutSeconds=1", f"{MAPS}/a%26b"):
+        answer = await running.http("GET", path)
+        assert not {"<", ">", "&", "\u2028"} & set(answer.out), path
+        assert escaped.decode() in answer.out or path.endswith("a%26b"), path

@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from tonnage.adapters.ports import Clock
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.authentication.users import user_info
+from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.rbac.decisions import Decision
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import User
@@ -51,9 +50,9 @@ class AuditLog:
 
     def write(self, event: JsonObject) -> None:
         """Append an event."""
-        line = msgspec.json.encode(event) + b"\n"
+        line = go_json(event) + b"\n"
         if len(line) > _LONGEST:
-            line = msgspec.json.encode({**event, "responseStatus": {"metadata": {}}}) + b"\n"
+            line = go_json({**event, "responseStatus": {"metadata": {}}}) + b"\n"
         try:
             if self._size and self._size + len(line) > self._largest:
                 self._rotate()

@@ -9,8 +9,6 @@ import base64
 import hashlib
 from typing import Final
 
-import msgspec
-
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import health, openapi_second
 from tonnage.twin.apiserver.api_services import group_order
@@ -18,6 +16,7 @@ from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.definitions import version_priority
 from tonnage.twin.apiserver.encoding import encoded, indented
 from tonnage.twin.apiserver.exchange import NO_SNIFF, TEXT, Exchange
+from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.negotiation import (
     JSON,
     MEDIA,
@@ -102,9 +101,9 @@ class Discovery:
                 await exchange.answer_bytes(indented(VERSION))
             case [".well-known", _]:
                 host = exchange.headers.get("host", "")
-                await exchange.answer_bytes(msgspec.json.encode(self._key.configuration(host)))
+                await exchange.answer_bytes(go_json(self._key.configuration(host)))
             case ["openid", *_]:
-                keys = msgspec.json.encode(self._key.published)
+                keys = go_json(self._key.published)
                 await exchange.answer_bytes(keys, content_type="application/jwk-set+json")
             case ["openapi", "v2"]:
                 await self._second(exchange)
@@ -116,7 +115,7 @@ class Discovery:
                 await exchange.chunk(b"" if exchange.method == "HEAD" else said, last=True)
             case ["api" | "apis" as root] if "apidiscovery.k8s.io;v=v2;" in _accept(exchange):
                 listed = aggregated(self._registry, core=root == "api")
-                await _tagged(exchange, msgspec.json.encode(listed), AGGREGATED)
+                await _tagged(exchange, go_json(listed), AGGREGATED)
             case segments:
                 exchange.form = _form(exchange)
                 classic = self._classic(segments, exchange.headers.get("host", ""))
@@ -127,7 +126,7 @@ class Discovery:
         if openapi_second.ASKED in _accept(exchange):
             await _tagged(exchange, openapi_second.encoded_second(document), openapi_second.MEDIA)
         else:
-            await _tagged(exchange, msgspec.json.encode(document), JSON)
+            await _tagged(exchange, go_json(document), JSON)
 
     def _paths(self) -> list[str]:
         """Every path that is no object's."""

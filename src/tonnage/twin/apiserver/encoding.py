@@ -11,9 +11,8 @@ from functools import cache, cmp_to_key
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.go_json import escaped, go_json
 from tonnage.twin.apiserver.negotiation import JSON, PROTOBUF, Form
 
 if TYPE_CHECKING:
@@ -38,13 +37,13 @@ def encoded(obj: JsonObject, form: Form) -> bytes:
 
         return encode_envelope(obj)
     if form.media == JSON:
-        return indented(obj) if form.pretty else msgspec.json.encode(obj) + b"\n"
+        return indented(obj) if form.pretty else go_json(obj) + b"\n"
     return _yaml(obj)
 
 
 def indented(obj: JsonObject) -> bytes:
     """JSON for people."""
-    return json.dumps(obj, indent=2, ensure_ascii=False).encode()
+    return escaped(json.dumps(obj, indent=2, ensure_ascii=False).encode())
 
 
 def _yaml(obj: JsonObject) -> bytes:

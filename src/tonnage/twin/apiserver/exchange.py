@@ -8,7 +8,6 @@ from typing import Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
 
-import msgspec
 from starlette.types import Receive, Scope, Send
 
 from tonnage.model.errors import ApiError
@@ -16,6 +15,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at
 from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.encoding import encoded, indented
+from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.negotiation import JSON, MEDIA, Form, negotiated, nothing_else, wants_pretty
 from tonnage.twin.apiserver.requests import Notes
 from tonnage.twin.apiserver.statuses import PlainError, status_of
@@ -164,7 +164,7 @@ class Exchange:
         if self.trail is not None:
             self.trail.said(status)
             self.trail.started(error.code)
-        data = msgspec.json.encode(status)
+        data = go_json(status)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
         await self._send({"type": "websocket.http.response.start", "status": error.code, "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": data})

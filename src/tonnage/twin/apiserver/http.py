@@ -6,7 +6,6 @@ import logging
 from dataclasses import replace
 from typing import Final
 
-import msgspec
 from starlette.types import Receive, Scope, Send
 
 from tonnage.adapters.ports import PatchType
@@ -19,6 +18,7 @@ from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery, check_special
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
+from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.items import item_json, item_of
 from tonnage.twin.apiserver.listing import check_version
 from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
@@ -190,7 +190,7 @@ class Application:
             await exchange.answer({**head, "items": [item_of(served, obj) for obj in shown]})
             return
         texts = [item_json(served, stored, self._verbs.in_version) for stored in found.items]
-        await exchange.answer_list(msgspec.json.encode(head)[:-1] + b',"items":[', texts, b"]}\n")
+        await exchange.answer_list(go_json(head)[:-1] + b',"items":[', texts, b"]}\n")
 
     async def _create(self, exchange: Exchange, request: Request) -> None:
         body = await self._object(exchange, request)

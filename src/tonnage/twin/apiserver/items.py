@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Stored
 
@@ -27,13 +26,13 @@ def item_json(
     """The same, encoded. What is stored begins with its type, so that as a rule nothing is encoded anew."""
     version, text = served.row.api_version, stored.json
     if stored.object.get("apiVersion") != version:
-        return msgspec.json.encode(item_of(served, in_version(served, stored.object)))
+        return go_json(item_of(served, in_version(served, stored.object)))
     if served.custom is not None:
         return text
     for head in _heads(version, served.row.kind):
         if text.startswith(head):
             return b"{" + text[len(head) :]
-    return msgspec.json.encode(item_of(served, stored.object))
+    return go_json(item_of(served, stored.object))
 
 
 def _heads(version: str, kind: str) -> tuple[bytes, bytes]:

@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
-from tonnage.twin.apiserver.ownership.refusals import check_new
+from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries, without_entries
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.requests import Outcome, Request
@@ -92,7 +92,7 @@ class Pipeline:
     async def create(self, request: Request, body: JsonValue, applied: Application | None = None) -> Outcome:
         """The object as stored; `applied` is the configuration that it is made of. Raises ApiError."""
         served = request.served
-        obj, warnings = self.codec.decode(served, body, request.options.field_validation)
+        obj, warnings = self._read(request, body, body, unconvertible if applied else None)
         request.notes.warn(*warnings)
         self.address(request, obj)
         drop_identity(obj)
@@ -142,7 +142,7 @@ class Pipeline:
         """The object once a configuration is applied, which may make it. Raises ApiError."""
         change = partial(self.ownership.apply, request, application)
         if request.subresource or self.store.get(request.resource, request.key) is not None:
-            return await self.update(request, change, applied=application)
+            return await self.update(request, change, unconvertible, application)
         body = change(self.codec.empty(request.served))
         check_new(request, body)
         drop(body, "metadata", "resourceVersion")

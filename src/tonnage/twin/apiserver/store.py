@@ -22,6 +22,7 @@ import msgspec
 
 from tonnage.adapters.ports import ChangeType
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.group_commit import GroupCommit
 from tonnage.twin.apiserver.rounds import Rounds
 
@@ -53,7 +54,7 @@ class Stored:
     def __init__(self, obj: JsonObject, revision: int, json: bytes = b"") -> None:
         self._object: JsonObject | None = obj
         self.revision = revision
-        self.json = json or msgspec.json.encode(obj)
+        self.json = json or go_json(obj)
         self._typed: tuple[object, ...] = ()
 
     @property

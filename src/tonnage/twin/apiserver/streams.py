@@ -13,6 +13,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver import parameters
 from tonnage.twin.apiserver.exchange import Exchange, pieces
+from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.negotiation import PROTOBUF, STREAMED
 from tonnage.twin.apiserver.requests import Address, Request
 from tonnage.twin.apiserver.resources import Served
@@ -83,7 +84,7 @@ class _Form:
         """The event that ends a watch."""
         if self._form.media == PROTOBUF:
             return _message("ERROR", status)
-        return b"".join((b'{"type":"ERROR","object":', msgspec.json.encode(status), b"}\n"))
+        return b"".join((b'{"type":"ERROR","object":', go_json(status), b"}\n"))
 
     def line(self, seen: Seen) -> bytes:
         """The event as a line of JSON."""
@@ -104,7 +105,7 @@ class _Form:
             return self._shown(self._whole(seen.stored))
         if seen.stored.object.get("apiVersion") == version:
             return seen.stored.json
-        return msgspec.json.encode(self._whole(seen.stored))
+        return go_json(self._whole(seen.stored))
 
     def _whole(self, stored: Stored) -> JsonObject:
         return self._verbs.in_version(self._served, stored.object)
@@ -113,7 +114,7 @@ class _Form:
         """An object as rows of a table, as its metadata alone, or as it is."""
         if self._form.kind == "Table":
             return self._table(obj)
-        return msgspec.json.encode(partial_of(obj, self._form.version) if self._form.kind else obj)
+        return go_json(partial_of(obj, self._form.version) if self._form.kind else obj)
 
     def _table(self, obj: JsonObject) -> bytes:
         metadata = obj["metadata"]
@@ -125,7 +126,7 @@ class _Form:
         if not (isinstance(metadata, dict) and metadata.get("name")):
             table["rows"] = []
         self._head = False
-        return msgspec.json.encode(table)
+        return go_json(table)
 
 
 def _message(type_: str, obj: JsonObject) -> bytes:

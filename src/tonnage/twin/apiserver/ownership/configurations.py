@@ -32,14 +32,18 @@ class Application:
     """Whether the object was not there before."""
 
 
-def check_fit(config: JsonObject, api_version: str, kind: str, shape: Shape) -> None:
-    """Raises ApiError 400, 500 for a configuration that is not of the kind."""
+def check_kind(config: JsonObject, api_version: str, kind: str) -> None:
+    """Raises ApiError 400 for a configuration of another kind, or one that says who owns what."""
     said = (text(config, "apiVersion"), text(config, "kind"))
     if said != (api_version, kind):
         group, _, version = said[0].rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={said[1]}")
     if at(config, "metadata", "managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
+
+
+def check_fit(config: JsonObject, shape: Shape) -> None:
+    """Raises ApiError 500 for a configuration that is not as its type has it."""
     wrong = faults(shape, config)
     if wrong:
         raise unfit(config, wrong)

@@ -12,6 +12,7 @@ import msgspec
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import copied, mapping, text
+from tonnage.twin.apiserver.go_json import escaped
 from tonnage.twin.apiserver.ownership.checking import faults
 from tonnage.twin.apiserver.ownership.comparing import BadElementError, compare
 from tonnage.twin.apiserver.ownership.fieldsets import difference, has
@@ -50,7 +51,7 @@ def renewed(obj: JsonObject, config: JsonObject) -> JsonObject:
     told = copied(config)
     mapping(told, "metadata", "annotations").pop(ANNOTATION, None)
     # Go writes maps in the order of their keys, and ends with a line feed.
-    record = msgspec.json.encode(told, order="sorted").decode() + "\n"
+    record = escaped(msgspec.json.encode(told, order="sorted")).decode() + "\n"
     result = copied(obj)
     annotations = mapping(result, "metadata", "annotations")
     annotations[ANNOTATION] = record

@@ -5,8 +5,9 @@ Source: k8s.io/apimachinery (util/managedfields/internal: conflict.go, structure
 
 from __future__ import annotations
 
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.ownership.fieldsets import path_text
 from tonnage.twin.apiserver.ownership.updating import Conflict
 from tonnage.twin.apiserver.requests import Request
@@ -35,13 +36,35 @@ def _text(conflicts: list[Conflict]) -> str:
 
 def unfit(config: JsonObject, wrong: str) -> StatusError:
     """500, as upstream has it for a configuration that its type does not fit."""
-    metadata = config.get("metadata")
-    namespace, name = text(metadata, "namespace"), text(metadata, "name")
-    version, kind = text(config, "apiVersion"), text(config, "kind")
+    return StatusError(500, "", f"failed to create typed patch object ({_about(config)}): {wrong}")
+
+
+def untracked(live: JsonObject, wrong: str) -> StatusError:
+    """500, where nobody can be said to own what is there: its type does not allow it."""
+    known = f"failed to convert new object ({_about(live)}) to smd typed: {wrong}"
+    return StatusError(500, "", f"failed to create manager for existing fields: {known}")
+
+
+def unconvertible(obj: JsonValue, error: BodyError) -> StatusError:
+    """500, where what applying came to holds a value that is none of its type, such as a quantity."""
+    merged = obj if isinstance(obj, dict) else {}
+    wrong = error.detail
+    if wrong.startswith("illegal base64"):
+        wrong = f"error decoding from json: {wrong}"
+    said = f"to proper version: unable to convert unstructured object to {_kind_of(merged)}: {wrong}"
+    return StatusError(500, "", f"failed to convert new object ({_about(merged)}) {said}")
+
+
+def _about(obj: JsonObject) -> str:
+    metadata = obj.get("metadata")
+    return f"{text(metadata, 'namespace')}/{text(metadata, 'name')}; {_kind_of(obj)}"
+
+
+def _kind_of(obj: JsonObject) -> str:
+    version = text(obj, "apiVersion")
     # Go prints the core group as nothing, with the slash left in.
     group = version if "/" in version else f"/{version}"
-    about = f"{namespace}/{name}; {group}, Kind={kind}"
-    return StatusError(500, "", f"failed to create typed patch object ({about}): {wrong}")
+    return f"{group}, Kind={text(obj, 'kind')}"
 
 
 def check_new(request: Request, body: JsonObject) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import items, number, text
-from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit
+from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit, check_kind
 from tonnage.twin.apiserver.ownership.entries import (
     APPLY,
     Manager,
@@ -60,7 +60,8 @@ class Rescaling:
 
     def applied(self, application: Application, name: str, now: str, *, custom: bool) -> int:
         """The replicas once a Scale is applied; `application` then has the entries. Raises ApiError."""
-        check_fit(application.config, SCALE_VERSION, "Scale", self.version.shape)
+        check_kind(application.config, SCALE_VERSION, "Scale")
+        check_fit(application.config, self.version.shape)
         parent = self._parent()
         inner = into_scale(parent, self.paths)
         if not inner:

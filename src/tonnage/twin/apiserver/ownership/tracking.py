@@ -15,8 +15,9 @@ from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.objects.custom_values import validate_custom
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.ownership import last_applied
+from tonnage.twin.apiserver.ownership.checking import faults
 from tonnage.twin.apiserver.ownership.comparing import BadElementError
-from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit
+from tonnage.twin.apiserver.ownership.configurations import Application, apply_to, check_fit, check_kind
 from tonnage.twin.apiserver.ownership.entries import (
     MalformedError,
     Managers,
@@ -25,6 +26,7 @@ from tonnage.twin.apiserver.ownership.entries import (
     written_entries,
 )
 from tonnage.twin.apiserver.ownership.fieldsets import FieldSet
+from tonnage.twin.apiserver.ownership.refusals import untracked
 from tonnage.twin.apiserver.ownership.scaling import SCALE_VERSION, Rescaling
 from tonnage.twin.apiserver.ownership.shapes import BuiltIn, Custom, Shape
 from tonnage.twin.apiserver.ownership.updating import (
@@ -117,8 +119,8 @@ class Ownership:
         try:
             return written_entries(updated(old, obj, managers, writer, self._versions(request)))
         except BadElementError:
-            # Lists that the type forbids; validation will say so.
-            return items(old, "metadata", "managedFields")
+            # A list that the type forbids: nobody can be said to own what is in it, or anything else.
+            return []
 
     def settled(self, obj: JsonObject, stored: JsonObject) -> JsonObject:
         """The object to store: the stored one where nothing but the times of entries would change."""
@@ -136,12 +138,16 @@ class Ownership:
         """
         config, row = application.config, request.served.row
         writer = self._writer(request)
-        check_fit(config, row.api_version, row.kind, writer.version.shape)
+        check_kind(config, row.api_version, row.kind)
         versions = self._versions(request)
         managers = read_entries(items(live, "metadata", "managedFields"), trusted=True)
         if not managers:
             first = Writer(BEFORE_FIRST_APPLY, writer.version, writer.subresource, writer.now)
-            managers = updated(self._codec.empty(request.served), live, managers, first, versions)
+            try:
+                managers = updated(self._codec.empty(request.served), live, managers, first, versions)
+            except BadElementError:
+                raise untracked(live, faults(writer.version.shape, live)) from None
+        check_fit(config, writer.version.shape)
         result = apply_to(live, application, managers, writer, versions)
         obj = live if result.object is None else result.object
         if writer.name == last_applied.KUBECTL:
