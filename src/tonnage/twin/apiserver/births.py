@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, put, text
+from tonnage.twin.apiserver.access import at, drop, flag, items, mapping, mappings, put, text
 from tonnage.twin.apiserver.api_services import availability
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.store import Resource
@@ -88,6 +88,26 @@ def _job(job: JsonObject, _user: User) -> None:
     put(job, dict(sorted(selected.items())), "spec", "selector", "matchLabels")
 
 
+def without_election(lease: JsonObject) -> None:
+    """Drop what leaders are elected by together, which a server of this version takes only with a gate."""
+    for key in ("preferredHolder", "strategy"):
+        drop(lease, "spec", key)
+
+
+def _lease(lease: JsonObject, _user: User) -> None:
+    without_election(lease)
+
+
+def without_topology(endpoint_slice: JsonObject) -> None:
+    """Drop where endpoints lie in the words of an older version, which nobody writes any more."""
+    for endpoint in mappings(endpoint_slice, "endpoints"):
+        drop(endpoint, "deprecatedTopology")
+
+
+def _endpoint_slice(endpoint_slice: JsonObject, _user: User) -> None:
+    without_topology(endpoint_slice)
+
+
 AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "persistentvolumeclaims"): _claim,
@@ -97,4 +117,6 @@ AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
     ("apps", "daemonsets"): _daemon_set,
     ("batch", "jobs"): _job,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
+    ("coordination.k8s.io", "leases"): _lease,
+    ("discovery.k8s.io", "endpointslices"): _endpoint_slice,
 }

@@ -10,7 +10,12 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, copied, mapping, put, text
-from tonnage.twin.apiserver.births import TEMPLATE_GENERATION, stored_versions
+from tonnage.twin.apiserver.births import (
+    TEMPLATE_GENERATION,
+    stored_versions,
+    without_election,
+    without_topology,
+)
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import pair_sources
 
@@ -40,6 +45,14 @@ def _count_templates(obj: JsonObject, old: JsonObject) -> None:
     put(obj, str(count), "metadata", "annotations", TEMPLATE_GENERATION)
 
 
+def _lease(lease: JsonObject, _old: JsonObject) -> None:
+    without_election(lease)
+
+
+def _endpoint_slice(endpoint_slice: JsonObject, _old: JsonObject) -> None:
+    without_topology(endpoint_slice)
+
+
 AT_CHANGE: Final[dict[Resource, Callable[[JsonObject, JsonObject], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "persistentvolumeclaims"): pair_sources,
@@ -47,4 +60,6 @@ AT_CHANGE: Final[dict[Resource, Callable[[JsonObject, JsonObject], None]]] = {
     ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
     ("apps", "daemonsets"): _count_templates,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
+    ("coordination.k8s.io", "leases"): _lease,
+    ("discovery.k8s.io", "endpointslices"): _endpoint_slice,
 }

@@ -113,7 +113,11 @@ _FIRST_STATUS: Final[dict[Resource, JsonObject]] = {
     ("", "persistentvolumeclaims"): {"phase": "Pending"},
 }
 # A kubelet registers its node with capacity and conditions.
-_STATUS_AT_BIRTH: Final = frozenset({NODE})
+_STATUS_AT_BIRTH: Final = frozenset({NODE, ("networking.k8s.io", "servicecidrs")})
+_STATUS_IN_CHANGES: Final = frozenset({("networking.k8s.io", "servicecidrs")})
+"""Kinds whose status a write of the whole object changes, too, though it is written apart."""
+_COUNTED_AS_SENT: Final = frozenset({ENDPOINT_SLICE, ("resource.k8s.io", "resourceslices")})
+"""Kinds of which a change counts even if it is of fields that are dropped."""
 
 
 _METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
@@ -182,15 +186,18 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str)
     served = request.served
     if request.subresource in _PARTS:
         return _with_part(request, obj, old, now)
-    if served.has_status:
+    if served.has_status and served.key not in _STATUS_IN_CHANGES:
         obj.pop("status", None)
         if "status" in old:
             obj["status"] = copied(mapping(old, "status"))
+    keep_identity(obj, old)
+    if served.key in _COUNTED_AS_SENT:
+        count_generation(served, obj, old)
     if rule := AT_CHANGE.get(served.key):
         rule(obj, old)
     _drop_gated(served, obj, old)
-    keep_identity(obj, old)
-    count_generation(served, obj, old)
+    if served.key not in _COUNTED_AS_SENT:
+        count_generation(served, obj, old)
     return obj
 
 

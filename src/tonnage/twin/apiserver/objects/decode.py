@@ -153,7 +153,8 @@ def _value(walk: _Walk, row: Field, value: JsonValue) -> JsonValue:
 
 def _array(walk: _Walk, row: Field, item: str, value: JsonValue) -> JsonValue:
     if not isinstance(value, list):
-        walk.fail(value, go_name("array", row) if row.type == "array" else f"[]{item}")
+        named = row.go.partition("]")[2] or f"[]{item}"
+        walk.fail(value, go_name("array", row) if row.type == "array" else named)
     result: list[JsonValue] = []
     for index, element in enumerate(value):
         walk.path.append(f"[{index}]")
@@ -179,7 +180,7 @@ def _map(walk: _Walk, row: Field, value: JsonValue) -> JsonValue:
 def _item(walk: _Walk, row: Field, item: str, value: JsonValue) -> JsonValue:
     """One element of an array or a map."""
     if item.startswith("array:"):
-        return [] if value is None else _array(walk, row, item.partition(":")[2], value)
+        return [] if value is None else _array(walk, row, item, value)
     if item == "object":
         if value is not None and not isinstance(value, dict):
             walk.fail(value, go_name("object", row))

@@ -65,7 +65,7 @@ def signing_request(obj: JsonObject) -> Found:
         if not request_in(base64.b64decode(held)).is_signature_valid:
             yield invalid("spec.request", held, "crypto/rsa: verification error")
     except ValueError as error:
-        yield invalid("spec.request", held or None, str(error))
+        yield invalid("spec.request", spec.get("request"), str(error))
     usages = texts(spec, "usages")
     if not usages:
         yield required("spec.usages")

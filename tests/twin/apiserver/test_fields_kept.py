@@ -1,0 +1,112 @@
+"""What the server drops, keeps and counts of writes to kinds that are met less often."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from tonnage.twin.apiserver.access import at
+from tonnage.twin.apiserver.objects.patch import merge_patch
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.clock import VirtualClock
+from tonnage.wire.kinds import Kind
+from tonnage.wire.objects import Object
+
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, Object)
+SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", True, Object)
+DEVICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", False, Object)
+RANGE = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", False, Object)
+LEVEL = Kind(
+    "flowcontrol.apiserver.k8s.io",
+    "v1",
+    "PriorityLevelConfiguration",
+    "prioritylevelconfigurations",
+    False,
+    Object,
+)
+ENDPOINTS: Any = {"addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.1"]}]}
+DEVICE: Any = {
+    "spec": {
+        "driver": "gpu.example.com",
+        "nodeName": "n",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "d"}],
+    }
+}
+READY: Any = {"type": "Ready", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "then", "path", "value"),
+    [
+        pytest.param(
+            LEASE,
+            {"spec": {"holderIdentity": "a", "strategy": "OldestEmulationVersion"}},
+            {"spec": {"preferredHolder": "b"}},
+            ("spec",),
+            {"holderIdentity": "a"},
+            id="leases without a gate elect nobody together",
+        ),
+        pytest.param(
+            SLICE,
+            ENDPOINTS,
+            {"endpoints": [{"addresses": ["192.0.2.1"], "deprecatedTopology": {"a": "b"}}]},
+            ("endpoints",),
+            [{"addresses": ["192.0.2.1"], "conditions": {}}],
+            id="endpoints lie nowhere in old words",
+        ),
+        pytest.param(
+            SLICE,
+            ENDPOINTS,
+            {"endpoints": [{"addresses": ["192.0.2.1"], "deprecatedTopology": {"a": "b"}}]},
+            ("metadata", "generation"),
+            2,
+            id="endpoints that were sent with old words have changed",
+        ),
+        pytest.param(
+            DEVICES,
+            DEVICE,
+            {"spec": {"devices": [{"name": "d", "bindsToNode": False}]}},
+            ("metadata", "generation"),
+            2,
+            id="devices that were sent with fields behind gates have changed",
+        ),
+        pytest.param(
+            RANGE,
+            {"spec": {"cidrs": ["10.97.0.0/24"]}},
+            {"status": {"conditions": [READY]}},
+            ("status", "conditions"),
+            [{**READY, "lastTransitionTime": None, "reason": "", "message": ""}],
+            id="ranges of services are written with their status",
+        ),
+        pytest.param(
+            LEVEL,
+            {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}},
+            {"spec": {"limited": {"lendablePercent": None}}},
+            ("spec", "limited"),
+            {
+                "nominalConcurrencyShares": 30,
+                "limitResponse": {
+                    "type": "Queue",
+                    "queuing": {"queues": 64, "handSize": 8, "queueLengthLimit": 50},
+                },
+                "lendablePercent": 0,
+            },
+            id="levels have queues of a usual size, and lend nothing",
+        ),
+    ],
+)
+async def test_fields_are_dropped_kept_and_counted(
+    kind: Kind[Object], body: Any, then: Any, path: tuple[str, ...], value: Any
+) -> None:
+    server = ApiServer(VirtualClock(), random=Random(1))
+    space = "default" if kind.namespaced else ""
+    key = ((kind.group, kind.plural), (space, "x"))
+    await server.local().create(kind, {"metadata": {"name": "x"}, **body}, namespace=space)
+    made: Any = server.store.get(*key)
+    changed: Any = merge_patch(made.object, then)
+    await server.local().replace(kind, changed, namespace=space)
+    found: Any = server.store.get(*key)
+    assert at(found.object, *path) == value
