@@ -192,3 +192,44 @@ async def test_a_service_keeps_its_address(running: Any) -> None:
     answer = await running.http("PATCH", f"{path}/a", change, **headers)
     why = 'spec.clusterIPs[0]: Invalid value: ["10.96.9.9"]: may not change once set'
     assert (answer.code, answer.json["message"]) == (422, f'Service "a" is invalid: {why}')
+
+
+async def test_a_class_of_the_system_stays(kubectl: Any) -> None:
+    refused = await kubectl.attempt("delete priorityclass system-node-critical")
+    assert refused.err.endswith(": this is a system priority class and cannot be deleted\n")
+
+
+async def test_a_namespace_that_is_finalized_is_what_its_writer_says(running: Any) -> None:
+    path = "/api/v1/namespaces/ml"
+    labels, held = {"kubernetes.io/metadata.name": "ml"}, ["a.test/held"]
+    body: dict[str, Any] = {"metadata": {"name": "ml", "finalizers": held}}
+    await running.http("POST", "/api/v1/namespaces", body)
+    body["spec"] = {"finalizers": ["kubernetes", "baz"]}
+    refused = (await running.http("PUT", f"{path}/finalize", body)).json
+    assert refused["details"]["causes"][0]["field"] == "spec.finalizers[1]"
+    body = {"metadata": {"name": "ml", "labels": {"a": "b"}}}
+    done = (await running.http("PUT", f"{path}/finalize", body)).json
+    assert (done["spec"], done["metadata"]["labels"]) == ({}, {"a": "b", **labels})
+    assert "finalizers" not in done["metadata"]
+
+
+async def test_nothing_is_changed_or_asked_for_in_a_namespace_that_is_missing(running: Any) -> None:
+    token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await running.http("POST", "/api/v1/namespaces/no/serviceaccounts/a/token", token)
+    assert answer.json["message"] == 'namespaces "no" not found'
+
+
+async def test_a_namespace_has_preconditions_in_words_of_its_own(running: Any) -> None:
+    await running.http("POST", "/api/v1/namespaces", {"metadata": {"name": "ml"}})
+    options = {"preconditions": {"uid": "x"}}
+    answer = await running.http("DELETE", "/api/v1/namespaces/ml", options)
+    assert ": Precondition failed: UID in precondition: x, UID in object meta: " in answer.json["message"]
+
+
+async def test_what_a_quota_is_said_to_use_must_be_amounts_of_something(running: Any) -> None:
+    path = "/api/v1/namespaces/default/resourcequotas"
+    await running.http("POST", path, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": 1}}})
+    body = {"metadata": {"name": "q"}, "status": {"hard": {"foo": 1}, "used": {"cpu": "-1"}}}
+    answer = await running.http("PUT", f"{path}/q/status", body)
+    fields = {cause["field"] for cause in answer.json["details"]["causes"]}
+    assert fields == {"status.hard[foo]", "status.used[cpu]"}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, put, text
 from tonnage.twin.apiserver.class_defaults import ClaimGrowth, ClassDefaults
 from tonnage.twin.apiserver.codec import Codec
@@ -48,25 +49,26 @@ class Plugin(Protocol):
 
 
 class NamespaceLifecycle:
-    """Nothing is made in a namespace that is missing or ending, and three namespaces never end."""
+    """Nothing is made in a namespace that is missing or ending, and nothing changed in one that is missing;
+    three namespaces never end."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
-        """Refuse a create outside a living namespace, and the deletion of a namespace that must live."""
+        """Refuse a write outside a living namespace, and the deletion of a namespace that must live."""
         if request.verb == "delete" and request.resource == NAMESPACE and request.name in IMMORTAL:
             raise forbidden(NAMESPACE, request.name, "this namespace may not be deleted")
-        if obj is None or old is not None or not request.namespace or request.subresource:
+        if obj is None or not request.namespace:
             return
         namespace = self._store.get(NAMESPACE, ("", request.namespace))
         if namespace is None:
             raise not_found(NAMESPACE, request.namespace)
-        if text(namespace.object, "metadata", "deletionTimestamp"):
+        if old is None and text(namespace.object, "metadata", "deletionTimestamp"):
             ending = f"namespace {request.namespace} is being terminated"
             raise forbidden(
                 request.resource,
-                shown_name(obj),
+                request.name or shown_name(obj),
                 f"unable to create new content in namespace {request.namespace} "
                 "because it is being terminated",
                 causes=[Cause("NamespaceTerminating", ending, "metadata.namespace")],
@@ -80,7 +82,10 @@ class Priority:
         self._store = store
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
-        """Resolve a new pod's class; check that a class does not become a second default."""
+        """Resolve a new pod's class; check that a class does not become a second default, nor goes."""
+        if obj is None and request.resource == PRIORITY_CLASS and request.name in SYSTEM_PRIORITIES:
+            why = "this is a system priority class and cannot be deleted"
+            raise forbidden(PRIORITY_CLASS, request.name, why)
         if obj is None or request.subresource:
             return
         if request.resource == POD and old is None:

@@ -80,6 +80,16 @@ async def delete(pipeline: Pipeline, request: Request, options: DeleteOptions) -
 def expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
     """Hold the deleter's uid and resource version against the object's. Raises ApiError 409."""
     uid, version = text(stored.object, "metadata", "uid"), str(stored.revision)
+    if request.resource == NAMESPACE:
+        for what, wanted, found in (
+            ("UID", options.uid, uid),
+            ("ResourceVersion", options.resource_version, version),
+        ):
+            if wanted not in ("", found):
+                words = (
+                    f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                )
+                raise conflict(NAMESPACE, request.name, words)
     if options.uid and options.uid != uid:
         why = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). "

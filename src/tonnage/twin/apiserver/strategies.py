@@ -218,8 +218,10 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         result = _with_status(served, decided(obj, old), old)
         date_conditions(result, old, now)
     elif request.subresource == "finalize":
-        result = copied(old)
-        put(result, at(obj, "spec", "finalizers") or [], "spec", "finalizers")
+        result = {key: value for key, value in obj.items() if key != "status"}
+        result["spec"] = {key: value for key, value in mapping(obj, "spec").items() if value}
+        result["status"] = mapping(old, "status")
+        keep_identity(result, old)
     else:
         result = with_part(request.subresource, obj, old)
         count_generation(served, result, old)

@@ -11,6 +11,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.users import API_SERVER, account_user
 from tonnage.twin.apiserver.local import LocalKubernetes
 from tonnage.twin.controllers.account_secrets import AccountSecretsController
+from tonnage.twin.controllers.api_availability import ApiAvailabilityController
 from tonnage.twin.controllers.autoscaler import AutoscalerController
 from tonnage.twin.controllers.claim_reservations import ClaimReservationsController
 from tonnage.twin.controllers.cron_job import CronJobController
@@ -19,6 +20,7 @@ from tonnage.twin.controllers.deployment import DeploymentController
 from tonnage.twin.controllers.disruption import DisruptionController
 from tonnage.twin.controllers.endpoints import EndpointsController
 from tonnage.twin.controllers.ephemeral_volumes import EphemeralVolumeController
+from tonnage.twin.controllers.flow_levels import FlowLevelsController
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.job import JobController
 from tonnage.twin.controllers.namespaces import NamespaceController
@@ -76,6 +78,10 @@ async def run_controllers(
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
             ServiceAddressesController(_of_server(api), clock, informers),
+            FlowLevelsController(
+                _of_server(api, "api-priority-and-fairness-config-consumer-v1"), clock, informers
+            ),
+            ApiAvailabilityController(_of_server(api), clock, informers),
             JobController(_own(api, "job-controller"), clock, informers),
             CronJobController(_own(api, "cronjob-controller"), clock, informers),
             StatefulSetController(_own(api, "statefulset-controller"), clock, informers),
@@ -97,6 +103,6 @@ def _own(api: KubernetesApi, account: str) -> KubernetesApi:
     return api.acting_as(account_user("kube-system", account))
 
 
-def _of_server(api: KubernetesApi) -> KubernetesApi:
+def _of_server(api: KubernetesApi, manager: str = "kube-apiserver") -> KubernetesApi:
     """The client under the name of a genuine API server, which does some of this itself."""
-    return api.acting_as(API_SERVER, "kube-apiserver") if isinstance(api, LocalKubernetes) else api
+    return api.acting_as(API_SERVER, manager) if isinstance(api, LocalKubernetes) else api

@@ -149,6 +149,7 @@ NOT_AGAIN: Final = (("", "Namespace"),)
 STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Node"): cluster.node_update,
     ("", "Namespace"): cluster.namespace_status_update,
+    ("", "ResourceQuota"): quotas.resource_quota_status,
     ("", "PersistentVolume"): stored_volumes.volume_status,
     ("", "PersistentVolumeClaim"): volume_claims.claim_status,
     ("", "Service"): services.service_status,
@@ -172,6 +173,7 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
 PARTS: Final[dict[tuple[str, str, str], Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "Pod", "ephemeralcontainers"): pods.ephemeral_update,
     ("", "Pod", "resize"): pods.resize_update,
+    ("", "Namespace", "finalize"): cluster.namespace_finalizers,
     ("certificates.k8s.io", "CertificateSigningRequest", "approval"): signing_requests.approval_update,
 }
 """Rules of subresources that change a part of their object."""

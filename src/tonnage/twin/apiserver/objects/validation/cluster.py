@@ -79,6 +79,13 @@ def namespace(obj: JsonObject) -> Found:
         yield from standard_finalizer(name, "spec.finalizers")
 
 
+def namespace_finalizers(new: JsonObject, _old: JsonObject) -> Found:
+    """What a Namespace still waits for, as its `finalize` is told."""
+    for index, name in enumerate(texts(new, "spec", "finalizers")):
+        yield from complaints(f"spec.finalizers[{index}]", name, names.qualified_name(name))
+        yield from standard_finalizer(name, f"spec.finalizers[{index}]")
+
+
 def namespace_status_update(new: JsonObject, old: JsonObject) -> Found:
     """A Namespace's phase, which follows from its deletion."""
     phase = text(new, "status", "phase")

@@ -40,9 +40,7 @@ def resource_quota(obj: JsonObject) -> Found:
     """A new ResourceQuota."""
     spec = mapping(obj, "spec")
     hard = mapping(spec, "hard")
-    for name, quantity in sorted(hard.items()):
-        yield from quota_resource_name(name, f"spec.hard[{name}]")
-        yield from amount(name, str(quantity), f"spec.hard[{name}]")
+    yield from _amounts(hard, "spec.hard")
     scopes = texts(spec, "scopes")
     for scope in scopes:
         if scope not in _SCOPES:
@@ -51,6 +49,18 @@ def resource_quota(obj: JsonObject) -> Found:
             yield invalid("spec.scopes", list(scopes), "unsupported scope applied to resource")
     yield from _conflicts(set(scopes), spec)
     yield from _selector(spec, hard)
+
+
+def resource_quota_status(new: JsonObject, _old: JsonObject) -> Found:
+    """What a ResourceQuota is said to bound and to have used."""
+    for part in ("hard", "used"):
+        yield from _amounts(mapping(new, "status", part), f"status.{part}")
+
+
+def _amounts(found: JsonObject, path: str) -> Found:
+    for name, quantity in sorted(found.items()):
+        yield from quota_resource_name(name, f"{path}[{name}]")
+        yield from amount(name, str(quantity), f"{path}[{name}]")
 
 
 def resource_quota_update(new: JsonObject, old: JsonObject) -> Found:
