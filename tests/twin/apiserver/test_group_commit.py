@@ -106,7 +106,7 @@ def _crd() -> JsonObject:
 _MAP_ADDRESS = Address(("", "v1", "configmaps"), "default", "there")
 _PODS = Address(("", "v1", "configmaps"), "default")
 _EVICTION: JsonObject = {"metadata": {"name": "p", "namespace": "default"}}
-_TARGET: JsonObject = {"target": {"kind": "Node", "name": "n"}}
+_TARGET: JsonObject = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
 
 
 async def _delete_all(bench: Bench) -> None:

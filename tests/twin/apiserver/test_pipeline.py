@@ -206,7 +206,7 @@ async def test_a_namespace_ends_when_its_controller_has_emptied_it(twin: Twin) -
 
 async def test_a_binding_assigns_a_pod_once(twin: Twin) -> None:
     await twin.pod()
-    target: JsonObject = {"target": {"kind": "Node", "name": "n1"}}
+    target: JsonObject = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
     await twin.api.create_subresource(POD, "p", "binding", target, namespace="default")
     assert twin.raw()["spec"]["nodeName"] == "n1"
     (condition,) = twin.raw()["status"]["conditions"]

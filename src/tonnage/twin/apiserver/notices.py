@@ -24,6 +24,7 @@ from tonnage.twin.apiserver.notices_pods import (
     pod,
 )
 from tonnage.twin.apiserver.objects.problems import quoted
+from tonnage.twin.apiserver.pod_statuses import odd_addresses
 from tonnage.twin.apiserver.store import Resource
 
 _CLASS_ONCE: Final = "volume.beta.kubernetes.io/storage-class"
@@ -204,6 +205,7 @@ _RULES: Final[dict[Resource, _Rule]] = {
     ("storage.k8s.io", "storageclasses"): _storage_class,
 }
 _STATUS_RULES: Final[dict[Resource, _Rule]] = {
+    ("", "pods"): odd_addresses,
     ("", "services"): notices_network.load_balancer,
     ("networking.k8s.io", "ingresses"): notices_network.load_balancer,
 }

@@ -273,12 +273,7 @@ class Pipeline:
         """Hold the writer's uid (not a patch's) and resource version against the object's. Raises 409."""
         uid, current = text(obj, "metadata", "uid"), text(old, "metadata", "uid")
         if uid and uid != current and request.verb == "update":
-            why = (
-                f"StorageError: invalid object, Code: 4, Key: {_storage_key(request)}, ResourceVersion: 0, "
-                "AdditionalErrorMsg: "
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
-            )
-            raise conflict(request.named, request.name, why)
+            raise other_uid(request, uid, current)
         version = text(obj, "metadata", "resourceVersion")
         if version and not _number(version):
             return  # As good as none.
@@ -331,6 +326,16 @@ def _less(body: JsonValue, kept: JsonObject) -> JsonValue:
 def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:
     """Whether an update changes nothing. Custom kinds may tell 1 from true, which Python does not."""
     return obj == stored and (request.served.custom is None or same_json(obj, stored))
+
+
+def other_uid(request: Request, uid: str, current: str) -> StatusError:
+    """The refusal of a writer who means another object of the same name."""
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: {_storage_key(request)}, ResourceVersion: 0, "
+        "AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+    )
+    return conflict(request.named, request.name, why)
 
 
 def _storage_key(request: Request) -> str:

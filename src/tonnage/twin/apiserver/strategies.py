@@ -16,6 +16,7 @@ from tonnage.twin.apiserver.device_gates import DEVICE_GATES, forget_freed_devic
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.pod_births import TEMPLATES, complete_pod, drop_gated_of_pods
 from tonnage.twin.apiserver.pod_parts import POD_PARTS, with_part
+from tonnage.twin.apiserver.pod_statuses import complete_status
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.signing import SIGNING_REQUEST, date_conditions, decided, kept_decisions
@@ -120,6 +121,8 @@ _COUNTED_AS_SENT: Final = frozenset({ENDPOINT_SLICE, ("resource.k8s.io", "resour
 """Kinds of which a change counts even if it is of fields that are dropped."""
 
 
+_NEVER_OF_NODES: Final = (("spec", "configSource"), ("status", "config"), ("status", "declaredFeatures"))
+"""Fields of nodes that were once, or are behind gates."""
 _METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _METADATA_OF_STATUS: Final[dict[Resource, tuple[str, ...]]] = {
     POD: ("labels", "annotations", "finalizers"),
@@ -166,6 +169,9 @@ def _drop_gated(served: Served, obj: JsonObject, old: JsonObject) -> None:
     path = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
     if served.key == ("apps", "statefulsets") and at(old, *path) is None:
         drop(obj, *path)
+    if served.key == NODE:
+        for part, key in _NEVER_OF_NODES:
+            drop(obj, part, key)
     if served.key == POD:
         drop_gated_of_pods(mapping(obj, "spec"))
     elif served.key in TEMPLATES:
@@ -206,7 +212,11 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
     served = request.served
     if request.subresource == "status":
         result = _with_status(served, obj, old)
-        if served.key == VOLUME:
+        if served.key == POD:
+            complete_status(result, old)
+        elif served.key == NODE:
+            drop(result, "status", "config")
+        elif served.key == VOLUME:
             date_phase(result, old, now)
         elif served.key == DEVICE_CLAIM:
             _drop_gated(served, result, old)
@@ -286,8 +296,6 @@ def _with_status(served: Served, obj: JsonObject, old: JsonObject) -> JsonObject
     drop(result, "status")
     if "status" in obj:
         result["status"] = mapping(obj, "status")
-    if served.key == POD:
-        put(result, at(old, "status", "qosClass"), "status", "qosClass")
     custom: tuple[str, ...] = () if served.custom is not None else _METADATA
     for key in _METADATA_OF_STATUS.get(served.key, custom):
         drop(result, "metadata", key)

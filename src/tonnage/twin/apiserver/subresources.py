@@ -14,11 +14,12 @@ from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, n
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.selectors import label_requirements
+from tonnage.twin.apiserver.objects.validation.pods import binding
 from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable
+from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable, other_uid
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.statuses import StatusError, conflict, no_such_path
+from tonnage.twin.apiserver.statuses import StatusError, bad_request, conflict, no_such_path
 from tonnage.twin.apiserver.store import StaleError
 from tonnage.twin.apiserver.topology_labels import topology_labels
 from tonnage.wire.schema import KindRow
@@ -152,9 +153,11 @@ def selector_text(selector: JsonValue) -> str:
 
 async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
     """Assign a pod to the node that a Binding names. Raises ApiError 409 when it has one, or is going."""
+    if text(body, "metadata", "name") != request.name:
+        raise bad_request("name in URL does not match name in Binding object")
+    if wrong := [str(one) for one in binding(body)]:
+        raise StatusError(500, "", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     node = text(body, "target", "name")
-    if not node:
-        raise StatusError(500, "", "target.name: Required value")
     uid = text(body, "metadata", "uid")
 
     def bound(pod: JsonObject) -> None:
@@ -174,20 +177,19 @@ async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonOb
 
 
 def _bindable(request: Request, pod: JsonObject, uid: str) -> None:
-    binding = ("", "pods/binding")
+    resource = ("", "pods/binding")
     current = text(pod, "metadata", "uid")
     if uid and uid != current:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
-        raise conflict(request.resource, request.name, why)
+        raise other_uid(request, uid, current)
     if text(pod, "metadata", "deletionTimestamp"):
         why = f"pod {request.name} is being deleted, cannot be assigned to a host"
-        raise conflict(binding, request.name, why)
+        raise conflict(resource, request.name, why)
     node = text(pod, "spec", "nodeName")
     if node:
-        raise conflict(binding, request.name, f'pod {request.name} is already assigned to node "{node}"')
+        raise conflict(resource, request.name, f'pod {request.name} is already assigned to node "{node}"')
     if at(pod, "spec", "schedulingGates"):
         why = f"pod {request.name} has non-empty .spec.schedulingGates"
-        raise conflict(binding, request.name, why)
+        raise conflict(resource, request.name, why)
 
 
 def _set_scheduled(pod: JsonObject, now: str) -> None:

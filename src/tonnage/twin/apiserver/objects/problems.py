@@ -27,6 +27,7 @@ class Fault(StrEnum):
     NOT_FOUND = "FieldValueNotFound"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
+    INTERNAL = "InternalError"
 
 
 _WORDS = {
@@ -39,8 +40,9 @@ _WORDS = {
     Fault.NOT_FOUND: "Not found",
     Fault.TOO_LONG: "Too long",
     Fault.TOO_MANY: "Too many",
+    Fault.INTERNAL: "Internal error",
 }
-_VALUELESS = (Fault.REQUIRED, Fault.FORBIDDEN, Fault.TOO_LONG)
+_VALUELESS = (Fault.REQUIRED, Fault.FORBIDDEN, Fault.TOO_LONG, Fault.INTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,11 @@ def too_many(field: str, count: int, most: int) -> FieldError:
     """A list beyond its bound."""
     unit = "item" if most == 1 else "items"
     return FieldError(Fault.TOO_MANY, field, count, f"must have at most {most} {unit}")
+
+
+def internal(field: str, why: str) -> FieldError:
+    """A check that could not be made."""
+    return FieldError(Fault.INTERNAL, field, "", why)
 
 
 def complaints(field: str, value: JsonValue, texts: Iterable[str]) -> Errors:

@@ -26,6 +26,7 @@ from tonnage.twin.apiserver.objects.validation import (
     jobs,
     limits,
     network,
+    pod_status,
     pods,
     policies,
     quotas,
@@ -147,9 +148,10 @@ KEPT: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "DaemonS
 NOT_AGAIN: Final = (("", "Namespace"),)
 """Kinds of whose content an update checks nothing."""
 STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
-    ("", "Node"): cluster.node_update,
+    ("", "Node"): cluster.node_status_update,
     ("", "Namespace"): cluster.namespace_status_update,
     ("", "ResourceQuota"): quotas.resource_quota_status,
+    ("", "Pod"): pod_status.pod_status,
     ("", "PersistentVolume"): stored_volumes.volume_status,
     ("", "PersistentVolumeClaim"): volume_claims.claim_status,
     ("", "Service"): services.service_status,

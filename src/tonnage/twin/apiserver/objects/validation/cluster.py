@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import base64
+import re
+from operator import ne
 from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.names import SYSTEM_PRIORITIES
-from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.body import UNREAD, BodyError, parse_json
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
     forbidden,
+    internal,
     invalid,
+    quoted,
     required,
     too_long,
 )
@@ -25,6 +29,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     taints,
     unchanged,
 )
+from tonnage.twin.apiserver.objects.validation.network import legacy_range, parsed_range
 from tonnage.twin.apiserver.objects.validation.resources import amount
 
 LARGEST_DATA: Final = 1024 * 1024
@@ -32,6 +37,11 @@ LARGEST_DATA: Final = 1024 * 1024
 _HIGHEST_PRIORITY: Final = 1_000_000_000
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _IMMUTABLE_DATA: Final = "field is immutable when `immutable` is set"
+_FEATURE: Final = "[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*"
+_FEATURE_WORDS: Final = (
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature "
+    "or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+)
 _REDACTED: Final = "<secret contents redacted>"
 _SECRET_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -46,6 +56,10 @@ def node(obj: JsonObject) -> Found:
     """A Node; the server names taints by a path under metadata."""
     yield from taints(mappings(obj, "spec", "taints"), "metadata.taints")
     yield from _node_resources(obj)
+    swap = at(obj, "status", "nodeInfo", "swap", "capacity")
+    if isinstance(swap, int) and swap <= 0:
+        yield invalid("metadata.nodeSwapStatus.capacity", swap, "must be greater than zero")
+    yield from _pod_ranges(obj)
 
 
 def _node_resources(obj: JsonObject) -> Found:
@@ -54,8 +68,31 @@ def _node_resources(obj: JsonObject) -> Found:
             yield from amount(name, str(quantity), f"status.{key}.{name}")
 
 
+def _pod_ranges(obj: JsonObject) -> Found:
+    """Addresses that pods of a node get, of each family one range."""
+    path, found = "spec.podCIDRs", texts(obj, "spec", "podCIDRs")
+    for index, shown in enumerate(found):
+        yield from legacy_range(shown, f"{path}[{index}]")
+    if len(found) < 2:
+        return
+    bad = next((index for index, shown in enumerate(found) if parsed_range(shown) is None), None)
+    if bad is not None:
+        told = f"invalid CIDR[{bad}]: <nil> (invalid CIDR address: {found[bad]})"
+        why = f"invalid PodCIDRs. failed to check with dual stack with error:{told}"
+        yield internal(path, why)
+    families = {one.version for one in map(parsed_range, found) if one is not None}
+    if bad is not None or len(families) < 2 or len(found) > 2:
+        yield invalid(path, list(found), "may specify no more than one CIDR for each IP family")
+
+
 def node_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed Node: its pod network and its provider's id stay once they are set."""
+    """A changed Node, which is checked like a new one, too."""
+    yield from node(new)
+    yield from node_status_update(new, old)
+
+
+def node_status_update(new: JsonObject, old: JsonObject) -> Found:
+    """What a Node is said to be: its pod network and its provider's id stay once they are set."""
     yield from _node_resources(new)
     seen: list[JsonObject] = []
     for index, address in enumerate(mappings(new, "status", "addresses")):
@@ -63,13 +100,29 @@ def node_update(new: JsonObject, old: JsonObject) -> Found:
             shown: JsonObject = {"Type": text(address, "type"), "Address": text(address, "address")}
             yield duplicate(f"status.addresses[{index}]", shown)
         seen.append(address)
-    before = items(old, "spec", "podCIDRs")
-    if before and before != items(new, "spec", "podCIDRs"):
+    before, ranges = items(old, "spec", "podCIDRs"), items(new, "spec", "podCIDRs")
+    changed = 1 if len(before) != len(ranges) else sum(map(ne, before, ranges))
+    for _ in range(changed if before else 0):
         yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
     provider = text(old, "spec", "providerID")
     if provider and provider != text(new, "spec", "providerID"):
         yield forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
     yield from taints(mappings(new, "spec", "taints"), "metadata.taints")
+    yield from _features(texts(new, "status", "declaredFeatures"), "status.declaredFeatures")
+    if text(new, "spec", "externalID") != text(old, "spec", "externalID"):
+        yield forbidden("spec.externalID", "may not be updated")
+
+
+def _features(found: list[str], path: str) -> Found:
+    """What a node can do, in order."""
+    for index, name in enumerate(found):
+        if not re.fullmatch(_FEATURE, name):
+            yield invalid(f"{path}[{index}]", name, f"invalid feature name {quoted(name)}: {_FEATURE_WORDS}")
+        for following in found[index + 1 : index + 2]:
+            if following == name:
+                yield duplicate(f"{path}[{index + 1}]", following)
+            elif following < name:
+                yield invalid(f"{path}[{index + 1}]", following, "list must be sorted alphabetically")
 
 
 def namespace(obj: JsonObject) -> Found:

@@ -77,7 +77,7 @@ def _app_armor(key: str, said: str, known: set[str], path: str) -> Found:
 
 
 def annotations_kept(new: JsonObject, old: JsonObject) -> Found:
-    """Annotations of a pod that stay what they were at birth."""
+    """Annotations of a changed pod: some stay what they were at birth, all are checked again."""
     now, before = (mapping(one, "metadata", "annotations") for one in (new, old))
     for known, others, verb in ((before, now, "remove or update"), (now, before, "add")):
         for key, value in known.items():
@@ -87,3 +87,4 @@ def annotations_kept(new: JsonObject, old: JsonObject) -> Found:
                 yield forbidden(f"metadata.annotations[{key}]", f"may not {verb} AppArmor annotations")
             if key == MIRROR:
                 yield forbidden(f"metadata.annotations[{key}]", f"may not {verb} mirror pod annotation")
+    yield from pod_annotations(now, mapping(new, "spec"), "metadata.annotations")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import flag, items, mapping, mappings, number, text
+from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.body import copy_json
 from tonnage.twin.apiserver.objects.go_values import difference, pod_spec_in_go
@@ -38,6 +38,7 @@ from tonnage.twin.apiserver.objects.validation.metadata import annotation_rules
 from tonnage.twin.apiserver.objects.validation.placement import affinity, spread_constraints
 from tonnage.twin.apiserver.objects.validation.pod_annotations import annotations_kept, pod_annotations
 from tonnage.twin.apiserver.objects.validation.pod_names import dns_config, host_aliases, host_name
+from tonnage.twin.apiserver.objects.validation.pod_narrowing import narrowed_affinity, narrowed_selector
 from tonnage.twin.apiserver.objects.validation.pod_parts import (
     ephemeral_containers,
     ephemeral_kept,
@@ -52,6 +53,7 @@ from tonnage.twin.apiserver.objects.validation.windows import host_processes, op
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
+_GRACE: Final = "terminationGracePeriodSeconds"
 _INT32: Final = (1 << 31) - 1
 _CHANGEABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -263,7 +265,6 @@ def pod_update(new: JsonObject, old: JsonObject) -> Found:
     spec, before = mapping(new, "spec"), mapping(old, "spec")
     yield from _whole(new)
     yield from annotations_kept(new, old)
-    yield from pod_annotations(mapping(new, "metadata", "annotations"), spec, "metadata.annotations")
     for key in ("containers", "initContainers"):
         yield from image_changes_only(mappings(spec, key), mappings(before, key), f"spec.{key}")
         if len(items(spec, key)) != len(items(before, key)):
@@ -274,19 +275,12 @@ def pod_update(new: JsonObject, old: JsonObject) -> Found:
     yield from _added_tolerations(mappings(spec, "tolerations"), mappings(before, "tolerations"))
     yield from _removed_gates(spec, before)
     if items(before, "schedulingGates"):
-        yield from _narrowed(mapping(spec, "nodeSelector"), mapping(before, "nodeSelector"))
+        yield from narrowed_selector(spec, before)
+        yield from narrowed_affinity(spec, before)
     munged = _without_changeable(spec, before)
     if changed_paths(munged, before, "spec"):
         shown = difference(pod_spec_in_go(before), pod_spec_in_go(munged))
         yield forbidden("spec", f"{_CHANGEABLE}\n{shown}")
-
-
-def _narrowed(selector: JsonObject, before: JsonObject) -> Found:
-    """A pod that waits behind a gate may be asked for more, not for something else."""
-    for key, value in before.items():
-        if selector.get(key) != value:
-            words = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-            yield invalid("spec.nodeSelector", selector or None, words)
 
 
 def _deadline(spec: JsonObject, before: JsonObject) -> Found:
@@ -328,13 +322,27 @@ def _without_changeable(spec: JsonObject, before: JsonObject) -> JsonObject:
         munged.pop(key, None)
         if key in before:
             munged[key] = before[key]
+    if number(before, _GRACE) < 0 and munged.get(_GRACE) == 1:
+        munged[_GRACE] = before[_GRACE]
     if items(before, "schedulingGates"):
-        # A pod that waits behind a gate may still be narrowed down.
-        for key in ("nodeSelector", "affinity"):
-            munged.pop(key, None)
-            if key in before:
-                munged[key] = before[key]
+        # A pod that waits behind a gate may still be narrowed down to fewer nodes.
+        munged.pop("nodeSelector", None)
+        if "nodeSelector" in before:
+            munged["nodeSelector"] = before["nodeSelector"]
+        _keep_node_affinity(munged, before)
     return munged
+
+
+def _keep_node_affinity(munged: JsonObject, before: JsonObject) -> None:
+    affinity: JsonObject = {
+        key: value for key, value in mapping(munged, "affinity").items() if key != "nodeAffinity"
+    }
+    if (known := at(before, "affinity", "nodeAffinity")) is not None:
+        affinity["nodeAffinity"] = known
+    if affinity or isinstance(before.get("affinity"), dict):
+        munged["affinity"] = affinity
+    else:
+        munged.pop("affinity", None)
 
 
 def binding(obj: JsonObject) -> Found:
