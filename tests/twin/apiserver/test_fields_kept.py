@@ -16,6 +16,8 @@ from tonnage.wire.objects import Object
 
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, Object)
 SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", True, Object)
+ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, Object)
+NODE = Kind("", "v1", "Node", "nodes", False, Object)
 DEVICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", False, Object)
 RANGE = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", False, Object)
 LEVEL = Kind(
@@ -95,6 +97,22 @@ READY: Any = {"type": "Ready", "status": "True"}
                 "lendablePercent": 0,
             },
             id="levels have queues of a usual size, and lend nothing",
+        ),
+        pytest.param(
+            ACCOUNT,
+            {"secrets": [{"name": "a", "kind": "Secret"}]},
+            {"secrets": [{"name": "b", "namespace": "c"}, {"uid": "d"}]},
+            ("secrets",),
+            [{"name": "b"}, {}],
+            id="service accounts keep names of secrets",
+        ),
+        pytest.param(
+            NODE,
+            {"spec": {"configSource": {"configMap": {}}, "unschedulable": True}},
+            {"spec": {"configSource": {"configMap": {}}}},
+            ("spec", "configSource"),
+            None,
+            id="nodes are not configured from elsewhere",
         ),
     ],
 )

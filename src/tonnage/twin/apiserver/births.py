@@ -51,6 +51,16 @@ def _api_service(api_service: JsonObject, _user: User) -> None:
     api_service["status"] = availability(api_service, text(api_service, "metadata", "creationTimestamp"))
 
 
+def _service_account(account: JsonObject, _user: User) -> None:
+    name_secrets(account, {})
+
+
+def name_secrets(account: JsonObject, _old: JsonObject) -> None:
+    """Keep of the secrets that an account lists their names alone."""
+    if listed := mappings(account, "secrets"):
+        account["secrets"] = [{"name": text(one, "name")} if text(one, "name") else {} for one in listed]
+
+
 def _daemon_set(daemon_set: JsonObject, _user: User) -> None:
     known = text(daemon_set, "metadata", "annotations", TEMPLATE_GENERATION)
     if not known.isdecimal() or int(known) < 1:
@@ -112,6 +122,7 @@ AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "persistentvolumeclaims"): _claim,
     ("", "persistentvolumes"): _volume,
+    ("", "serviceaccounts"): _service_account,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
     ("apiregistration.k8s.io", "apiservices"): _api_service,
     ("apps", "daemonsets"): _daemon_set,

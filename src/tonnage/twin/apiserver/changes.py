@@ -12,6 +12,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, copied, mapping, put, text
 from tonnage.twin.apiserver.births import (
     TEMPLATE_GENERATION,
+    name_secrets,
     stored_versions,
     without_election,
     without_topology,
@@ -56,6 +57,7 @@ def _endpoint_slice(endpoint_slice: JsonObject, _old: JsonObject) -> None:
 AT_CHANGE: Final[dict[Resource, Callable[[JsonObject, JsonObject], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "persistentvolumeclaims"): pair_sources,
+    ("", "serviceaccounts"): name_secrets,
     ("", "services"): _service,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
     ("apps", "daemonsets"): _count_templates,

@@ -54,11 +54,9 @@ DEFAULTS: Final[dict[str, JsonObject]] = {
     "core/v1.ServiceSpec": {"sessionAffinity": "None", "type": "ClusterIP"},
     "apps/v1.DeploymentSpec": {**_HISTORY, "progressDeadlineSeconds": 600},
     "apps/v1.DeploymentStrategy": {"type": "RollingUpdate"},
-    "apps/v1.RollingUpdateDeployment": {"maxUnavailable": "25%", "maxSurge": "25%"},
     "apps/v1.ReplicaSetSpec": {"replicas": 1},
     "apps/v1.DaemonSetSpec": {"revisionHistoryLimit": 10},
     "apps/v1.DaemonSetUpdateStrategy": {"type": "RollingUpdate"},
-    "apps/v1.RollingUpdateDaemonSet": {"maxUnavailable": 1, "maxSurge": 0},
     "apps/v1.StatefulSetSpec": {
         **_HISTORY,
         "podManagementPolicy": "OrderedReady",

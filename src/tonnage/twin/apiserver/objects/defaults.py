@@ -179,9 +179,20 @@ def _service(obj: JsonObject) -> None:
             one.setdefault("ipMode", "VIP")
 
 
-def _rolling(obj: JsonObject) -> None:
-    if (obj.get("type") or "RollingUpdate") == "RollingUpdate":
-        _object(obj, "rollingUpdate")
+def _rolling(unavailable: JsonValue, surge: JsonValue) -> Callable[[JsonObject], None]:
+    """How many pods a rollout may miss and add; none where pods are not replaced by and by."""
+
+    def fill(obj: JsonObject) -> None:
+        rolls = (obj.get("type") or "RollingUpdate") == "RollingUpdate"
+        if rolls:
+            _object(obj, "rollingUpdate")
+        if isinstance(given := obj.get("rollingUpdate"), dict):
+            defaults = {"maxUnavailable": unavailable, "maxSurge": surge}
+            obj["rollingUpdate"] = {
+                key: given.get(key, value if rolls else 0) for key, value in defaults.items()
+            }
+
+    return fill
 
 
 def _stateful_strategy(obj: JsonObject) -> None:
@@ -284,8 +295,8 @@ RULES: Final[dict[str, Callable[[JsonObject], None]]] = {
     "core/v1.Service": _service,
     "core/v1.ServiceSpec": _service_spec,
     "core/v1.ReplicationController": _replication_controller,
-    "apps/v1.DeploymentStrategy": _rolling,
-    "apps/v1.DaemonSetUpdateStrategy": _rolling,
+    "apps/v1.DeploymentStrategy": _rolling("25%", "25%"),
+    "apps/v1.DaemonSetUpdateStrategy": _rolling(1, 0),
     "apps/v1.DaemonSet": _daemon_set,
     "apps/v1.StatefulSetSpec": _stateful_spec,
     "apps/v1.StatefulSetUpdateStrategy": _stateful_strategy,

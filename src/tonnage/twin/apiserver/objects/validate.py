@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.objects.validation import (
     events,
     flow_control,
     ingresses,
+    job_status,
     jobs,
     limits,
     network,
@@ -84,6 +85,7 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.signing_request,
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,
+    ("apps", "ControllerRevision"): workloads.controller_revision,
     ("apps", "DaemonSet"): workloads.daemon_set,
     ("apps", "StatefulSet"): workloads.stateful_set,
     ("batch", "Job"): jobs.job,
@@ -130,6 +132,8 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("events.k8s.io", "Event"): events.renamed_event_update,
     ("node.k8s.io", "RuntimeClass"): limits.runtime_class_update,
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_update,
+    ("apps", "ControllerRevision"): workloads.controller_revision_update,
+    ("apps", "DaemonSet"): workloads.daemon_set_update,
     ("apps", "StatefulSet"): workloads.stateful_set_update,
     ("batch", "Job"): jobs.job_update,
     ("batch", "CronJob"): jobs.cron_job_update,
@@ -143,7 +147,7 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("resource.k8s.io", "ResourceSlice"): device_slices.resource_slice_update,
 }
 """Kinds whose update is more than `CREATE` on the new object."""
-KEPT: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "DaemonSet"))
+KEPT: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"))
 """Kinds whose selector never changes."""
 NOT_AGAIN: Final = (("", "Namespace"),)
 """Kinds of whose content an update checks nothing."""
@@ -164,6 +168,7 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("apps", "Deployment"): workload_status.deployment,
     ("apps", "ReplicaSet"): workload_status.replica_set,
     ("apps", "StatefulSet"): workload_status.stateful_set,
+    ("batch", "Job"): job_status.job_status,
     ("policy", "PodDisruptionBudget"): workload_status.disruption_budget,
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,

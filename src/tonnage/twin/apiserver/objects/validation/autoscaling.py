@@ -91,7 +91,7 @@ def _api_version(ref: JsonObject, path: str, *, core: bool) -> Found:
     version = text(ref, "apiVersion")
     if version.count("/") > 1:
         yield invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
-    elif not core and not version.partition("/")[1]:
+    elif not core and not version.rpartition("/")[0]:
         yield invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
 
 

@@ -79,12 +79,7 @@ def label_selector(selector: JsonObject, path: str) -> Found:
 
 def is_readable(selector: JsonObject) -> bool:
     """Whether the server can turn a selector into one that it can match."""
-    for item in mappings(selector, "matchExpressions"):
-        wanted = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
-        operator = text(item, "operator")
-        if operator not in wanted or bool(items(item, "values")) is not wanted[operator]:
-            return False
-    return True
+    return not any(label_selector(selector, ""))
 
 
 def selects(selector: JsonObject, template: JsonObject) -> bool:
@@ -174,7 +169,7 @@ def at_most_100_percent(value: JsonValue, path: str) -> Found:
 def amount_of(value: JsonValue) -> int:
     """The number in an int-or-percentage, 0 if it has none."""
     if isinstance(value, str):
-        return int(value[:-1]) if re.fullmatch("[0-9]{1,9}%", value) else 0
+        return int(value.removesuffix("%")) if re.fullmatch("[0-9]{1,9}%?", value) else 0
     return value if isinstance(value, int) else 0
 
 
@@ -187,6 +182,14 @@ def user_or_group(obj: JsonObject, key: str, path: str) -> Found:
     """A numeric user or group."""
     if (value := obj.get(key)) is not None:
         yield from complaints(f"{path}.{key}", value, in_range(number(obj, key), 0, (1 << 31) - 1))
+
+
+def more_groups(obj: JsonObject, path: str) -> Found:
+    """The groups beside the first one."""
+    for index, group in enumerate(items(obj, "supplementalGroups")):
+        if isinstance(group, int):
+            where = f"{path}.supplementalGroups[{index}]"
+            yield from complaints(where, group, in_range(group, 0, (1 << 31) - 1))
 
 
 def each_name(found: list[str], path: str) -> Found:

@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.objects.problems import (
     unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found, nonnegative
+from tonnage.twin.apiserver.objects.validation.job_indexes import IndexesError, number_of_indexes
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")
@@ -113,7 +114,7 @@ def success_policy(spec: JsonObject, path: str) -> Found:
         return
     rules = mappings(spec, "successPolicy", "rules")
     if text(spec, "completionMode") != "Indexed":
-        shown: JsonObject = {"Rules": [_shown(rule) for rule in rules]}
+        shown: JsonObject = {"Rules": [_shown(rule) for rule in rules] or None}
         yield invalid(path, shown, "requires indexed completion mode")
         return
     if not rules:
@@ -140,12 +141,11 @@ def _success_rule(spec: JsonObject, rule: JsonObject, path: str) -> Found:
     if isinstance(indexes, str):
         if len(indexes) > _LONGEST_INDEXES:
             yield too_long(f"{path}.succeededIndexes", _LONGEST_INDEXES)
-        found = _total(indexes, completions)
-        if isinstance(found, str):
-            words = f"error parsing succeededIndexes: {found}"
+        try:
+            total = number_of_indexes(indexes, completions)
+        except IndexesError as error:
+            words = f"error parsing succeededIndexes: {error}"
             yield invalid(f"{path}.succeededIndexes", indexes, words)
-        else:
-            total = found
     if count is None:
         return
     yield from nonnegative(rule, "succeededCount", path)
@@ -157,26 +157,3 @@ def _success_rule(spec: JsonObject, rule: JsonObject, path: str) -> Found:
         if wanted > most and (what == "specified completions" or indexes is not None):
             words = f"must be less than or equal to {most} (the number of {what})"
             yield invalid(f"{path}.succeededCount", wanted, words)
-
-
-def _total(text_of: str, completions: int) -> int | str:
-    """How many indexes a text names, or what is wrong with it."""
-    last, total = -1, 0
-    for part in text_of.split(",") if text_of else ():
-        limits = part.split("-")
-        if len(limits) > 2:
-            needs = "an index interval can have at most two parts separated by '-'"
-            return f"the fragment {quoted(part)} violates the requirement that {needs}"
-        ends = []
-        for limit in limits:
-            if not limit.isascii() or not limit.lstrip("+").isdecimal():
-                return f"cannot convert string to integer for index: {quoted(limit)}"
-            if int(limit) >= completions:
-                return f"too large index: {quoted(limit)}"
-            ends.append(int(limit))
-        if len(ends) > 1 and ends[0] >= ends[1]:
-            return f"non-increasing order, previous: {ends[0]}, current: {ends[1]}"
-        if last >= ends[0]:
-            return f"non-increasing order, previous: {last}, current: {ends[0]}"
-        last, total = ends[-1], total + ends[-1] - ends[0] + 1
-    return total

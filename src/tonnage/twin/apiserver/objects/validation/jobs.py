@@ -49,6 +49,18 @@ def job(obj: JsonObject) -> Found:
     """A Job; the server has generated the selector already."""
     spec = mapping(obj, "spec")
     yield from _generated_selector(obj)
+    yield from _selecting_spec(spec)
+    completions = number(spec, "completions")
+    if text(spec, "completionMode") == "Indexed" and completions > 0:
+        name = text(obj, "metadata", "name")
+        host = f"{name}-{completions - 1}"
+        if names.dns_label(host):
+            words = f"will not able to create pod with invalid DNS label: {host}"
+            yield invalid("metadata.name", name, words)
+
+
+def _selecting_spec(spec: JsonObject) -> Found:
+    """The spec of a job with its selector."""
     yield from job_spec(spec, "spec")
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
     if spec.get("selector") is None:
@@ -58,13 +70,6 @@ def job(obj: JsonObject) -> Found:
     # No selector selects nothing.
     if spec.get("selector") is None or (is_readable(selector) and not selects(selector, template)):
         yield invalid("spec.template.metadata.labels", at(template, "metadata", "labels"), _MISMATCH)
-    completions = number(spec, "completions")
-    if text(spec, "completionMode") == "Indexed" and completions > 0:
-        name = text(obj, "metadata", "name")
-        host = f"{name}-{completions - 1}"
-        if names.dns_label(host):
-            words = f"will not able to create pod with invalid DNS label: {host}"
-            yield invalid("metadata.name", name, words)
 
 
 def _generated_selector(obj: JsonObject) -> Found:
@@ -184,9 +189,10 @@ def _indexed(spec: JsonObject, path: str) -> Found:
 
 
 def job_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed Job: its pods and its way of counting stay."""
+    """A changed Job: its pods and its way of counting stay. Faults of its spec are told twice."""
     yield from job(new)
     spec, before = mapping(new, "spec"), mapping(old, "spec")
+    yield from _selecting_spec(spec)
     yield from _completions_kept(spec, before)
     yield from unchanged(spec.get("selector"), before.get("selector"), "spec.selector")
     template = mapping(before, "template")
@@ -245,6 +251,7 @@ def cron_job_update(new: JsonObject, old: JsonObject) -> Found:
 
 def _cron_job(spec: JsonObject, before: JsonObject | None) -> Found:
     yield from _schedule(spec, before)
+    yield from nonnegative(spec, "startingDeadlineSeconds", "spec")
     if spec.get("timeZone") is not None and (before is None or before.get("timeZone") != spec["timeZone"]):
         yield from _time_zone(text(spec, "timeZone"), "spec.timeZone")
     policy, policies = text(spec, "concurrencyPolicy"), ("Allow", "Forbid", "Replace")
@@ -252,8 +259,6 @@ def _cron_job(spec: JsonObject, before: JsonObject | None) -> Found:
         yield required("spec.concurrencyPolicy")
     elif policy not in policies:
         yield unsupported("spec.concurrencyPolicy", policy, policies)
-    for key in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        yield from nonnegative(spec, key, "spec")
     template = mapping(spec, "jobTemplate", "spec")
     yield from job_spec(template, "spec.jobTemplate.spec")
     if template.get("selector") is not None:
@@ -261,6 +266,8 @@ def _cron_job(spec: JsonObject, before: JsonObject | None) -> Found:
         yield invalid("spec.jobTemplate.spec.selector", template["selector"], words)
     if flag(template, "manualSelector"):
         yield unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
+    for key in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        yield from nonnegative(spec, key, "spec")
 
 
 def _schedule(spec: JsonObject, before: JsonObject | None) -> Found:

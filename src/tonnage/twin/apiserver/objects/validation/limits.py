@@ -11,6 +11,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
 from tonnage.twin.apiserver.access import at, mapping, mappings, text
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.go_values import in_go
 from tonnage.twin.apiserver.objects.problems import complaints, duplicate, forbidden, invalid, required
 from tonnage.twin.apiserver.objects.validation.fields import Found, labels, tolerations, unchanged
 from tonnage.twin.apiserver.objects.validation.resources import (
@@ -115,9 +116,17 @@ def runtime_class(obj: JsonObject) -> Found:
         yield from requirements({"limits": overhead}, "overhead")
     selector = mapping(obj, "scheduling", "nodeSelector")
     yield from labels(selector, "scheduling.nodeSelector")
-    yield from tolerations(mappings(obj, "scheduling", "tolerations"), "scheduling.tolerations")
+    tolerated = mappings(obj, "scheduling", "tolerations")
+    yield from tolerations(tolerated, "scheduling.tolerations")
+    seen = []
+    for index, toleration in enumerate(tolerated):
+        same = [text(toleration, key) for key in ("key", "operator", "value", "effect")]
+        if same in seen:
+            yield duplicate(f"scheduling.tolerations[{index}]", in_go("Toleration", toleration))
+        seen.append(same)
 
 
 def runtime_class_update(new: JsonObject, old: JsonObject) -> Found:
-    """A changed one."""
+    """A changed one, whose handler stays."""
+    yield from runtime_class(new)
     yield from unchanged(new.get("handler"), old.get("handler"), "handler")

@@ -1,14 +1,15 @@
 """What a kubelet, or whoever plays one, may say of a pod.
 
-Source: pkg/apis/core/validation (ValidatePodStatusUpdate), pkg/api/v1/pod (ContainerShouldRestart), v1.35.
+Source: pkg/apis/core/validation (ValidatePodStatusUpdate), v1.35.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from tonnage.decide.cluster.restarts import starts_again
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text
+from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
@@ -17,7 +18,7 @@ from tonnage.twin.apiserver.objects.problems import (
     internal,
     invalid,
 )
-from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, in_range
+from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, more_groups, user_or_group
 from tonnage.twin.apiserver.objects.validation.network import legacy_address, parsed
 from tonnage.twin.apiserver.objects.validation.pod_annotations import annotations_kept
 
@@ -28,7 +29,6 @@ _STATUSES: Final = {
     "initContainerStatuses": "initContainers",
     "ephemeralContainerStatuses": "",
 }
-_INT32: Final = (1 << 31) - 1
 
 
 def pod_status(new: JsonObject, old: JsonObject) -> Found:
@@ -82,16 +82,8 @@ def _ended(now: list[JsonObject], before: list[JsonObject], spec: JsonObject, pa
 
 
 def _starts_again(container: JsonObject, spec: JsonObject, code: int) -> bool:
-    policy = text(container, "restartPolicy")
-    for rule in mappings(container, "restartPolicyRules") if policy else []:
-        listed = code in items(rule, "exitCodes", "values")
-        if listed == (text(rule, "exitCodes", "operator") == "In"):
-            return True
-    match policy or text(spec, "restartPolicy"):
-        case "OnFailure":
-            return code != 0
-        case chosen:
-            return chosen != "Never"
+    rules = mappings(container, "restartPolicyRules")
+    return starts_again(text(container, "restartPolicy"), rules, text(spec, "restartPolicy"), code)
 
 
 def _claims(found: list[JsonObject], spec: JsonObject) -> Found:
@@ -146,8 +138,5 @@ def _users(found: list[JsonObject], spec: JsonObject, path: str) -> Found:
             yield forbidden(where, "cannot be set for a windows pod")
             continue
         for key in ("uid", "gid"):
-            yield from complaints(f"{where}.{key}", number(user, key), in_range(number(user, key), 0, _INT32))
-        for place, group in enumerate(items(user, "supplementalGroups")):
-            if isinstance(group, int):
-                wrong = in_range(group, 0, _INT32)
-                yield from complaints(f"{where}.supplementalGroups[{place}]", group, wrong)
+            yield from user_or_group(user, key, where)
+        yield from more_groups(user, where)

@@ -47,7 +47,7 @@ def resource_quota(obj: JsonObject) -> Found:
             yield invalid("spec.scopes", list(scopes), "unsupported scope")
         for _ in _misfits(scope, hard):
             yield invalid("spec.scopes", list(scopes), "unsupported scope applied to resource")
-    yield from _conflicts(set(scopes), spec)
+    yield from _conflicts(set(scopes), spec, "spec.scopes")
     yield from _selector(spec, hard)
 
 
@@ -76,10 +76,10 @@ def _misfits(scope: str, hard: JsonObject) -> list[str]:
     return [name for name in hard if fitting and counts_standard(name) and name not in fitting]
 
 
-def _conflicts(scopes: set[str], spec: JsonObject) -> Found:
+def _conflicts(scopes: set[str], spec: JsonObject, path: str) -> Found:
     for pair in _PAIRS:
         if pair <= scopes:
-            yield invalid("spec.scopes", spec.get("scopes"), "conflicting scopes")
+            yield invalid(path, spec.get("scopes"), "conflicting scopes")
 
 
 def _selector(spec: JsonObject, hard: JsonObject) -> Found:
@@ -104,4 +104,4 @@ def _selector(spec: JsonObject, hard: JsonObject) -> Found:
                 yield invalid(f"{path}.values", list(values), words)
         else:
             yield invalid(f"{path}.operator", operator, "not a valid selector operator")
-    yield from _conflicts({text(one, "scopeName") for one in wanted}, spec)
+    yield from _conflicts({text(one, "scopeName") for one in wanted}, spec, path)

@@ -9,11 +9,10 @@ import re
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, text, texts
+from tonnage.twin.apiserver.access import at, flag, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.go_values import in_go
 from tonnage.twin.apiserver.objects.pod_containers import every_container
 from tonnage.twin.apiserver.objects.problems import (
-    complaints,
     duplicate,
     forbidden,
     invalid,
@@ -21,7 +20,7 @@ from tonnage.twin.apiserver.objects.problems import (
     too_long,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.fields import Found, in_range, user_or_group
+from tonnage.twin.apiserver.objects.validation.fields import Found, more_groups, user_or_group
 from tonnage.twin.apiserver.objects.validation.file_paths import descending_path
 from tonnage.twin.apiserver.objects.validation.windows import windows_options
 
@@ -48,9 +47,7 @@ def pod_security(spec: JsonObject, path: str) -> Found:
     context = mapping(spec, "securityContext")
     for key in ("fsGroup", "runAsUser", "runAsGroup"):
         yield from user_or_group(context, key, path)
-    for index, group in enumerate(items(context, "supplementalGroups")):
-        if isinstance(group, int):
-            yield from complaints(f"{path}.supplementalGroups[{index}]", group, in_range(group, 0, _INT32))
+    yield from more_groups(context, path)
     if flag(spec, "shareProcessNamespace") and flag(spec, "hostPID"):
         words = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{path}.shareProcessNamespace", True, words)

@@ -7,8 +7,11 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
+    IMMUTABLE,
+    NEGATIVE,
     Found,
     amount_of,
     at_most_100_percent,
@@ -86,18 +89,24 @@ def replica_set(obj: JsonObject) -> Found:
 def _selected_template(spec: JsonObject, kind: str) -> Found:
     """A selector that is there and not empty, and a template that it matches."""
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
-    if spec.get("selector") is None:
-        yield required("spec.selector")
-    else:
-        yield from label_selector(selector, "spec.selector")
-        if is_empty_selector(selector):
-            yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
+    yield from _strict_selector(spec, kind)
     if not is_readable(selector):
         yield invalid("spec.selector", selector, "invalid label selector")
         return
     yield from _matched(spec)
     yield from pod_template(template, "spec.template")
     yield from _always_restarts(template, "ReplicaSet")
+
+
+def _strict_selector(spec: JsonObject, kind: str) -> Found:
+    """A selector that is there, good and not empty."""
+    selector = mapping(spec, "selector")
+    if spec.get("selector") is None:
+        yield required("spec.selector")
+        return
+    yield from label_selector(selector, "spec.selector")
+    if is_empty_selector(selector):
+        yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
 
 
 def _matched(spec: JsonObject) -> Found:
@@ -180,9 +189,10 @@ def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Found:
     """Claims and the service of one that is there never change, and may be what they are."""
     spec = mapping(obj, "spec")
     policy = text(spec, "podManagementPolicy")
-    if policy not in ("OrderedReady", "Parallel"):
-        words = "must be 'OrderedReady' or 'Parallel'"
-        yield invalid("spec.podManagementPolicy", policy, words)
+    if not policy:
+        yield required("spec.podManagementPolicy")
+    elif policy not in ("OrderedReady", "Parallel"):
+        yield invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     yield from _stateful_strategy(mapping(spec, "updateStrategy"), "spec.updateStrategy")
     if spec.get("persistentVolumeClaimRetentionPolicy") is not None:
         for key in ("whenDeleted", "whenScaled"):
@@ -198,18 +208,13 @@ def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Found:
     yield from nonnegative(mapping(spec, "ordinals"), "start", "spec.ordinals")
     if old is None and (service := text(spec, "serviceName")):
         yield from complaints("spec.serviceName", service, names.dns_label(service))
-    selector, template = mapping(spec, "selector"), _stateful_template(spec)
-    if spec.get("selector") is None:
-        yield required("spec.selector")
-    else:
-        yield from label_selector(selector, "spec.selector")
-        if is_empty_selector(selector):
-            yield invalid("spec.selector", selector, "empty selector is invalid for statefulset")
-    if is_readable(selector):
+    yield from _strict_selector(spec, "statefulset")
+    template = _stateful_template(spec)
+    if is_readable(mapping(spec, "selector")):
         yield from _matched(spec)
+        yield from pod_template(template, "spec.template")
     else:
-        yield invalid("spec.selector", selector, "")
-    yield from pod_template(template, "spec.template")
+        yield invalid("spec.selector", mapping(spec, "selector"), "")
     yield from _always_restarts(template, "StatefulSet")
 
 
@@ -238,7 +243,8 @@ def _stateful_template(spec: JsonObject) -> JsonObject:
     pod = {
         key: value for key, value in mapping(template, "spec").items() if key not in ("hostname", "subdomain")
     }
-    claims = [text(one, "metadata", "name") for one in mappings(spec, "volumeClaimTemplates")]
+    found = (text(one, "metadata", "name") for one in mappings(spec, "volumeClaimTemplates"))
+    claims = list(dict.fromkeys(found))
     if claims:
         own: list[JsonValue] = [
             {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims
@@ -268,11 +274,38 @@ def stateful_set_update(new: JsonObject, old: JsonObject) -> Found:
         yield forbidden("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")
 
 
+def daemon_set_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed DaemonSet, whose selector is looked at first."""
+    yield from selector_kept(new, old)
+    yield from daemon_set(new)
+
+
 def selector_kept(new: JsonObject, old: JsonObject) -> Found:
     """A workload's selector, which never changes."""
     yield from unchanged(
         mapping(new, "spec").get("selector"), mapping(old, "spec").get("selector"), "spec.selector"
     )
+
+
+def controller_revision(obj: JsonObject) -> Found:
+    """A new ControllerRevision: a number and an object."""
+    yield from _revision(obj)
+    if obj.get("data") is None:
+        yield required("data", "data is mandatory")
+    elif not isinstance(obj["data"], dict):
+        yield required("data", "data must be a valid JSON object")
+
+
+def controller_revision_update(new: JsonObject, old: JsonObject) -> Found:
+    """A changed one, whose data stay."""
+    yield from _revision(new)
+    if not same_json(new.get("data"), old.get("data")):
+        yield invalid("data", new.get("data"), IMMUTABLE)
+
+
+def _revision(obj: JsonObject) -> Found:
+    if (value := number(obj, "revision")) < 0:
+        yield invalid("revision", value, NEGATIVE)
 
 
 def template_of_pods(obj: JsonObject) -> Found:
