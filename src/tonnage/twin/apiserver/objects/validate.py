@@ -171,6 +171,7 @@ STATUS: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("batch", "Job"): job_status.job_status,
     ("policy", "PodDisruptionBudget"): workload_status.disruption_budget,
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_status,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policies.policy_status,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): custom.definition_status_update,
     ("apiregistration.k8s.io", "APIService"): api_services.api_service_status,
     ("certificates.k8s.io", "CertificateSigningRequest"): signing_requests.status_update,

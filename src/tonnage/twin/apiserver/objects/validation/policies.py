@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.objects.problems import (
     too_many,
     unsupported,
 )
+from tonnage.twin.apiserver.objects.validation.conditions import conditions
 from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector
 from tonnage.twin.apiserver.objects.validation.webhooks import policies, rule_with_operations, webhooks
 from tonnage.twin.apiserver.policies.evaluating import (
@@ -48,10 +49,18 @@ _RESERVED: Final = frozenset(
 
 def webhooks_with_conditions(obj: JsonObject) -> Found:
     """A configuration of webhooks."""
-    yield from webhooks(obj)
-    for index, hook in enumerate(mappings(obj, "webhooks")):
-        path = f"webhooks[{index}].matchConditions"
-        yield from match_conditions(mappings(hook, "matchConditions"), path)
+    yield from webhooks(obj, match_conditions)
+
+
+def policy_status(new: JsonObject, _old: JsonObject) -> Found:
+    """What is said of a policy's expressions, and its conditions."""
+    for index, one in enumerate(mappings(new, "status", "typeChecking", "expressionWarnings")):
+        path = f"status.typeChecking.expressionWarnings[{index}]"
+        if not text(one, "warning"):
+            yield required(f"{path}.warning")
+        if not text(one, "fieldRef").strip():
+            yield required(f"{path}.fieldRef")
+    yield from conditions(mappings(new, "status", "conditions"), "status.conditions")
 
 
 def policy(obj: JsonObject) -> Found:

@@ -5,13 +5,15 @@ Source: pkg/apis/admissionregistration/validation, k8s.io/apiserver pkg/util/web
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
-from tonnage.twin.apiserver.objects.problems import duplicate, invalid, required, unsupported
+from tonnage.twin.apiserver.objects.problems import duplicate, invalid, quoted, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector
 
 OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -22,12 +24,13 @@ _LONGEST_S: Final = 30
 _MOST_PORTS: Final = 65535
 
 
-def webhooks(obj: JsonObject) -> Found:
-    """A configuration of webhooks, validating or mutating."""
+def webhooks(obj: JsonObject, conditions: Callable[[list[JsonObject], str], Found]) -> Found:
+    """A configuration of webhooks, validating or mutating; `conditions` looks at those of a webhook."""
     seen: set[str] = set()
     for index, hook in enumerate(mappings(obj, "webhooks")):
         path, name = f"webhooks[{index}]", text(hook, "name")
         yield from _webhook(hook, path)
+        yield from conditions(mappings(hook, "matchConditions"), f"{path}.matchConditions")
         yield from review_versions(texts(hook, "admissionReviewVersions"), f"{path}.admissionReviewVersions")
         if name and name in seen:
             yield duplicate(f"{path}.name", name)
@@ -143,6 +146,9 @@ def client_config(client: JsonObject, path: str) -> Found:
 
 
 def _url(url: str, path: str) -> Found:
+    if words := _unreadable(url):
+        yield required(path, f"url must be a valid URL: parse {quoted(url)}: {words}{_FORM}")
+        return
     parts = urlsplit(url)
     if parts.scheme != "https":
         yield invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
@@ -157,10 +163,21 @@ def _url(url: str, path: str) -> Found:
         yield invalid(path, parts.query, "query parameters are not permitted in the URL")
 
 
+def _unreadable(url: str) -> str:
+    """Why a text is no URL, in Go's words; empty if it is one."""
+    if url.startswith(":"):
+        return "missing protocol scheme"
+    if not re.match("[A-Za-z]", url) and ":" in url.partition("/")[0]:
+        return "first path segment in URL cannot contain colon"
+    wrong = re.search("%(?![0-9A-Fa-f]{2}).{0,2}", url, re.DOTALL)
+    return f"invalid URL escape {quoted(wrong[0])}" if wrong else ""
+
+
 def _service(service: JsonObject, path: str) -> Found:
-    for key in ("name", "namespace"):
+    # The server takes one for the other.
+    for key, told in (("namespace", "name"), ("name", "namespace")):
         if not text(service, key):
-            yield required(f"{path}.{key}")
+            yield required(f"{path}.{told}")
     port = number(service, "port")
     if not 1 <= port <= _MOST_PORTS:
         words = f"port is not valid: must be between 1 and {_MOST_PORTS}, inclusive"
