@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tonnage.adapters.events import EventRecorder, reference_to
@@ -56,6 +58,14 @@ async def test_an_event_says_who_says_what_about_whom(world: World) -> None:
     name, _, suffix = event.metadata.name.rpartition(".")
     assert name == "train"
     assert int(suffix, 16) > 0
+
+
+async def test_what_has_an_odd_name_is_told_under_another(world: World) -> None:
+    odd = reference_to(world.pod)
+    await world.recorder.emit(msgspec.structs.replace(odd, name="A_b"), "Normal", "Seen", "odd")
+    [event] = await world.events()
+    assert event.involved_object.name == "A_b"
+    assert re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", event.metadata.name)
 
 
 async def test_the_same_again_is_counted_and_anything_else_is_another_event(world: World) -> None:

@@ -8,14 +8,17 @@ Stands on the Kubernetes port alone, so that the agent and every part of the twi
 from __future__ import annotations
 
 import logging
+import re
 import zlib
 from datetime import datetime
 from typing import Final
+from uuid import NAMESPACE_OID, uuid5
 
 from tonnage.adapters.event_correlation import Correlator, Sighting
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
+from tonnage.model.name_words import SUBDOMAIN
 from tonnage.wire import kinds
 from tonnage.wire.objects import Object, ObjectReference
 from tonnage.wire.timestamps import timestamp
@@ -109,7 +112,9 @@ class EventRecorder:
             return
 
     def _name(self, subject: ObjectReference, now: datetime) -> str:
-        return f"{subject.name}.{self._next_suffix(now):x}"
+        """The subject's name and a number; where no Event can have such a name, one that says nothing."""
+        name = f"{subject.name}.{self._next_suffix(now):x}"
+        return name if re.fullmatch(SUBDOMAIN, name) else str(uuid5(NAMESPACE_OID, name))
 
     def _next_suffix(self, now: datetime) -> int:
         self._serial += 1

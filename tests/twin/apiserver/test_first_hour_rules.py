@@ -9,6 +9,7 @@ import pytest
 
 from tonnage.model.json import JsonValue
 from tonnage.twin.apiserver.event_versions import renamed_event, stored_event, stored_path
+from tonnage.twin.apiserver.notices import notices
 from tonnage.twin.apiserver.patches import converter_text
 from tonnage.twin.apiserver.printers_policies import POLICIES
 from tonnage.wire.schema import load_schema
@@ -41,6 +42,20 @@ async def test_a_pod_needs_its_service_account(kubectl: Any) -> None:
     await kubectl(["run", "p", "--image=x", overrides])
 
 
+async def test_no_default_class_comes_back_to_an_ingress(running: Any) -> None:
+    base = "/apis/networking.k8s.io/v1"
+    marked = {"name": "c", "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}
+    chosen = {"metadata": marked, "spec": {"controller": "a.b/c"}}
+    await running.http("POST", f"{base}/ingressclasses", chosen)
+    backend = {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}
+    ingresses = f"{base}/namespaces/default/ingresses"
+    made = await running.http("POST", ingresses, {"metadata": {"name": "i"}, "spec": backend})
+    assert made.json["spec"]["ingressClassName"] == "c"
+    again = {"metadata": {"name": "i", "resourceVersion": made.json["metadata"]["resourceVersion"]}}
+    put = await running.http("PUT", f"{ingresses}/i", {**again, "spec": backend})
+    assert "ingressClassName" not in put.json["spec"]
+
+
 async def test_events_have_a_second_name(running: Any, kubectl: Any) -> None:
     body = {
         "metadata": {"name": "e", "namespace": "default"},
@@ -68,7 +83,8 @@ async def test_events_have_a_second_name(running: Any, kubectl: Any) -> None:
 def test_both_names_of_an_event_say_the_same() -> None:
     stored: dict[str, JsonValue] = {"apiVersion": "v1", "message": "m", "count": 2, "source": {"host": "h"}}
     shown = renamed_event(stored)
-    assert stored_event(shown) == {**stored, "eventTime": None}
+    reporter: dict[str, JsonValue] = {"reportingComponent": "", "reportingInstance": ""}
+    assert stored_event(shown) == {**stored, "eventTime": None, **reporter}
     assert stored_path("regarding.name") == "involvedObject.name"
     assert stored_path("metadata.name") == "metadata.name"
 
@@ -233,3 +249,11 @@ async def test_what_a_quota_is_said_to_use_must_be_amounts_of_something(running:
     answer = await running.http("PUT", f"{path}/q/status", body)
     fields = {cause["field"] for cause in answer.json["details"]["causes"]}
     assert fields == {"status.hard[foo]", "status.used[cpu]"}
+
+
+def test_mounting_only_own_secrets_is_warned_of_when_it_is_new() -> None:
+    marked: Any = {"metadata": {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}}
+    accounts = ("", "serviceaccounts")
+    [words] = notices(accounts, "", marked, {"metadata": {}})
+    assert words.startswith("metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated")
+    assert list(notices(accounts, "", marked, marked)) == []

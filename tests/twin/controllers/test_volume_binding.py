@@ -8,6 +8,7 @@ import pytest
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.volume_binding import VolumeBindingController
+from tonnage.twin.controllers.volume_expansion import VolumeExpansionController
 from tonnage.twin.controllers.volume_plan import best_volume, mismatch
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
 from tonnage.wire.kinds import EVENT, PERSISTENT_VOLUME, STORAGE_CLASS, VOLUME_CLAIM
@@ -96,7 +97,9 @@ DISK: JsonObject = {
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(VolumeBindingController(cluster.api, cluster.clock, cluster.informers).run())
+    made = cluster.api, cluster.clock, cluster.informers
+    for controller in (VolumeBindingController(*made), VolumeExpansionController(*made)):
+        cluster.start(controller.run())
     await cluster.clock.settle()
     return cluster
 
@@ -145,6 +148,49 @@ async def test_a_bound_claim_whose_volume_goes_is_lost(running: Cluster) -> None
     await running.clock.advance(2)
     assert (await running.api.get(VOLUME_CLAIM, "data", "default")).status == {"phase": "Lost"}
     assert len(await running.events("ClaimLost")) == 1
+
+
+async def test_what_a_bound_claim_is_said_to_have_stays(running: Cluster) -> None:
+    disk: JsonObject = {**DISK, "hostPath": None, "csi": {"driver": "a.test", "volumeHandle": "h"}}
+    await running.apply(PERSISTENT_VOLUME, "disk", {"spec": {**disk, "volumeAttributesClassName": "gold"}})
+    asked = {**ASKED, "volumeAttributesClassName": "gold"}
+    await running.apply(VOLUME_CLAIM, "data", {"spec": asked})
+    _, data = await seen(running)
+    assert data.status["currentVolumeAttributesClassName"] == "gold"
+    grown: JsonObject = {"status": {"capacity": {"storage": "1Gi"}}}
+    await running.api.patch(VOLUME_CLAIM, "data", grown, namespace="default", subresource="status")
+    _, data = await seen(running)
+    assert data.status["capacity"] == {"storage": "1Gi"}
+
+
+async def test_a_claim_that_waits_gets_the_class_that_is_the_default_by_now(running: Cluster) -> None:
+    for name in ("data", "none"):
+        chosen: JsonObject = {"storageClassName": ""} if name == "none" else {}
+        await running.apply(VOLUME_CLAIM, name, {"spec": {**ASKED, **chosen}})
+    await running.clock.advance(1)
+    for name in ("b", "a"):
+        marked = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+        await running.apply(STORAGE_CLASS, name, {"provisioner": "example.com/disks", "metadata": marked})
+    await running.clock.advance(1)
+    assert (await running.api.get(VOLUME_CLAIM, "data", "default")).spec.get("storageClassName") is None
+    await running.clock.advance(20)
+    assert (await running.api.get(VOLUME_CLAIM, "data", "default")).spec["storageClassName"] == "a"
+    assert (await running.api.get(VOLUME_CLAIM, "none", "default")).spec["storageClassName"] == ""
+
+
+async def test_a_claim_that_asks_for_more_is_told_who_expands_it(running: Cluster) -> None:
+    await running.apply(STORAGE_CLASS, "large", {"provisioner": "x.test/y", "allowVolumeExpansion": True})
+    await running.apply(PERSISTENT_VOLUME, "disk", {"spec": {**DISK, "storageClassName": "large"}})
+    await running.apply(VOLUME_CLAIM, "data", {"spec": {**ASKED, "storageClassName": "large"}})
+    await seen(running)
+    for size, told in (("2Gi", 0), ("3Gi", 1)):
+        more: JsonObject = {"spec": {"resources": {"requests": {"storage": size}}}}
+        await running.api.patch(VOLUME_CLAIM, "data", more, namespace="default")
+        await running.clock.advance(1)
+        assert (
+            await running.events("ExternalExpanding")
+            == ["waiting for an external controller to expand this PVC"] * told
+        )
 
 
 async def test_a_claim_waits_for_its_first_pod_or_for_a_provisioner(running: Cluster) -> None:

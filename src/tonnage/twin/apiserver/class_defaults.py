@@ -52,7 +52,7 @@ class ClassDefaults:
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Set the class of what names none, and the finalizer."""
-        if request.subresource or obj is None or (old is not None and request.resource != INGRESS):
+        if request.subresource or obj is None or old is not None:
             return
         if row := _CLASSED.get(request.resource):
             classes, marks, once, key = row

@@ -94,6 +94,15 @@ def _secret(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
             return
 
 
+def _account(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    key = "kubernetes.io/enforce-mountable-secrets"
+    if key in mapping(obj, "metadata", "annotations") and not (
+        old is not None and key in mapping(old, "metadata", "annotations")
+    ):
+        words = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        yield f"metadata.annotations[{key}]: {words}"
+
+
 def _job(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     if old is None:
         yield from host_name(obj, _POD_NAMES)
@@ -181,6 +190,7 @@ def _slice(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
 
 _Rule = Callable[[JsonObject, JsonObject | None], Iterator[str]]
 _RULES: Final[dict[Resource, _Rule]] = {
+    ("", "serviceaccounts"): _account,
     ("", "endpoints"): notices_network.endpoints,
     ("", "nodes"): _node,
     ("", "persistentvolumeclaims"): _claim,

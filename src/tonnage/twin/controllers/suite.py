@@ -36,6 +36,7 @@ from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.stateful_set import StatefulSetController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
 from tonnage.twin.controllers.volume_binding import VolumeBindingController
+from tonnage.twin.controllers.volume_expansion import VolumeExpansionController
 from tonnage.twin.controllers.volume_protection import VolumeProtectionController
 
 
@@ -67,6 +68,7 @@ async def run_controllers(
             DisruptionController(_own(api, "disruption-controller"), clock, informers),
             VolumeProtectionController(_own(api, "pvc-protection-controller"), clock, informers),
             VolumeBindingController(_own(api, "persistent-volume-binder"), clock, informers),
+            VolumeExpansionController(_own(api, "expand-controller"), clock, informers),
             EphemeralVolumeController(_own(api, "ephemeral-volume-controller"), clock, informers),
             PodClaimsController(_own(api, "resource-claim-controller"), clock, informers),
             ClaimReservationsController(_own(api, "resource-claim-controller"), clock, informers),

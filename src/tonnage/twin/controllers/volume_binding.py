@@ -19,9 +19,11 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.volume_plan import (
     BOUND,
     BY_US,
+    OLD_CLASS,
     SELECTED_NODE,
     best_volume,
     class_of,
+    default_class,
     is_reserved,
     mismatch,
     reservation,
@@ -105,7 +107,7 @@ class VolumeBindingController:
                 if BOUND in claim.metadata.annotations:
                     await self._keep_bound(claim)
                 elif not await self._find(claim):
-                    if not quiet:
+                    if not quiet and not await self._give_class(claim):
                         await self._tell_wait(claim)
                     return _RESYNC_S
         except ApiError as error:
@@ -188,6 +190,15 @@ class VolumeBindingController:
             await self._bind(volume, claim)
         return volume is not None
 
+    async def _give_class(self, claim: PersistentVolumeClaim) -> bool:
+        """Write the class that is the default by now into a claim that names none; whether there is one."""
+        if claim.spec.get("storageClassName") is not None or OLD_CLASS in claim.metadata.annotations:
+            return False
+        name = default_class(self._classes)
+        if name:
+            await self._patch(VOLUME_CLAIM, claim, {"spec": {"storageClassName": name}})
+        return bool(name)
+
     def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
         chosen = self._classes.get(class_of(claim))
         return chosen is not None and chosen.volume_binding_mode == "WaitForFirstConsumer"
@@ -250,11 +261,11 @@ class VolumeBindingController:
             notes: JsonObject = {BOUND: "yes", **by_us}
             spec: JsonObject = {"volumeName": volume.metadata.name}
             claim = await self._patch(VOLUME_CLAIM, claim, {"metadata": {"annotations": notes}, "spec": spec})
-        status: JsonObject = {
-            "phase": "Bound",
-            "accessModes": volume.spec.get("accessModes"),
-            "capacity": volume.spec.get("capacity"),
-        }
+        status: JsonObject = {"phase": "Bound", "accessModes": volume.spec.get("accessModes")}
+        if claim.status.get("phase") != "Bound":
+            status["capacity"] = volume.spec.get("capacity")  # Later others may know it better.
+            if attributes := volume.spec.get("volumeAttributesClassName"):
+                status["currentVolumeAttributesClassName"] = attributes
         if not status.items() <= claim.status.items():
             await self._patch(VOLUME_CLAIM, claim, {"status": status}, "status")
 

@@ -14,19 +14,33 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity
 from tonnage.twin.controllers.selection import takes
-from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
+from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tonnage.wire.kinds import VOLUME_CLAIM
 
 BOUND: Final = "pv.kubernetes.io/bind-completed"
 BY_US: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BELOW_TMP: Final = re.compile(r".*/tmp/.+")
+_DEFAULT: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 def class_of(obj: PersistentVolume | PersistentVolumeClaim) -> str:
     """The storage class of a volume or a claim, empty where there is none."""
     return obj.metadata.annotations.get(OLD_CLASS) or str(obj.spec.get("storageClassName") or "")
+
+
+def default_class(classes: Iterable[StorageClass]) -> str:
+    """The newest class that is marked as the default, of several of the same age the first by name."""
+    found = sorted(
+        (one for one in classes if any(one.metadata.annotations.get(key) == "true" for key in _DEFAULT)),
+        key=lambda one: one.metadata.name,
+    )
+    found.sort(key=lambda one: one.metadata.creation_timestamp or "", reverse=True)
+    return found[0].metadata.name if found else ""
 
 
 def is_reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -105,7 +119,7 @@ def _unsuited(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
     """Why a volume suits a claim in no case."""
     if volume.metadata.deletion_timestamp is not None:
         return f'the volume is marked for deletion "{volume.metadata.name}"'
-    if _size(volume.spec.get("capacity")) < _size((claim.spec.get("resources") or {}).get("requests")):
+    if _size(volume.spec.get("capacity")) < wants(claim):
         return "requested PV is too small"
     if _attributes(volume) != _attributes(claim):
         return "volumeAttributesClassName does not match"
@@ -118,6 +132,16 @@ def _unsuited(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
 
 _FIRST: Final = ("the volume is marked", "requested PV")
 """What is told before the class."""
+
+
+def wants(claim: PersistentVolumeClaim) -> Fraction:
+    """How much a claim asks for, in bytes."""
+    return _size((claim.spec.get("resources") or {}).get("requests"))
+
+
+def has(claim: PersistentVolumeClaim) -> Fraction:
+    """How much a claim is said to have, in bytes."""
+    return _size(claim.status.get("capacity"))
 
 
 def _attributes(obj: PersistentVolume | PersistentVolumeClaim) -> str:
