@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from http.client import HTTPException
@@ -81,6 +81,10 @@ class Watcher:
     def thaw(self) -> None:
         """Let it go on."""
         self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Nothing of it stays, however the trial goes; when it has ended nothing is done."""
+        self._process.kill()
 
     def end(self) -> str:
         """Have it end; what it complained of when it ended badly."""
@@ -161,13 +165,14 @@ def watchers_of(kubeconfig: Path, informer: Path) -> list[Watcher]:
 
 def churn(side: Side, seconds: float, informer: Path, random: Random) -> Report:
     """Write, watch, cut and kill for so long; then compare."""
-    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder, ExitStack() as stack:
         kubeconfig = Path(folder, "kubeconfig")
         kubeconfig.touch(0o600)
         kubeconfig.write_text(kubeconfig_text(side.endpoint))
         watchers = watchers_of(kubeconfig, informer)
         for watcher in watchers:
             watcher.start(Path(folder, watcher.name))
+            stack.callback(watcher.kill)
         over = threading.Event()
         leases = Leases(side.endpoint, over)
         writers = [Writer(n, side.endpoint, Random(random.random()), over) for n in range(_WRITERS)]
