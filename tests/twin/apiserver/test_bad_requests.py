@@ -16,7 +16,6 @@ RECORDED = json.loads((DATA / "bad-requests.json").read_text(encoding="utf-8"))
 OTHERWISE = {
     "an encoded climb": [200, "", "ConfigMapList"],  # a namespace of that name is empty, as any other
     "a bad escape": [404, "NotFound", 'configmaps "%zz" not found'],  # read as it stands
-    "a directive of no kind": [500, "", "unknown patch type: 5 in map: map[$patch:5]"],  # Go's "%!s(int64=5)"
 }
 """What differs, each for the reason beside it."""
 
