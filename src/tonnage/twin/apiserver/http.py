@@ -162,7 +162,7 @@ class Application:
         if exchange.method != "POST":
             raise method_not_allowed()
         request = self._write_request("create", exchange, address, user)
-        outcome = self._security.reviews.answer(request, await self._object(exchange, request))
+        outcome = await self._verbs.create(request, await self._object(exchange, request))
         await exchange.answer(outcome.object, 201)
 
     async def _get(self, exchange: Exchange, request: Request) -> None:

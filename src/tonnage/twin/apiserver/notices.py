@@ -13,6 +13,7 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver import notices_network
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.mountable_secrets import ENFORCED
 from tonnage.twin.apiserver.notices_network import odd_range
 from tonnage.twin.apiserver.notices_pods import (
     claimed_bytes,
@@ -92,15 +93,6 @@ def _secret(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
         if b"-----BEGIN " not in base64.b64decode(text(obj, "data", key)):
             yield f"tls: failed to find any PEM data in {what} input"
             return
-
-
-def _account(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
-    key = "kubernetes.io/enforce-mountable-secrets"
-    if key in mapping(obj, "metadata", "annotations") and not (
-        old is not None and key in mapping(old, "metadata", "annotations")
-    ):
-        words = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
-        yield f"metadata.annotations[{key}]: {words}"
 
 
 def _job(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
@@ -188,9 +180,15 @@ def _slice(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
         yield f"spec.driver: driver names should be lowercase; {name} contains uppercase characters"
 
 
+def _account(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    now, before = (mapping(one, "metadata", "annotations") for one in (obj, old))
+    if ENFORCED in now and ENFORCED not in before:
+        words = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        yield f"metadata.annotations[{ENFORCED}]: {words}"
+
+
 _Rule = Callable[[JsonObject, JsonObject | None], Iterator[str]]
 _RULES: Final[dict[Resource, _Rule]] = {
-    ("", "serviceaccounts"): _account,
     ("", "endpoints"): notices_network.endpoints,
     ("", "nodes"): _node,
     ("", "persistentvolumeclaims"): _claim,
@@ -199,6 +197,7 @@ _RULES: Final[dict[Resource, _Rule]] = {
     ("", "podtemplates"): _pod_template,
     ("", "replicationcontrollers"): partial(_workload, names_pods=True),
     ("", "secrets"): _secret,
+    ("", "serviceaccounts"): _account,
     ("", "services"): notices_network.service,
     ("apps", "daemonsets"): _daemon_set,
     ("apps", "deployments"): partial(_workload, names_pods=True),

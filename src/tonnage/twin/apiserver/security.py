@@ -85,6 +85,8 @@ def security(
     """The parts for one server, whose service accounts' tokens `key` signs."""
     store = pipeline.store
     authenticator = Authenticator(store, clock, key)
-    reviews = Reviews(pipeline.codec, clock, authenticator, rights.authority, rights.bindings)
+    reviews = Reviews(
+        pipeline.codec, pipeline.ownership, clock, authenticator, rights.authority, rights.bindings
+    )
     gate = Gate(authenticator, rights.authority)
     return Security(authenticator, gate, reviews, clock, audit, rights.authority, key, pipeline.connect)

@@ -82,8 +82,8 @@ class ApiServer:
         pipeline = Pipeline(self.store, codec, clock, ids, admission, gates)
         key = token_key or TokenKey()
         tokens = TokenRequests(self.store, clock, pipeline, key)
-        self.verbs = Verbs(self.store, self.registry, clock, pipeline, tokens)
         self._security = security(pipeline, clock, rights, key, audit)
+        self.verbs = Verbs(self.store, self.registry, clock, pipeline, tokens, self._security.reviews)
         bootstrap(self.store, clock, self._uid)
         self.verbs.definitions.settle_all()
         self._listener: Listener | None = None

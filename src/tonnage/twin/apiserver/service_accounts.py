@@ -10,6 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, text
+from tonnage.twin.apiserver.mountable_secrets import unmountable
 from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 from tonnage.twin.apiserver.rbac.pod_references import secret_names
 from tonnage.twin.apiserver.requests import Request
@@ -50,8 +51,9 @@ class ServiceAccounts:
         self._suffix = suffix
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
-        """Complete a new pod; refuse one whose account is missing."""
-        if request.resource != POD or obj is None or old is not None or request.subresource:
+        """Complete a new pod; refuse one whose account is missing, or has not the secrets that it names."""
+        debugs = request.subresource == "ephemeralcontainers"
+        if request.resource != POD or obj is None or (not debugs and (old or request.subresource)):
             return
         account = text(obj, "spec", "serviceAccountName")
         if MIRROR in mapping(obj, "metadata", "annotations"):
@@ -59,7 +61,11 @@ class ServiceAccounts:
             return
         stored = self._store.get(_SERVICE_ACCOUNT, (request.namespace, account or "default"))
         if stored is not None:
-            self._complete(mapping(obj, "spec"), stored.object)
+            spec = mapping(obj, "spec")
+            if not debugs:
+                self._complete(spec, stored.object)
+            if why := unmountable(spec, stored.object, ephemeral=debugs):
+                raise forbidden(POD, shown_name(obj), why)
         elif account not in ("", "default"):
             why = (
                 f"error looking up service account {request.namespace}/{account}: "

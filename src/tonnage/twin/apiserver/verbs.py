@@ -20,6 +20,7 @@ from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.putting import put
+from tonnage.twin.apiserver.rbac.reviews import Reviews
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
 from tonnage.twin.apiserver.resources import BINDINGS, Registry, Served
 from tonnage.twin.apiserver.statuses import (
@@ -58,6 +59,7 @@ class Verbs:
         clock: Clock,
         pipeline: Pipeline,
         tokens: TokenRequests,
+        reviews: Reviews,
     ) -> None:
         self.store = store
         self.registry = registry
@@ -66,6 +68,7 @@ class Verbs:
         self._clock = clock
         self._pipeline = pipeline
         self._tokens = tokens
+        self._reviews = reviews
 
     def request(
         self,
@@ -115,7 +118,9 @@ class Verbs:
         return events(self.store, self._clock, watched)
 
     async def create(self, request: Request, body: JsonValue) -> Outcome:
-        """The object as stored; of a Binding a Status."""
+        """The object as stored; of a Binding a Status, of a review its answer."""
+        if request.served.row.kind.endswith("Review") and request.served.custom is None:
+            return self._reviews.answer(request, body)
         if request.resource == BINDINGS:
             pods = self.registry.find("", "v1", "pods")
             assert pods is not None

@@ -5,6 +5,7 @@ Source: pkg/registry/core/serviceaccount/storage/token.go (v1.35).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -16,6 +17,7 @@ from tonnage.twin.apiserver.authentication.authenticator import ACCOUNT
 from tonnage.twin.apiserver.authentication.users import ACCOUNT as ACCOUNT_PREFIX
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.validation.access import token_request
+from tonnage.twin.apiserver.ownership.tracking import put_entries
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
@@ -52,6 +54,9 @@ class TokenRequests:
         for words in warnings:
             request.notes.warn(words)
         asked = codec.default(_SERVED, asked)
+        owners = self._pipeline.ownership.created(
+            replace(request, served=_SERVED), asked, at(asked, "metadata", "managedFields")
+        )
         await self._pipeline.admit(request, asked, None)
         self._check_metadata(request, mapping(asked, "metadata"))
         account = self._store.get(ACCOUNT, request.key)
@@ -69,6 +74,7 @@ class TokenRequests:
         born: JsonObject = {"uid": own, "creationTimestamp": timestamp(now)}
         metadata: JsonObject = {**mapping(asked, "metadata"), "name": request.name, **born}
         asked = {**asked, "metadata": {**metadata, "namespace": request.namespace}, "spec": spec}
+        put_entries(asked, owners)
         found = tuple(token_request(asked))
         if found:
             raise InvalidError(invalid_status(_ROW, "", found))
@@ -96,7 +102,10 @@ class TokenRequests:
         kind, version = text(reference, "kind"), text(reference, "apiVersion")
         name, uid = text(reference, "name"), text(reference, "uid")
         if "/" in version or kind not in _PLURALS:
-            raise bad_request(f"cannot bind token to object of type {version}, Kind={kind}")
+            named = version if "/" in version else f"/{version}"
+            raise bad_request(f"cannot bind token to object of type {named}, Kind={kind}")
+        if not name:
+            raise bad_request("Name parameter required.")
         resource = ("", _PLURALS[kind])
         stored = self._store.get(resource, ("" if kind == "Node" else request.namespace, name))
         if stored is None:

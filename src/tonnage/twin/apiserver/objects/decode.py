@@ -180,7 +180,7 @@ def _map(walk: _Walk, row: Field, value: JsonValue) -> JsonValue:
 def _item(walk: _Walk, row: Field, item: str, value: JsonValue) -> JsonValue:
     """One element of an array or a map."""
     if item.startswith("array:"):
-        return [] if value is None else _array(walk, row, item, value)
+        return [] if value is None else _array(walk, row, item.partition(":")[2], value)
     if item == "object":
         if value is not None and not isinstance(value, dict):
             walk.fail(value, go_name("object", row))

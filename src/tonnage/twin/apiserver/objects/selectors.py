@@ -281,6 +281,11 @@ def parse_fields(
     Raises:
         SelectorError: the syntax is wrong, or the kind has no such field label.
     """
+    return tuple(replace(one, path=_known_path(kind_row, one.path, selectable)) for one in field_terms(text))
+
+
+def field_terms(text: str) -> tuple[FieldRequirement, ...]:
+    """Requirements of a field selector about any kind. Raises SelectorError for its syntax."""
     if len(text) > LONGEST:
         raise SelectorError(f"invalid selector: longer than {LONGEST} bytes")
     found = []
@@ -290,8 +295,7 @@ def parse_fields(
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
         found.append(FieldRequirement(match[1], _unescaped(match[3]), match[2] != "!="))
     # A term without a name and a value demands nothing.
-    kept = [one for one in found if one.path or one.value]
-    return tuple(replace(one, path=_known_path(kind_row, one.path, selectable)) for one in kept)
+    return tuple(one for one in found if one.path or one.value)
 
 
 def _unescaped(value: str) -> str:

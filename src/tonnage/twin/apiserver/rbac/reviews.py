@@ -5,14 +5,14 @@ Source: pkg/registry/{authorization,authentication} and their validation (v1.35)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, mapping, mappings, text, texts
+from tonnage.twin.apiserver.access import at, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
 from tonnage.twin.apiserver.authentication.users import user_info
@@ -24,7 +24,14 @@ from tonnage.twin.apiserver.objects.problems import (
     invalid_status,
     required,
 )
-from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.selectors import SelectorError, field_terms, parse_labels
+from tonnage.twin.apiserver.objects.validation.fields import (
+    OPERATORS,
+    Found,
+    label_requirement,
+    operands,
+)
+from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
 from tonnage.twin.apiserver.rbac.bindings import Bindings, aggregate
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.rbac.nodes import node_of
@@ -44,12 +51,14 @@ class Reviews:
     def __init__(
         self,
         codec: Codec,
+        ownership: Ownership,
         clock: Clock,
         authenticator: Authenticator,
         authority: Authority,
         bindings: Bindings,
     ) -> None:
         self._codec = codec
+        self._ownership = ownership
         self._clock = clock
         self._authenticator = authenticator
         self._authority = authority
@@ -66,14 +75,15 @@ class Reviews:
     def answer(self, request: Request, body: JsonValue) -> Outcome:
         """The review with its answer. Raises ApiError 400, 422."""
         asked, warnings = self._codec.decode(request.served, body, request.options.field_validation)
-        metadata = mapping(asked, "metadata")
-        if request.namespace:
-            if text(metadata, "namespace") not in ("", request.namespace):
-                raise bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
-            metadata["namespace"] = request.namespace
         request.notes.warn(*warnings)
+        metadata = mapping(asked, "metadata")
+        if request.namespace and text(metadata, "namespace") not in ("", request.namespace):
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        sent = metadata.get("managedFields")
+        asked = {**asked, "metadata": _ordered(metadata, request.namespace)}
+        put_entries(asked, self._ownership.created(request, asked, sent))
         return Outcome(self._answers[request.served.row.kind](request, asked))
 
     def _oneself(self, request: Request, _asked: JsonObject) -> JsonObject:
@@ -94,7 +104,8 @@ class Reviews:
 
     def _own_access(self, request: Request, asked: JsonObject) -> JsonObject:
         _refuse(request, [*_one_of(asked), *_selectors(asked), *_nameless(asked)])
-        return {**asked, "status": self._status(_wanted(request.user, mapping(asked, "spec")))}
+        spec = mapping(asked, "spec")
+        return {**asked, "status": self._status(_wanted(request.user, spec), spec)}
 
     def _access(self, request: Request, asked: JsonObject) -> JsonObject:
         spec = mapping(asked, "spec")
@@ -106,11 +117,12 @@ class Reviews:
             found += _local(asked)
         _refuse(request, found)
         user = User(text(spec, "user"), tuple(texts(spec, "groups")), text(spec, "uid"))
-        return {**asked, "status": self._status(_wanted(user, spec))}
+        return {**asked, "status": self._status(_wanted(user, spec), spec)}
 
-    def _status(self, wanted: Attributes) -> JsonObject:
+    def _status(self, wanted: Attributes, spec: JsonObject) -> JsonObject:
         decision = self._authority.decide(wanted)
-        return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
+        told = {"reason": decision.reason, "evaluationError": "; ".join(_unread(spec))}
+        return {"allowed": decision.allowed, **{key: words for key, words in told.items() if words}}
 
     def _rules(self, request: Request, asked: JsonObject) -> JsonObject:
         namespace = text(asked, "spec", "namespace")
@@ -137,6 +149,14 @@ class Reviews:
 
 def _head(request: Request) -> JsonObject:
     return {"kind": request.served.row.kind, "apiVersion": request.served.row.api_version}
+
+
+def _ordered(metadata: JsonObject, namespace: str) -> JsonObject:
+    """Metadata in the namespace of the request, without entries, in Go's order."""
+    first: JsonObject = {key: metadata[key] for key in ("name", "generateName") if key in metadata}
+    first |= {"namespace": namespace} if namespace else {}
+    passed_over = ("namespace", "managedFields")
+    return first | {key: value for key, value in metadata.items() if key not in (*first, *passed_over)}
 
 
 def _without(obj: JsonObject, key: str) -> JsonObject:
@@ -188,14 +208,45 @@ def _selectors(asked: JsonObject) -> Found:
         if not raw and not requirements:
             why = f"when {path} is specified, requirements or rawSelector is required"
             yield required(f"{path}.requirements", why)
+        for index, one in enumerate(requirements):
+            where = f"{path}.requirements[{index}]"
+            if key == "labelSelector":
+                yield from label_requirement(one, where)
+                continue
+            if not text(one, "key"):
+                yield required(f"{where}.key", "must be specified")
+            yield from operands(one, where)
+
+
+def _unread(spec: JsonObject) -> Iterator[str]:
+    """Selectors that are overlooked in whole or in part, because nobody can read them."""
+    for key, reads, parse in (
+        ("fieldSelector", _reads_field, field_terms),
+        ("labelSelector", _reads_label, parse_labels),
+    ):
+        selector, path = mapping(spec, _RESOURCE, key), f"spec.{_RESOURCE}.{key}"
+        readable = [reads(one) for one in mappings(selector, "requirements")]
+        if not all(readable):
+            yield f"{path} {'partially ' if any(readable) else ''}ignored due to parse error"
+        try:
+            parse(text(selector, "rawSelector"))
+        except SelectorError:
+            yield f"{path} ignored due to parse error"
+
+
+def _reads_field(requirement: JsonObject) -> bool:
+    return text(requirement, "operator") in ("In", "NotIn") and len(items(requirement, "values")) == 1
+
+
+def _reads_label(requirement: JsonObject) -> bool:
+    return text(requirement, "operator") in OPERATORS
 
 
 def _nameless(asked: JsonObject) -> Found:
     metadata = mapping(asked, "metadata")
-    kept: JsonObject = {key: value for key, value in metadata.items() if value and key != "namespace"}
-    if kept:
+    if any(value for key, value in metadata.items() if key not in ("namespace", "managedFields")):
         space = " except for namespace" if text(asked, "metadata", "namespace") else ""
-        yield invalid("metadata", kept, f"must be empty{space}")
+        yield invalid("metadata", metadata, f"must be empty{space}")
 
 
 def _local(asked: JsonObject) -> Found:

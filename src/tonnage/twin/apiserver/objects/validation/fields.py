@@ -25,6 +25,7 @@ Found = Iterator[FieldError]
 NEGATIVE: Final = "must be greater than or equal to 0"
 IMMUTABLE: Final = "field is immutable"
 _INT64: Final = (1 << 63) - 1
+OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EMPTY: Final[tuple[JsonValue, ...]] = (None, "", [], {})
 
@@ -60,21 +61,29 @@ def label_selector(selector: JsonObject, path: str) -> Found:
     """A LabelSelector object."""
     yield from labels(mapping(selector, "matchLabels"), f"{path}.matchLabels")
     for index, requirement in enumerate(mappings(selector, "matchExpressions")):
-        where = f"{path}.matchExpressions[{index}]"
-        operator, values = text(requirement, "operator"), items(requirement, "values")
-        if operator in ("In", "NotIn"):
-            if not values:
-                yield required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield forbidden(f"{where}.values", words)
-        else:
+        where, operator = f"{path}.matchExpressions[{index}]", text(requirement, "operator")
+        if operator not in OPERATORS:
             yield invalid(f"{where}.operator", operator, "not a valid selector operator")
-        key = text(requirement, "key")
-        yield from complaints(f"{where}.key", key, names.qualified_name(key))
-        for position, value in enumerate(values):
-            yield from complaints(f"{where}.values[{position}]", value, names.label_value(str(value)))
+        yield from label_requirement(requirement, where)
+
+
+def label_requirement(requirement: JsonObject, path: str) -> Found:
+    """A requirement of labels, whose operator may be unknown."""
+    yield from operands(requirement, path)
+    key = text(requirement, "key")
+    yield from complaints(f"{path}.key", key, names.qualified_name(key))
+    for position, value in enumerate(items(requirement, "values")):
+        yield from complaints(f"{path}.values[{position}]", value, names.label_value(str(value)))
+
+
+def operands(requirement: JsonObject, path: str) -> Found:
+    """The values that an operator wants, or must not have."""
+    operator, values = text(requirement, "operator"), items(requirement, "values")
+    if operator in ("In", "NotIn") and not values:
+        yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    if operator in ("Exists", "DoesNotExist") and values:
+        words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        yield forbidden(f"{path}.values", words)
 
 
 def is_readable(selector: JsonObject) -> bool:
