@@ -5,7 +5,8 @@ Source: pkg/registry/core/service (storage/alloc.go, storage/storage.go), v1.35.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from ipaddress import IPv4Network
 from typing import Final
 
@@ -60,13 +61,14 @@ class ServiceAddresses:
         pair_addresses(spec, before)
         faults = [*settle_families(spec, before)]
         faults = faults or [*self._give_address(obj, old)]
+        ports = _Ports(self._used_ports, tried=request.options.dry_run)
         if needs_ports(spec):
-            faults = faults or [*self._give_ports(spec, before)]
+            faults = faults or [*_give_ports(spec, before, ports)]
         if faults:
             name = text(obj, "metadata", "name")
             raise InvalidError(invalid_status(request.served.row, name, tuple(faults)))
         if needs_health_check(spec) and not needs_health_check(before):
-            self._give_health_port(spec)
+            _give_health_port(spec, ports)
         drop_for_type(spec, before)
 
     def _give_address(self, obj: JsonObject, old: JsonObject | None) -> Iterator[FieldError]:
@@ -109,46 +111,72 @@ class ServiceAddresses:
         ports = {number(port, "nodePort") for spec in specs for port in mappings(spec, "ports")}
         return ports | {number(spec, "healthCheckNodePort") for spec in specs}
 
-    def _give_ports(self, spec: JsonObject, before: JsonObject) -> Iterator[FieldError]:
-        """Ports on the nodes: those asked for, if they are free, and others where they are wished for."""
-        used, ports = self._used_ports(), mappings(spec, "ports")
-        own = {number(port, "nodePort") for port in mappings(before, "ports")}
-        gives = text(spec, "type") == "NodePort" or flag(spec, "allocateLoadBalancerNodePorts")
-        # In a new service the protocols of one port may share a port of the nodes.
-        shared = {
-            at(port, "port"): number(port, "nodePort") for port in reversed(ports) if at(port, "nodePort")
-        }
-        given: dict[JsonValue, int] = {}
-        for index, port in enumerate(ports):
-            name = at(port, "port")
-            wanted = number(port, "nodePort") or (0 if before else shared.get(name, 0))
-            if not wanted and not gives:
-                continue
+
+class _Ports:
+    """Ports of the nodes that are free for one service.
+
+    Those of a write that is only tried are whatever comes after the last one, and need not be in the range.
+    """
+
+    def __init__(self, used: Callable[[], set[int]], *, tried: bool) -> None:
+        self._known = used
+        self._tried = tried
+        self._taken: list[int] = []
+
+    @cached_property
+    def _used(self) -> set[int]:
+        return self._known()
+
+    def why_not(self, port: int) -> str:
+        """Why a port cannot be given; empty if it can."""
+        if port not in _NODE_PORTS and not self._tried:
+            return _OUTSIDE
+        return _TAKEN if port in self._used else ""
+
+    def take(self, port: int) -> None:
+        """Have a port no longer free."""
+        self._used.add(port)
+        self._taken.append(port)
+
+    def next(self) -> int:
+        """A free port; 0 if there is none."""
+        if self._tried:
+            return max(self._taken, default=_NODE_PORTS.stop) + 1
+        return next((one for one in _NODE_PORTS if one not in self._used), 0)
+
+
+def _give_ports(spec: JsonObject, before: JsonObject, free: _Ports) -> Iterator[FieldError]:
+    """Ports on the nodes: those asked for, if they are free, and others where they are wished for."""
+    ports = mappings(spec, "ports")
+    own = {number(port, "nodePort") for port in mappings(before, "ports")}
+    gives = text(spec, "type") == "NodePort" or flag(spec, "allocateLoadBalancerNodePorts")
+    # In a new service the protocols of one port may share a port of the nodes.
+    shared = {at(port, "port"): number(port, "nodePort") for port in reversed(ports) if at(port, "nodePort")}
+    given: dict[JsonValue, int] = {}
+    for index, port in enumerate(ports):
+        name = at(port, "port")
+        wanted = number(port, "nodePort") or (0 if before else shared.get(name, 0))
+        if not wanted and not gives:
+            continue
+        if not wanted:
+            wanted = given.get(name, 0) if not before else 0
+            wanted = wanted or free.next()
             if not wanted:
-                wanted = given.get(name, 0) if not before else 0
-                wanted = wanted or next((one for one in _NODE_PORTS if one not in used), 0)
-                if not wanted:
-                    raise internal_error("failed to allocate a nodePort: range is full")
-            elif wanted not in own and given.get(name) != wanted and (why := _why_not(wanted, used)):
-                yield invalid(f"spec.ports[{index}].nodePort", wanted, why)
-                return
-            port["nodePort"] = wanted
-            used.add(wanted)
-            given.setdefault(name, wanted)
-            if before:
-                own.add(wanted)
-
-    def _give_health_port(self, spec: JsonObject) -> None:
-        """The port at which a load balancer asks nodes for endpoints."""
-        used = self._used_ports() | {number(port, "nodePort") for port in mappings(spec, "ports")}
-        wanted = number(spec, "healthCheckNodePort")
-        if wanted and (why := _why_not(wanted, used)):
-            raise internal_error(f"failed to allocate requested HealthCheck NodePort {wanted}: {why}")
-        spec["healthCheckNodePort"] = wanted or next(one for one in _NODE_PORTS if one not in used)
+                raise internal_error("failed to allocate a nodePort: range is full")
+        elif wanted not in own and given.get(name) != wanted and (why := free.why_not(wanted)):
+            yield invalid(f"spec.ports[{index}].nodePort", wanted, why)
+            return
+        port["nodePort"] = wanted
+        if wanted not in own:
+            free.take(wanted)
+        given.setdefault(name, wanted)
+        if before:
+            own.add(wanted)
 
 
-def _why_not(port: int, used: set[int]) -> str:
-    """Why a port cannot be given; empty if it can."""
-    if port not in _NODE_PORTS:
-        return _OUTSIDE
-    return _TAKEN if port in used else ""
+def _give_health_port(spec: JsonObject, free: _Ports) -> None:
+    """The port at which a load balancer asks nodes for endpoints."""
+    wanted = number(spec, "healthCheckNodePort")
+    if wanted and (why := free.why_not(wanted)):
+        raise internal_error(f"failed to allocate requested HealthCheck NodePort {wanted}: {why}")
+    spec["healthCheckNodePort"] = wanted or free.next()

@@ -68,18 +68,18 @@ def in_go(name: str, obj: JsonObject) -> JsonObject:
             shown[go] = unset if value is None else value
         elif held == "value":
             shown[go] = in_go(str(unset), mapping(value))
+        elif held == "map" and isinstance(value, dict):
+            shown[go] = dict(sorted(value.items()))
         else:
             shown[go] = _held(str(unset), value)
     return shown
 
 
 def _held(name: str, value: JsonValue) -> JsonValue:
-    """What a pointer, a list or a map holds, of a type of Go or as it is."""
+    """What a pointer or a list holds, of a type of Go or as it is."""
     match value:
         case list() if name:
             return [in_go(name, mapping(one)) for one in value]
         case dict() if name:
             return in_go(name, value)
-        case dict():
-            return dict(sorted(value.items()))
     return value

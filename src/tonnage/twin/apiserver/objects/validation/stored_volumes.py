@@ -9,9 +9,9 @@ import posixpath
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, parse_quantity
-from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, text
+from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, mappings, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.go_values import difference, in_go
 from tonnage.twin.apiserver.objects.patch import same_json
@@ -44,6 +44,13 @@ _OWN_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
     "nfs": network_path,
     "local": local_path,
     "csi": plugged_in,
+}
+_LABELS_NOW: Final = {
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
 }
 _INLINE: Final = "may {} in the context of inline volumes"
 _RECLAIM: Final = ("Delete", "Recycle", "Retain")
@@ -159,12 +166,24 @@ def volume_update(new: JsonObject, old: JsonObject) -> Found:
         yield forbidden("spec.persistentvolumesource", _IMMUTABLE_SOURCE + shown)
     yield from unchanged(at(new, "spec", "volumeMode"), at(old, "spec", "volumeMode"), "volumeMode")
     affinity, before = at(new, "spec", "nodeAffinity"), at(old, "spec", "nodeAffinity")
-    if before is not None and not same_json(affinity, before):
+    if before is not None and not same_json(affinity, _renewed(before, affinity)):
         now = None if affinity is None else in_go("VolumeNodeAffinity", mapping(affinity))
         yield invalid("nodeAffinity", now, f"{IMMUTABLE}, except for updating from beta label to GA")
     key = "volumeAttributesClassName"
     if at(old, "spec", key) is not None and at(new, "spec", key) is None:
         yield forbidden(f"spec.{key}", "update from non-nil value to nil is forbidden")
+
+
+def _renewed(before: JsonValue, affinity: JsonValue) -> JsonValue:
+    """Which nodes reached a volume, with its labels of old called as they are now where the new one does."""
+    renewed, path = copied(mapping(before)), ("required", "nodeSelectorTerms")
+    for term, now in zip(mappings(renewed, *path), mappings(affinity, *path), strict=False):
+        for key in ("matchExpressions", "matchFields"):
+            for one, other in zip(mappings(term, key), mappings(now, key), strict=False):
+                # To the server what has no other name is called nothing at all.
+                if _LABELS_NOW.get(text(one, "key"), "") == text(other, "key"):
+                    one["key"] = text(other, "key")
+    return renewed
 
 
 def _source_of(spec: JsonObject) -> JsonObject:
