@@ -152,3 +152,22 @@ async def test_a_thousand_connections_hold_up_nobody_and_leave_nothing(
     async with asyncio.timeout(60):
         await asyncio.gather(*state.tasks)
     assert not state.tasks
+
+
+async def test_after_its_end_a_connection_is_neither_written_to_nor_ended_again() -> None:
+    told: list[object] = []
+
+    class Transport(asyncio.Transport):
+        def write(self, data: bytes | bytearray | memoryview) -> None:
+            told.append(bytes(data))
+
+        def close(self) -> None:
+            told.append("closed")
+
+    gathering = peers.Gathering(Transport())
+    gathering.write(b"a")
+    gathering.close()
+    gathering.write(b"b")
+    gathering.close()
+    await asyncio.sleep(0)
+    assert told == [b"a", "closed"]

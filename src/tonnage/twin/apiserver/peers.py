@@ -75,10 +75,11 @@ class Gathering:
         self._transport = transport
         self._held: list[bytes] = []
         self._size = 0
+        self._closed = False
 
     def write(self, data: bytes) -> None:
         """Have it sent soon; at once when it is much, so that a slow reader is noticed in time."""
-        if not data:
+        if not data or self._closed:
             return
         if not self._held:
             asyncio.get_running_loop().call_soon(self._send)
@@ -88,9 +89,12 @@ class Gathering:
             self._send()
 
     def close(self) -> None:
-        """Close once all is sent."""
-        self._send()
-        self._transport.close()
+        """Close once all is sent; what is written later goes nowhere."""
+        # A second time the transport would forget its protocol, which it still asks.
+        if not self._closed:
+            self._send()
+            self._closed = True
+            self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
