@@ -114,8 +114,7 @@ def success_policy(spec: JsonObject, path: str) -> Found:
         return
     rules = mappings(spec, "successPolicy", "rules")
     if text(spec, "completionMode") != "Indexed":
-        shown: JsonObject = {"Rules": [_shown(rule) for rule in rules] or None}
-        yield invalid(path, shown, "requires indexed completion mode")
+        yield invalid(path, policy_in_go(spec["successPolicy"]), "requires indexed completion mode")
         return
     if not rules:
         words = "at least one rules must be specified when the successPolicy is specified"
@@ -126,9 +125,30 @@ def success_policy(spec: JsonObject, path: str) -> Found:
         yield from _success_rule(spec, rule, f"{path}.rules[{index}]")
 
 
-def _shown(rule: JsonObject) -> JsonObject:
-    """A rule as the server prints it: its internal fields have capital names."""
-    return {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
+def policy_in_go(policy: JsonValue) -> JsonValue:
+    """A policy as the server prints it: its internal fields have capital names. What is none stays."""
+    if not isinstance(policy, dict):
+        return policy
+    rules: list[JsonValue] = [
+        _failure_in_go(rule) if "action" in rule else _capital(rule, "SucceededIndexes SucceededCount")
+        for rule in mappings(policy, "rules")
+    ]
+    return {"Rules": rules or None}
+
+
+def _failure_in_go(rule: JsonObject) -> JsonObject:
+    codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
+    return {
+        "Action": text(rule, "action"),
+        "OnExitCodes": _capital(codes, "ContainerName Operator Values") if isinstance(codes, dict) else None,
+        "OnPodConditions": [_capital(one, "Type Status") for one in mappings(rule, "onPodConditions")]
+        if conditions is not None
+        else None,
+    }
+
+
+def _capital(found: JsonObject, keys: str) -> JsonObject:
+    return {key: found.get(key[0].lower() + key[1:]) for key in keys.split()}
 
 
 def _success_rule(spec: JsonObject, rule: JsonObject, path: str) -> Found:

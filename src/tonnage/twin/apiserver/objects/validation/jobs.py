@@ -24,7 +24,11 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     selects,
     unchanged,
 )
-from tonnage.twin.apiserver.objects.validation.job_policies import failure_policy, success_policy
+from tonnage.twin.apiserver.objects.validation.job_policies import (
+    failure_policy,
+    policy_in_go,
+    success_policy,
+)
 from tonnage.twin.apiserver.objects.validation.pods import pod_template
 from tonnage.twin.apiserver.objects.validation.schedules import schedule_problem
 
@@ -90,7 +94,7 @@ def _generated_selector(obj: JsonObject) -> Found:
         if key not in labels:
             yield required(path, f"must be '{value}'")
         elif labels[key] != value:
-            yield invalid(path, labels, f"must be '{value}'")
+            yield invalid(path, dict(sorted(labels.items())), f"must be '{value}'")
     selector = mapping(spec, "selector")
     if is_readable(selector) and not selects(selector, {"metadata": {"labels": {**expected}}}):
         yield invalid("spec.selector", selector, "`selector` not auto-generated")
@@ -201,7 +205,8 @@ def job_update(new: JsonObject, old: JsonObject) -> Found:
     for _ in unchanged(spec.get("template"), template, "spec.template"):
         yield invalid("spec.template", template_in_go(mapping(spec, "template")), IMMUTABLE)
     for key in _FIXED:
-        yield from unchanged(spec.get(key), before.get(key), f"spec.{key}")
+        for _ in unchanged(spec.get(key), before.get(key), f"spec.{key}"):
+            yield invalid(f"spec.{key}", policy_in_go(spec.get(key)), IMMUTABLE)
 
 
 def _completions_kept(spec: JsonObject, before: JsonObject) -> Found:

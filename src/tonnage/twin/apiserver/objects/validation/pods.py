@@ -70,7 +70,7 @@ def pod_create(obj: JsonObject) -> Found:
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if text(spec, "nodeName") and items(spec, "schedulingGates"):
         yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
-    yield from profiles_agree(obj)
+    yield from profiles_agree(obj, "spec")
 
 
 def _whole(pod: JsonObject) -> Found:
@@ -112,13 +112,20 @@ def resize_update(new: JsonObject, old: JsonObject) -> Found:
     yield from resized(new, old)
 
 
+def template_head(template: JsonObject, path: str) -> Found:
+    """Labels and annotations of a pod template."""
+    annotations = mapping(template, "metadata", "annotations")
+    yield from labels(mapping(template, "metadata", "labels"), f"{path}.labels")
+    yield from annotation_rules(annotations, f"{path}.annotations")
+    yield from pod_annotations(annotations, mapping(template, "spec"), f"{path}.annotations")
+
+
 def pod_template(template: JsonObject, path: str) -> Found:
     """A pod template of a workload."""
-    yield from labels(mapping(template, "metadata", "labels"), f"{path}.labels")
-    yield from annotation_rules(mapping(template, "metadata", "annotations"), f"{path}.annotations")
     spec = mapping(template, "spec")
-    yield from pod_annotations(mapping(template, "metadata", "annotations"), spec, f"{path}.annotations")
+    yield from template_head(template, path)
     yield from pod_spec(spec, f"{path}.spec")
+    yield from profiles_agree(template, f"{path}.spec")
     if items(spec, "ephemeralContainers"):
         yield forbidden(
             f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"

@@ -167,27 +167,27 @@ def app_armor_profile(profile: JsonObject, path: str) -> Found:
             yield too_long(where, _LONGEST_PROFILE)
 
 
-def profiles_agree(obj: JsonObject) -> Found:
-    """A new pod's annotations of old and its fields say the same of seccomp and of AppArmor."""
+def profiles_agree(obj: JsonObject, path: str) -> Found:
+    """Annotations of old and fields of a new pod, or template, say the same of seccomp and of AppArmor."""
     spec, annotations = mapping(obj, "spec"), mapping(obj, "metadata", "annotations")
     if not annotations:
         return
     own = mapping(spec, "securityContext", "seccompProfile")
     if SECCOMP_OF_POD in annotations and own:
-        where = "spec.securityContext.seccompProfile"
+        where = f"{path}.securityContext.seccompProfile"
         yield from _agree(own, str(annotations[SECCOMP_OF_POD]), where, "seccomp")
-    found = list(every_container(spec, "spec"))
-    for container, path in found:
+    found = list(every_container(spec, path))
+    for container, where in found:
         profile = mapping(container, "securityContext", "seccompProfile")
         if profile and (said := annotations.get(SECCOMP_OF + text(container, "name"))) is not None:
-            yield from _agree(profile, str(said), f"{path}.securityContext.seccompProfile", "seccomp")
+            yield from _agree(profile, str(said), f"{where}.securityContext.seccompProfile", "seccomp")
     if text(spec, "os", "name") == "windows":
         return
     of_pod = at(spec, "securityContext", "appArmorProfile")
-    for container, path in found:
+    for container, where in found:
         profile = mapping(at(container, "securityContext", "appArmorProfile") or of_pod)
         if profile and (said := annotations.get(APP_ARMOR_OF + text(container, "name"))) is not None:
-            yield from _agree(profile, str(said), f"{path}.securityContext.appArmorProfile", "apparmor")
+            yield from _agree(profile, str(said), f"{where}.securityContext.appArmorProfile", "apparmor")
 
 
 def _agree(profile: JsonObject, said: str, path: str, what: str) -> Found:

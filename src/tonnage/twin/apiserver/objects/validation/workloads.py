@@ -23,7 +23,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     selects,
     unchanged,
 )
-from tonnage.twin.apiserver.objects.validation.pods import pod_template
+from tonnage.twin.apiserver.objects.validation.pods import pod_template, template_head
 from tonnage.twin.apiserver.objects.validation.volume_claims import claim_spec
 
 _MISMATCH: Final = "`selector` does not match template `labels`"
@@ -213,6 +213,8 @@ def _stateful_set(obj: JsonObject, old: JsonObject | None) -> Found:
     if is_readable(mapping(spec, "selector")):
         yield from _matched(spec)
         yield from pod_template(template, "spec.template")
+        # The server looks at the template's metadata twice.
+        yield from template_head(template, "spec.template")
     else:
         yield invalid("spec.selector", mapping(spec, "selector"), "")
     yield from _always_restarts(template, "StatefulSet")
