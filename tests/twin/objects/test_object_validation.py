@@ -296,6 +296,13 @@ def test_a_good_definition_is_taken_with_its_names_filled_in() -> None:
     assert obj["status"]["storedVersions"] == ["v1"]
 
 
+def test_names_that_a_definition_has_got_are_left_as_they_are() -> None:
+    accepted = {"plural": "gpus", "kind": "GPU"}
+    body = {"metadata": {"name": "gpus.example.com"}, "status": {"acceptedNames": accepted}}
+    obj: Any = stored(row("apiextensions.k8s.io", "CustomResourceDefinition"), body)
+    assert obj["status"]["acceptedNames"] == accepted
+
+
 @pytest.mark.parametrize("section", ["limits", "requests"])
 def test_a_device_of_the_whole_pod_is_refused(section: str) -> None:
     found = pod()

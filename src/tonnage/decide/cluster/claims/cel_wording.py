@@ -19,6 +19,9 @@ _LACKED: Final = frozenset(
 )
 """Functions that Kubernetes has and this engine has not."""
 _LACKING: Final = re.compile(r"undeclared reference to '([A-Za-z.]+)'")
+_WHOLE_NAME: Final = re.compile(
+    r"(ERROR: <input>:\d+:)(\d+)(: undeclared reference to ')(([A-Za-z_]\w*)(?:\.\w+)+)('.*)", re.DOTALL
+)
 _NO_FIELD: Final = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
 _NO_MATCH: Final = re.compile(r"(found no matching overload for '([A-Za-z.]+)' applied to )'\(([^']*)\)'")
 _MISSING_KEY: Final = re.compile(r'Key not found in map : (?:"(.*)"|(.*))', re.DOTALL)
@@ -46,8 +49,28 @@ def compile_error(text: str, expression: str) -> str:
         raise UnsupportedError(WHOLE_DEVICE)
     shown = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
     shown = _NO_FIELD.sub(r"\1", shown)
+    if not expression:
+        shown = shown.replace("<input>:1:1:", "<input>:1:0:")
     blocks = re.split(r"(?m)^(?=ERROR: )", shown)
-    return "compilation failed: " + "".join(as_member(block, expression) for block in blocks)
+    return "compilation failed: " + "".join(
+        as_member(_with_first_name(block), expression) for block in blocks
+    )
+
+
+def _with_first_name(block: str) -> str:
+    """What is not declared under its first name, at whose place the compiler of Go complains.
+
+    >>> print(_with_first_name("ERROR: <input>:1:2: undeclared reference to 'a.b' (in)\\n | a.b\\n | .^"))
+    ERROR: <input>:1:1: undeclared reference to 'a' (in)
+     | a.b
+     | ^
+    """
+    found = _WHOLE_NAME.match(block)
+    if found is None:
+        return block
+    start, column, words, whole, first, rest = found.groups()
+    back = len(whole.rpartition(".")[0])
+    return f"{start}{int(column) - back}{words}{first}{rest.replace('.' * back + '^', '^', 1)}"
 
 
 def as_member(block: str, expression: str) -> str:

@@ -17,6 +17,9 @@ from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.objects.body import copy_json
 from tonnage.twin.apiserver.objects.pod_amounts import together
 
+_NAMES: Final[tuple[str, ...]] = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+"""Names of a custom kind, in Go's order."""
+
 
 def _objects(value: JsonValue) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
@@ -266,12 +269,17 @@ def _subject(obj: JsonObject) -> None:
         obj["apiGroup"] = "rbac.authorization.k8s.io"
 
 
-def _custom_names(obj: JsonObject) -> None:
-    kind = str(obj.get("kind") or "")
-    if not obj.get("singular"):
-        obj["singular"] = kind.lower()
-    if not obj.get("listKind") and kind:
-        obj["listKind"] = f"{kind}List"
+def _custom_names(spec: JsonObject) -> None:
+    """Names that a definition asks for; those that it has got are left as they are."""
+    names = _object(spec, "names")
+    kind = str(names.get("kind") or "")
+    if not names.get("singular"):
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    ordered = {key: names[key] for key in _NAMES if key in names}
+    names.clear()
+    names.update(ordered)
 
 
 def _custom_resource(obj: JsonObject) -> None:
@@ -306,6 +314,6 @@ RULES: Final[dict[str, Callable[[JsonObject], None]]] = {
     "rbac/v1.Subject": _subject,
     "resource/v1.ExactDeviceRequest": _device_request,
     "resource/v1.DeviceSubRequest": _device_request,
-    "apiextensions/v1.CustomResourceDefinitionNames": _custom_names,
+    "apiextensions/v1.CustomResourceDefinitionSpec": _custom_names,
     "apiextensions/v1.CustomResourceDefinition": _custom_resource,
 }
