@@ -30,8 +30,8 @@ _GRACE_S: Final = 5.0
 class ControlPlaneFolder:
     """Where the processes find what is written for them, and keep what is theirs. All of it is secret.
 
-    Each of `ca`, `apiserver`, `etcd`, `kubelet-client` and `service-accounts` is a `.pem`, all but the first
-    with a `.key`; `tokens.csv` has a line `token,user,uid,"group"` for each user; controller manager and
+    Each of `ca`, `apiserver`, `etcd`, `kubelet-client` and `service-accounts` is a `.pem` with a
+    `.key`; `tokens.csv` has a line `token,user,uid,"group"` for each user; controller manager and
     scheduler have a `.kubeconfig`.
     """
 
@@ -217,6 +217,8 @@ def loop_flags(folder: ControlPlaneFolder, program: str) -> list[str]:
         flags += [
             "--use-service-account-credentials",  # RBAC has roles for each loop, none for all in one
             f"--root-ca-file={folder.certificate('ca')}",
+            f"--cluster-signing-cert-file={folder.certificate('ca')}",
+            f"--cluster-signing-key-file={folder.key('ca')}",
             f"--service-account-private-key-file={folder.key('service-accounts')}",
         ]
     return flags

@@ -158,6 +158,7 @@ def write_credentials(
     """
     private_folder(folder.path)
     _write(folder.certificate("ca"), authority.certificate_pem)
+    _write(folder.key("ca"), authority.key_pem)  # the controller manager signs with it
     kubernetes = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"]
     for name, pair in {
         "apiserver": authority.issue(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,29 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _LIFETIME: Final = timedelta(days=3650)
 _SKEW: Final = timedelta(hours=1)
+_BACKDATED: Final = timedelta(minutes=5)
+_SHORT: Final = timedelta(hours=8)
+"""Certificates that live shorter live their whole time from now on."""
+_USAGES: Final = {
+    "digital_signature": {"digital signature", "signing"},
+    "content_commitment": {"content commitment"},
+    "key_encipherment": {"key encipherment"},
+    "data_encipherment": {"data encipherment"},
+    "key_agreement": {"key agreement"},
+    "key_cert_sign": {"cert sign"},
+    "crl_sign": {"crl sign"},
+    "encipher_only": {"encipher only"},
+    "decipher_only": {"decipher only"},
+}
+_PURPOSES: Final = {
+    "any": ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
+    "server auth": ExtendedKeyUsageOID.SERVER_AUTH,
+    "client auth": ExtendedKeyUsageOID.CLIENT_AUTH,
+    "code signing": ExtendedKeyUsageOID.CODE_SIGNING,
+    "email protection": ExtendedKeyUsageOID.EMAIL_PROTECTION,
+    "timestamping": ExtendedKeyUsageOID.TIME_STAMPING,
+    "ocsp signing": ExtendedKeyUsageOID.OCSP_SIGNING,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +125,45 @@ class Authority:
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+
+    def sign(
+        self,
+        request: x509.CertificateSigningRequest,
+        usages: Sequence[str],
+        lifetime: timedelta,
+        now: datetime,
+    ) -> bytes:
+        """The certificate, PEM, that a request asks for. `usages` are words of certificates.k8s.io."""
+        end = now + lifetime - (_BACKDATED if lifetime >= _SHORT else timedelta())
+        last = self._certificate.not_valid_after_utc
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(request.subject)
+            .issuer_name(self._certificate.subject)
+            .public_key(request.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _BACKDATED)
+            .not_valid_after(min(end, last))
+            .add_extension(_usage_of(usages), critical=True)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
+        )
+        if purposes := [_PURPOSES[usage] for usage in usages if usage in _PURPOSES]:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+        with contextlib.suppress(x509.ExtensionNotFound):
+            names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+            builder = builder.add_extension(names.value, critical=False)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _usage_of(usages: Sequence[str]) -> x509.KeyUsage:
+    has = {key: bool(words & set(usages)) for key, words in _USAGES.items()}
+    # What a key agrees on can be said of no other key.
+    for only in ("encipher_only", "decipher_only"):
+        has[only] = has[only] and has["key_agreement"]
+    return x509.KeyUsage(**has)
 
 
 def _builder(

@@ -8,9 +8,6 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from cryptography.x509 import CertificateSigningRequest, ExtensionNotFound, SubjectAlternativeName
-from cryptography.x509.oid import NameOID
-
 from tonnage.adapters.informer import Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
@@ -19,6 +16,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import items, mappings, text, texts
 from tonnage.twin.apiserver.objects.validation.signing_requests import request_in
 from tonnage.twin.apiserver.signing import DECISIONS
+from tonnage.twin.controllers.kubelet_requests import KUBELET_CLIENT, common_name, fault_of
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Service
 
@@ -28,11 +26,8 @@ REQUEST: Final = Kind(_GROUP, "v1", "CertificateSigningRequest", "certificatesig
 _REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False, Service
 )
-_SIGNER: Final = "kubernetes.io/kube-apiserver-client-kubelet"
 _AGAIN_S: Final = 1.0
 """A right may come later."""
-_USAGES: Final = {"digital signature", "client auth"}
-_OF_RSA: Final = _USAGES | {"key encipherment"}
 
 
 class RequestApprovalController:
@@ -87,27 +82,14 @@ class RequestApprovalController:
 
 def rights_of(spec: JsonObject) -> list[tuple[str, str]]:
     """What a kubelet's request needs one of, each with what it is then; nothing for another's request."""
-    if text(spec, "signerName") != _SIGNER:
+    if text(spec, "signerName") != KUBELET_CLIENT:
         return []
     request = request_in(base64.b64decode(text(spec, "request")))
-    name = _one_of(request, NameOID.COMMON_NAME)
-    node = name.startswith("system:node:") and _one_of(request, NameOID.ORGANIZATION_NAME) == "system:nodes"
-    if not node or _has_other_names(request) or set(texts(spec, "usages")) not in (_USAGES, _OF_RSA):
+    if fault_of(request, KUBELET_CLIENT, texts(spec, "usages")):
         return []
-    own = [("selfnodeclient", "self kubelet client certificate")] if text(spec, "username") == name else []
-    return [*own, ("nodeclient", "kubelet client certificate")]
-
-
-def _one_of(request: CertificateSigningRequest, oid: object) -> str:
-    found = [str(one.value) for one in request.subject if one.oid == oid]
-    return found[0] if len(found) == 1 else ""
-
-
-def _has_other_names(request: CertificateSigningRequest) -> bool:
-    try:
-        return bool(list(request.extensions.get_extension_for_class(SubjectAlternativeName).value))
-    except ExtensionNotFound:
-        return False
+    own = text(spec, "username") == common_name(request)
+    rights = [("selfnodeclient", "self kubelet client certificate")] if own else []
+    return [*rights, ("nodeclient", "kubelet client certificate")]
 
 
 def _conditions(request: Service) -> list[JsonObject]:
