@@ -38,8 +38,17 @@ _FIRST_VERSION: Final = 15
 class ApiServices:
     """Keeps an APIService for every group version that is served here."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock, uid: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        uid: Callable[[], str],
+        bring: Callable[[JsonObject], JsonObject],
+    ) -> None:
+        """`bring` says whose an object's fields are."""
         self._store = store
+        self._bring = bring
         self._registry = registry
         self._clock = clock
         self._uid = uid
@@ -57,7 +66,7 @@ class ApiServices:
             if wanted.pop(name, None) is None and text(stored.object, "metadata", "labels", _MANAGED):
                 self._store.delete(API_SERVICE, ("", name), read=stored)
         for name, (group, version) in wanted.items():
-            self._store.create(API_SERVICE, ("", name), self._made(name, group, version))
+            self._store.create(API_SERVICE, ("", name), self._bring(self._made(name, group, version)))
 
     def _made(self, name: str, group: str, version: str) -> JsonObject:
         now = timestamp(self._clock.now())
@@ -72,8 +81,8 @@ class ApiServices:
             "versionPriority": priorities[1],
         }
         return {
-            "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",
+            "apiVersion": "apiregistration.k8s.io/v1",
             "metadata": {
                 "name": name,
                 "uid": self._uid(),

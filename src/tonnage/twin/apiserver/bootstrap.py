@@ -13,6 +13,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.twin.apiserver.access import copied, mapping, mappings, put, text
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
+from tonnage.twin.apiserver.ownership.bringing import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE_RANGE
 from tonnage.twin.apiserver.store import Resource, Store
@@ -28,15 +29,20 @@ _CLASSES: Final = {
 }
 
 
-def bootstrap(store: Store, clock: Clock, uid: Callable[[], str]) -> None:
-    """Create what is missing."""
+def bootstrap(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring) -> None:
+    """Create what is missing; `bring` says whose it is."""
     now = timestamp(clock.now())
     for resource, obj, extra in (*_objects(), *_roles(), *_recorded(now), *_own(now)):
         born: JsonObject = {} if resource == COMPONENTS else {"uid": uid(), "creationTimestamp": now}
         metadata: JsonObject = {**extra, **born}
         key = (text(extra, "namespace"), text(extra, "name"))
         if store.get(resource, key) is None:
-            store.create(resource, key, {**obj, "metadata": metadata})
+            head = {name: obj[name] for name in ("kind", "apiVersion")}
+            store.create(resource, key, bring({**head, "metadata": metadata, **_rest(obj)}))
+
+
+def _rest(obj: JsonObject) -> JsonObject:
+    return {name: value for name, value in obj.items() if name != "metadata"}
 
 
 def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
@@ -104,7 +110,7 @@ def _roles() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
         yield resource, obj, mapping(obj, "metadata")
 
 
-def publish_api(store: Store, clock: Clock, uid: Callable[[], str], port: int) -> None:
+def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, port: int) -> None:
     """Tell in `default/kubernetes` where the API is reached, anew when its port has changed."""
     key = ("default", "kubernetes")
     stored = store.get(SERVICE, key)
@@ -131,5 +137,5 @@ def publish_api(store: Store, clock: Clock, uid: Callable[[], str], port: int) -
         "ipFamilyPolicy": "SingleStack",
         "internalTrafficPolicy": "Cluster",
     }
-    head: JsonObject = {"apiVersion": "v1", "kind": "Service", "metadata": metadata}
-    store.create(SERVICE, key, {**head, "spec": spec, "status": {"loadBalancer": {}}})
+    head: JsonObject = {"kind": "Service", "apiVersion": "v1", "metadata": metadata}
+    store.create(SERVICE, key, bring({**head, "spec": spec, "status": {"loadBalancer": {}}}))

@@ -34,7 +34,7 @@ class Token:
     def text(self) -> str:
         """The token as clients hand it back."""
         namespace, name = self.after
-        start = f"{namespace}/{name}\0" if namespace else f"{name}\0"
+        start = f"/{namespace}/{name}\0" if namespace else f"/{name}\0"
         body = json.dumps({"v": _VERSION, "rv": self.revision, "start": start}, separators=(",", ":"))
         return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 

@@ -36,6 +36,7 @@ from tonnage.twin.apiserver.statuses import (
 )
 from tonnage.twin.apiserver.streams import WatchStream
 from tonnage.twin.apiserver.tables import Tables, check_include, partial_of
+from tonnage.twin.apiserver.unrouted import UNROUTED, unrouted
 from tonnage.twin.apiserver.verbs import Verbs, found, unserved
 from tonnage.twin.apiserver.webhooks.matching import CONNECT
 
@@ -44,7 +45,7 @@ _MOST_QUERY: Final = 64 << 10
 _KUBELET: Final = frozenset({"log", "exec", "attach"})
 _STREAMED: Final = (("GET", "POST"), ("GET",))
 """Methods by which streams begin, and logs are read."""
-_LASTING: Final = _KUBELET | {"portforward", "proxy"}
+_LASTING: Final = _KUBELET | UNROUTED
 _KINDS: Final = {"binding": "Binding", "eviction": "Eviction", "scale": "Scale", "token": "TokenRequest"}
 """Of what kind bodies to subresources are, where it is another than the resource's."""
 
@@ -91,6 +92,9 @@ class Application:
 
     async def _websocket(self, exchange: Exchange, user: User) -> None:
         address = parameters.address_of(exchange.segments)
+        if address is not None and address.subresource in UNROUTED:
+            served = found(self._verbs.registry, address)
+            raise unrouted(self._verbs.store, served, address, "GET")
         if address is None or address.subresource not in ("exec", "attach"):
             raise no_such_page()
         await self._admit_stream(exchange, address, user)
@@ -116,9 +120,11 @@ class Application:
             raise self._discovery.lost(exchange.segments)
         if address.subresource not in _LASTING and not parameters.flag_of(exchange.query, "watch"):
             parameters.check_timeout(exchange.query)
-        if address.rest:
+        if address.rest and address.subresource != "proxy":
             raise unserved(self._verbs.registry, address)
-        found(self._verbs.registry, address)
+        served = found(self._verbs.registry, address)
+        if address.subresource in UNROUTED:
+            raise unrouted(self._verbs.store, served, address, exchange.method)
         if address.subresource in _KUBELET and exchange.method not in _STREAMED[address.subresource == "log"]:
             raise method_not_allowed()
         if address.subresource == "log":

@@ -67,8 +67,6 @@ class Served:
         return "status" in self.subresources
 
 
-# Served by no handler of ours: subresources of a kubelet's or of a controller's protocols.
-_UNSERVED = frozenset({"proxy", "portforward"})
 BINDINGS: Final[Resource] = ("", "bindings")
 """The older way to bind pods; nothing is kept there."""
 REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
@@ -81,14 +79,7 @@ def built_in(schema: Schema) -> Iterator[Served]:
         known = "list" in row.verbs or row.group in REVIEWS or (row.group, row.plural) == BINDINGS
         if not known:
             continue
-        subresources = tuple(sub for sub in row.subresources if sub.name not in _UNSERVED)
-        served = KindRow(
-            **{
-                **{name: getattr(row, name) for name in row.__struct_fields__},
-                "subresources": subresources,
-            }
-        )
-        yield Served(served, f"{row.kind}List", None, frozenset(sub.name for sub in subresources))
+        yield Served(row, f"{row.kind}List", None, frozenset(sub.name for sub in row.subresources))
 
 
 class Registry:

@@ -84,7 +84,7 @@ class ApiServer:
         tokens = TokenRequests(self.store, clock, pipeline, key)
         self._security = security(pipeline, clock, rights, key, audit)
         self.verbs = Verbs(self.store, self.registry, clock, pipeline, tokens, self._security.reviews)
-        bootstrap(self.store, clock, self._uid)
+        bootstrap(self.store, clock, self._uid, self.verbs.bring)
         self.verbs.definitions.settle_all()
         self._listener: Listener | None = None
 
@@ -117,7 +117,7 @@ class ApiServer:
         listener = Listener(self.verbs, self._clock, self._random, authority, self._security)
         bound = await listener.start(host, port)
         self._listener = listener
-        publish_api(self.store, self._clock, self._uid, bound)
+        publish_api(self.store, self._clock, self._uid, self.verbs.bring, bound)
         await self.store.on_disk()
         shown = f"[{host}]" if ":" in host else host
         return Endpoint(f"https://{shown}:{bound}", authority.certificate_pem, token)

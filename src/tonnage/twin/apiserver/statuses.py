@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
@@ -53,6 +54,10 @@ def status_of(error: ApiError) -> JsonObject:
     return {**status, "code": error.code}
 
 
+_CALLED_ONE: Final[dict[Resource, Resource]] = {("", "componentstatuses"): ("", "componentstatus")}
+"""What upstream calls a resource where one of it is missing."""
+
+
 def success(resource: Resource, name: str, uid: str) -> JsonObject:
     """The Status that answers a finished deletion."""
     return {
@@ -72,9 +77,9 @@ def qualified(resource: Resource) -> str:
 
 def not_found(resource: Resource, name: str) -> StatusError:
     """404 of an object."""
-    return StatusError(
-        404, "NotFound", f"{qualified(resource)} {quoted(name)} not found", details=_details(resource, name)
-    )
+    called = _CALLED_ONE.get(resource, resource)
+    words = f"{qualified(called)} {quoted(name)} not found"
+    return StatusError(404, "NotFound", words, details=_details(called, name))
 
 
 class PlainError(StatusError):

@@ -96,11 +96,10 @@ class _Form:
     def _object(self, seen: Seen) -> bytes:
         version = self._served.row.api_version
         if seen.stored is None:
-            metadata: JsonObject = {"resourceVersion": str(seen.revision), "creationTimestamp": None}
+            metadata: JsonObject = {"resourceVersion": str(seen.revision)}
             if seen.initial_end:
                 metadata["annotations"] = {_INITIAL_END: "true"}
-            obj: JsonObject = {"kind": self._served.row.kind, "apiVersion": version, "metadata": metadata}
-            return self._shown(obj)
+            return self._shown({**self._verbs.blank(self._served), "metadata": metadata})
         if self._form.kind:
             return self._shown(self._whole(seen.stored))
         if seen.stored.object.get("apiVersion") == version:

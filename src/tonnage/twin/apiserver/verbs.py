@@ -16,6 +16,7 @@ from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.eviction import evict
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, number_of, page
+from tonnage.twin.apiserver.ownership.bringing import bringing
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly, unreadable_patch
 from tonnage.twin.apiserver.pipeline import Pipeline
@@ -42,7 +43,7 @@ ADMIN = User("system:admin", ("system:masters",))
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """How a watch goes. `initial_end`: mark where the present state ends, as streaming lists want it."""
+    """How a watch goes. `initial_end`: the present state first, whatever the version."""
 
     bookmarks: bool = False
     initial_end: bool = False
@@ -63,7 +64,8 @@ class Verbs:
     ) -> None:
         self.store = store
         self.registry = registry
-        api_services = ApiServices(store, registry, clock, pipeline.ids.uid)
+        self.bring = bringing(pipeline.ownership, registry)
+        api_services = ApiServices(store, registry, clock, pipeline.ids.uid, self.bring)
         self.definitions = Definitions(store, registry, clock, pipeline.ownership, api_services)
         self._clock = clock
         self._pipeline = pipeline
@@ -112,7 +114,6 @@ class Verbs:
             matcher(request.served, query.label_selector, query.field_selector),
             None if present_first else int(version),
             options.bookmarks,
-            options.initial_end,
             options.timeout_s,
         )
         return events(self.store, self._clock, watched)
@@ -205,6 +206,10 @@ class Verbs:
     def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
         """A stored object as a version shows it."""
         return self._pipeline.codec.in_version(served, obj)
+
+    def blank(self, served: Served) -> JsonObject:
+        """An object of which nothing is set. Not to be changed."""
+        return self._pipeline.codec.empty(served)
 
     async def _settled(self, request: Request, writing: Awaitable[Outcome]) -> Outcome:
         """The outcome in the version asked for, once what a definition means is in force."""

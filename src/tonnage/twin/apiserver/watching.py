@@ -42,7 +42,6 @@ class WatchQuery:
     matches: Matches
     since: int | None
     bookmarks: bool = False
-    initial_end: bool = False
     timeout_s: float | None = None
 
 
@@ -135,6 +134,6 @@ def _present(store: Store, query: WatchQuery) -> list[Seen]:
         for stored in store.list(query.resource, namespace=query.namespace, at=store.kept)
         if query.matches(stored.object)
     ]
-    if query.initial_end:
+    if query.bookmarks:
         seen.append(Seen(ChangeType.BOOKMARK, None, store.kept, initial_end=True))
     return seen

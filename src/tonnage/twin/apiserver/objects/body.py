@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.objects.problems import quoted
 
 DEEPEST: Final = 10_000 // 20
 """Nesting beyond this is refused; the Go decoder's bound is 10,000, Python's stack is smaller."""
@@ -71,7 +72,7 @@ def _text(data: bytes) -> str:
         ValueError: it does not begin as JSON begins.
     """
     if data[:1] and data[0] >= _FIRST_BEYOND_ASCII:
-        raise ValueError(f"invalid character {chr(data[0])!r} looking for beginning of value")
+        raise ValueError(f"invalid character {_quoted(chr(data[0]))} looking for beginning of value")
     return data.decode("utf-8", "replace")
 
 
@@ -123,7 +124,13 @@ def _go_text(data: bytes, error: Exception) -> str:
 
 
 def _quoted(char: str) -> str:
-    return r"'\''" if char == "'" else repr(char)
+    match char:
+        case "'":
+            return r"'\''"
+        case '"':
+            return "'\"'"
+        case _:
+            return f"'{quoted(char)[1:-1]}'"
 
 
 def _too_deep(data: bytes) -> str:
