@@ -181,6 +181,13 @@ async def test_an_update_that_changes_nothing_keeps_the_version(running: Any) ->
     assert same["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
 
 
+async def test_a_body_is_read_before_its_object_is_missed(running: Any) -> None:
+    body = {"metadata": {"name": "a"}, "spec": {}}
+    answer = await running.http("PUT", "/api/v1/namespaces/none/finalize", body)
+    words = "the name of the object (a) does not match the name on the URL (none)"
+    assert (answer.code, answer.json["message"]) == (400, words)
+
+
 async def test_a_streaming_list_marks_where_the_present_ends(running: Any) -> None:
     await running.http("POST", MAPS, {"metadata": {"name": "a"}})
     query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"

@@ -149,10 +149,19 @@ async def test_a_bound_pod_goes_when_its_kubelet_says_so(twin: Twin) -> None:
     await twin.clock.advance(timedelta(seconds=3).total_seconds())
     await twin.api.delete(POD, "p", namespace="default", grace_period_s=60)
     assert twin.raw()["metadata"]["deletionGracePeriodSeconds"] == 10
+    await twin.api.delete(POD, "p", namespace="default", grace_period_s=6)
+    assert twin.raw()["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:06Z"
     await twin.api.delete(POD, "p", namespace="default", grace_period_s=2)
-    assert twin.raw()["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:05Z"
+    late = twin.raw()["metadata"]
+    assert (late["deletionTimestamp"], late["deletionGracePeriodSeconds"]) == ("2026-01-01T00:00:03Z", 1)
     await twin.api.delete(POD, "p", namespace="default", grace_period_s=0)
     assert twin.raw() is None
+
+
+async def test_less_than_no_grace_is_one_second(twin: Twin) -> None:
+    await twin.pod(nodeName="n", terminationGracePeriodSeconds=10)
+    await twin.api.delete(POD, "p", namespace="default", grace_period_s=-1)
+    assert twin.raw()["metadata"]["deletionGracePeriodSeconds"] == 1
 
 
 @pytest.mark.parametrize("phase", ["", "Succeeded", "Failed"])
@@ -367,3 +376,23 @@ async def test_a_node_keeps_its_status_at_birth_and_apart_from_then_on(twin: Twi
     await twin.api.create(NODE, {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}})
     await twin.api.patch(NODE, "n", {"status": {"capacity": {"cpu": "8"}}})
     assert (await twin.api.get(NODE, "n")).status.capacity == {"cpu": "4"}
+
+
+async def test_a_namespace_that_nobody_holds_ends_with_the_second_request(twin: Twin) -> None:
+    await twin.api.create(NAMESPACE, {"metadata": {"name": "x"}})
+    body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}, "spec": {}}
+    await twin.api.replace(NAMESPACE, body, subresource="finalize")
+    await twin.api.delete(NAMESPACE, "x")
+    ending = await twin.api.get(NAMESPACE, "x")
+    assert (ending.status["phase"], ending.spec) == ("Terminating", {})
+    await twin.api.delete(NAMESPACE, "x")
+    with pytest.raises(ApiError, match="not found"):
+        await twin.api.get(NAMESPACE, "x")
+
+
+async def test_a_namespace_is_held_by_whom_a_finalizer_names(twin: Twin) -> None:
+    metadata: JsonObject = {"name": "default"}
+    body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    body["spec"] = {"finalizers": ["kubernetes", "bad"]}
+    with pytest.raises(ApiError, match=r"spec.finalizers\[1\]: Invalid value: \"bad\": name is neither"):
+        await twin.api.replace(NAMESPACE, body, subresource="finalize")

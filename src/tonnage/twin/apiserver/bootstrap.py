@@ -130,12 +130,12 @@ def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring
     spec: JsonObject = {
         "ports": ports,
         "clusterIP": API_ADDRESS,
-        "clusterIPs": [API_ADDRESS],
         "type": "ClusterIP",
         "sessionAffinity": "None",
-        "ipFamilies": ["IPv4"],
         "ipFamilyPolicy": "SingleStack",
         "internalTrafficPolicy": "Cluster",
     }
     head: JsonObject = {"kind": "Service", "apiVersion": "v1", "metadata": metadata}
-    store.create(SERVICE, key, bring({**head, "spec": spec, "status": {"loadBalancer": {}}}))
+    service = bring({**head, "spec": spec, "status": {"loadBalancer": {}}})
+    spec |= {"clusterIPs": [API_ADDRESS], "ipFamilies": ["IPv4"]}  # By whoever gives addresses.
+    store.create(SERVICE, key, service)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, copied, mapping, put, text
+from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, put, text
 from tonnage.twin.apiserver.births import (
     TEMPLATE_GENERATION,
     name_secrets,
@@ -22,7 +22,9 @@ from tonnage.twin.apiserver.volume_strategies import pair_sources
 
 
 def _namespace(namespace: JsonObject, old: JsonObject) -> None:
-    put(namespace, at(old, "spec", "finalizers") or [], "spec", "finalizers")
+    drop(namespace, "spec", "finalizers")
+    if holders := items(old, "spec", "finalizers"):
+        put(namespace, holders, "spec", "finalizers")
 
 
 def _service(service: JsonObject, _old: JsonObject) -> None:

@@ -9,7 +9,7 @@ Source: apiserver's registry store.go and rest.BeforeDelete, pod and namespace s
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -20,7 +20,7 @@ from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.statuses import conflict, success
 from tonnage.twin.apiserver.store import StaleError, Stored
 from tonnage.twin.apiserver.strategies import JOB, NAMESPACE, POD, counts_generations
-from tonnage.wire.timestamps import timestamp
+from tonnage.wire.timestamps import moment_of, timestamp
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
@@ -106,7 +106,9 @@ def expect(request: Request, stored: Stored, options: DeleteOptions) -> None:
 
 def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObject) -> JsonObject:
     """Remove the object when nobody waits for it, else store it as it is marked."""
-    gone = may_go(request, obj)
+    # A namespace goes with a second request; the first one only lets it end.
+    ends = request.resource != NAMESPACE or bool(text(stored.object, "metadata", "deletionTimestamp"))
+    gone = ends and may_go(request, obj)
     if request.options.dry_run or (not gone and obj == stored.object):
         kept: JsonObject | None = obj
     elif gone:
@@ -139,11 +141,20 @@ def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: Delet
             metadata["generation"] = number(metadata, "generation") + 1
     elif request.resource != POD:
         _set_finalizers(metadata, options, orphans=request.resource in ORPHANING)
-    elif isinstance(known, int) and grace < known and options.grace_period_s is not None:
-        # A second deletion can only make it shorter.
-        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
-        metadata["deletionGracePeriodSeconds"] = grace
+    elif isinstance(known, int) and options.grace_period_s is not None:
+        _shorten(metadata, known, _wanted_s(options.grace_period_s), now)
     return obj
+
+
+def _shorten(metadata: JsonObject, known: int, grace: int, now: datetime) -> None:
+    """A second deletion can only make it shorter, and counts from the first."""
+    if grace >= known:
+        return
+    end = moment_of(text(metadata, "deletionTimestamp")) + timedelta(seconds=grace - known)
+    if end < now:
+        end, grace = now, min(grace, 1)
+    metadata["deletionTimestamp"] = timestamp(end)
+    metadata["deletionGracePeriodSeconds"] = grace
 
 
 def _ending(definition: JsonObject, now: str) -> JsonObject:
@@ -190,5 +201,9 @@ def _grace_s(request: Request, obj: JsonObject, options: DeleteOptions) -> int:
     if unbound or text(obj, "status", "phase") in ("Failed", "Succeeded"):
         return 0
     if options.grace_period_s is not None:
-        return max(options.grace_period_s, 0)
-    return number(obj, "spec", "terminationGracePeriodSeconds", default=_DEFAULT_GRACE_S)
+        return _wanted_s(options.grace_period_s)
+    return _wanted_s(number(obj, "spec", "terminationGracePeriodSeconds", default=_DEFAULT_GRACE_S))
+
+
+def _wanted_s(seconds: int) -> int:
+    return seconds if seconds >= 0 else 1

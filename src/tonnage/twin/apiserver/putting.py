@@ -23,9 +23,9 @@ async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
     """The object after a PUT. Raises ApiError 400, 404, 409, 422."""
     if not text(body, "metadata", "name"):
         _readable(pipeline, request, body)
-    if not request.subresource and pipeline.store.get(request.resource, request.key) is None:
+    if pipeline.store.get(request.resource, request.key) is None:
         obj = _readable(pipeline, request, body)
-        if request.resource not in CREATED_BY_UPDATE:
+        if request.subresource or request.resource not in CREATED_BY_UPDATE:
             raise not_found(request.named, request.name)
         return replace(await pipeline.create(replace(request, verb="create"), obj), made=True)
     versioned = request.served.custom is not None or request.resource in UPDATED_BY_VERSION

@@ -65,6 +65,7 @@ class Verbs:
         self.store = store
         self.registry = registry
         self.bring = bringing(pipeline.ownership, registry)
+        self.blank = pipeline.codec.empty
         api_services = ApiServices(store, registry, clock, pipeline.ids.uid, self.bring)
         self.definitions = Definitions(store, registry, clock, pipeline.ownership, api_services)
         self._clock = clock
@@ -206,10 +207,6 @@ class Verbs:
     def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
         """A stored object as a version shows it."""
         return self._pipeline.codec.in_version(served, obj)
-
-    def blank(self, served: Served) -> JsonObject:
-        """An object of which nothing is set. Not to be changed."""
-        return self._pipeline.codec.empty(served)
 
     async def _settled(self, request: Request, writing: Awaitable[Outcome]) -> Outcome:
         """The outcome in the version asked for, once what a definition means is in force."""
