@@ -22,6 +22,7 @@ from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 from tonnage.twin.apiserver.pod_security import PodSecurity
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.quotas import ResourceQuotas
+from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.runtime_classes import RuntimeClasses, RuntimeOverheads
@@ -183,7 +184,7 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
 
 
 def default_plugins(
-    store: Store, registry: Registry, codec: Codec, suffix: Callable[[], str]
+    store: Store, registry: Registry, codec: Codec, suffix: Callable[[], str], authority: Authority
 ) -> tuple[Plugin, ...]:
     """The plugins that complete objects, in upstream's order. `suffix` makes ends of names."""
     own: tuple[Plugin, ...] = (
@@ -197,17 +198,17 @@ def default_plugins(
         RuntimeClasses(store),
         TopologyLabels(store),
     )
-    return (*own, MutatingWebhooks(store, registry, codec, own), ServiceAddresses(store))
+    return (*own, MutatingWebhooks(store, registry, codec, own, authority), ServiceAddresses(store))
 
 
-def default_gates(store: Store, registry: Registry, codec: Codec) -> tuple[Plugin, ...]:
+def default_gates(store: Store, registry: Registry, codec: Codec, authority: Authority) -> tuple[Plugin, ...]:
     """The plugins that are asked of valid objects, in upstream's order."""
     return (
         LimitBounds(store),
         PodSecurity(store),
         ClaimGrowth(store),
         RuntimeOverheads(store),
-        AdmissionPolicies(store, registry, codec),
-        ValidatingWebhooks(store, registry, codec),
+        AdmissionPolicies(store, registry, codec, authority),
+        ValidatingWebhooks(store, registry, codec, authority),
         ResourceQuotas(store),
     )

@@ -36,6 +36,8 @@ def cautions(request: Request) -> tuple[str, ...]:
     found = []
     if old := _DEPRECATED.get((row.group, row.version, row.plural)):
         found.append(old)
+    if request.served.custom is not None and request.served.custom.deprecation:
+        found.append(request.served.custom.deprecation)
     if request.verb == "create" and not request.subresource and (why := _IDLE.get(request.resource)):
         found.append(f"{IDLE_PREFIX} {why}; the object is only kept")
     return tuple(found)

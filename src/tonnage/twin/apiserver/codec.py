@@ -10,11 +10,13 @@ from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, is_first, stored_autoscaler
 from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
 from tonnage.twin.apiserver.objects.body import BodyError
-from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, unchanged_left_out
-from tonnage.twin.apiserver.objects.custom_rules import rule_problems
+from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, UNCHECKED, unchanged_left_out
+from tonnage.twin.apiserver.objects.custom_rules import has_rules, rule_problems
 from tonnage.twin.apiserver.objects.custom_values import (
     decode_custom,
+    prune,
     validate_custom,
+    with_defaults,
 )
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import Defaults
@@ -24,7 +26,7 @@ from tonnage.twin.apiserver.objects.quick_decode import QuickDecoder
 from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.twin.apiserver.objects.validation.custom import format_cautions
 from tonnage.twin.apiserver.requests import FieldValidation
-from tonnage.twin.apiserver.resources import Registry, Served, internal_package
+from tonnage.twin.apiserver.resources import CustomVersion, Registry, Served, internal_package
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.wire.schema import Schema
 
@@ -134,7 +136,7 @@ class Codec:
         schema = served.custom.schema
         found = unchanged_left_out(validate_custom(schema, obj), schema, obj, old)
         if any(one.type in BLOCKING for one in found):
-            return (*errors, *found)
+            return (*errors, *found, *([UNCHECKED] if has_rules(schema) else []))
         broken, stayed = rule_problems(schema, obj, old)
         for words in stayed:
             warn(words)
@@ -157,6 +159,8 @@ class Codec:
 
     def in_version(self, served: Served, obj: JsonObject) -> JsonObject:
         """A stored object as the version of `served` shows it; the object itself where they are the same."""
+        if served.custom is not None and text(obj, "kind") == served.row.kind:
+            return _custom_in_version(served, served.custom, obj)
         if text(obj, "apiVersion") == served.row.api_version or text(obj, "kind") not in (
             "",
             served.row.kind,
@@ -178,4 +182,19 @@ class Codec:
             return stored_autoscaler(obj)
         if served.custom is None or served.custom.storage_api_version == text(obj, "apiVersion"):
             return obj
-        return {**obj, "apiVersion": served.custom.storage_api_version}
+        kept = prune(served.custom.storage_schema, obj).value
+        return {**kept, "apiVersion": served.custom.storage_api_version}
+
+
+def _custom_in_version(served: Served, custom: CustomVersion, obj: JsonObject) -> JsonObject:
+    """An object as it is read: as the schema in which it is kept has it now, less what this version lacks."""
+    written = int(text(obj, "metadata", "resourceVersion") or 0)
+    same = text(obj, "apiVersion") == served.row.api_version
+    if same and written >= custom.revision:
+        return obj
+    kept = text(obj, "apiVersion") == custom.storage_api_version
+    schema = custom.storage_schema if kept else custom.schema
+    seen = with_defaults(schema, prune(schema, obj).value)
+    if not same and kept:
+        seen = prune(custom.schema, seen).value
+    return {**seen, "apiVersion": served.row.api_version}

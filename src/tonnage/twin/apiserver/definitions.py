@@ -29,6 +29,8 @@ from tonnage.wire.timestamps import timestamp
 DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_EVER: Final = 1 << 63
+"""What is written in one of several versions lacks the defaults of that in which it is kept."""
 
 
 class Definitions:
@@ -174,22 +176,25 @@ def versions_of(definition: JsonObject) -> Iterator[Served]:
     spec = {**mapping(definition, "spec"), "names": mapping(definition, "status", "acceptedNames")}
     group = text(spec, "group")
     versions = mappings(spec, "versions")
-    storage = next((text(one, "name") for one in versions if flag(one, "storage")), "")
+    stored = next((one for one in versions if flag(one, "storage")), {})
+    written = int(text(definition, "metadata", "resourceVersion") or 0)
     for version in sorted(versions, key=lambda one: version_priority(text(one, "name")), reverse=True):
         if not flag(version, "served"):
             continue
         row = _row(spec, text(version, "name"), mapping(version, "subresources"))
         custom = CustomVersion(
             definition=text(definition, "metadata", "name"),
-            storage_api_version=f"{group}/{storage}",
+            storage_api_version=f"{group}/{text(stored, 'name')}",
             schema=mapping(version, "schema", "openAPIV3Schema"),
             columns=tuple(mappings(version, "additionalPrinterColumns")),
             scale=mapping(version, "subresources", "scale") or None,
             selectable=tuple(
                 text(one, "jsonPath").removeprefix(".") for one in mappings(version, "selectableFields")
             ),
-            deprecation=_deprecation(version, group, row.kind),
+            deprecation=_deprecation(version, spec),
             terminating=bool(text(definition, "metadata", "deletionTimestamp")),
+            storage_schema=mapping(stored, "schema", "openAPIV3Schema"),
+            revision=_EVER if len(versions) > 1 else written,
         )
         list_kind = text(spec, "names", "listKind") or f"{row.kind}List"
         yield Served(row, list_kind, custom, frozenset(one.name for one in row.subresources))
@@ -218,11 +223,23 @@ def _row(spec: JsonObject, version: str, wanted: JsonObject) -> KindRow:
     return KindRow(**{**fields, "subresources": tuple(found)})
 
 
-def _deprecation(version: JsonObject, group: str, kind: str) -> str:
+def _deprecation(version: JsonObject, spec: JsonObject) -> str:
+    """What clients of a version are warned of: the definition's words, or where to go instead."""
     if not flag(version, "deprecated"):
         return ""
     said = at(version, "deprecationWarning")
-    return said if isinstance(said, str) else f"{group}/{text(version, 'name')} {kind} is deprecated"
+    if isinstance(said, str):
+        return said
+    group, kind, own = text(spec, "group"), text(spec, "names", "kind"), text(version, "name")
+    better = [
+        text(one, "name")
+        for one in mappings(spec, "versions")
+        if flag(one, "served")
+        and not flag(one, "deprecated")
+        and version_priority(text(one, "name")) > version_priority(own)
+    ]
+    instead = f"; use {group}/{max(better, key=version_priority)} {kind}" if better else ""
+    return f"{group}/{own} {kind} is deprecated{instead}"
 
 
 def version_priority(name: str) -> tuple[int, int, int, str]:

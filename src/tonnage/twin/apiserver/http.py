@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.discovery import Discovery, check_special
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import asked_of
 from tonnage.twin.apiserver.go_json import go_json
-from tonnage.twin.apiserver.items import item_json, item_of
+from tonnage.twin.apiserver.items import item_json, item_of, list_head
 from tonnage.twin.apiserver.listing import check_version
 from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
 from tonnage.twin.apiserver.objects.problems import Errors
@@ -181,6 +181,8 @@ class Application:
         served, form = request.served, exchange.form
         if form.kind == "Table":
             rows = [stored.object for stored in found.items]
+            if served.custom is not None:
+                rows = [self._verbs.in_version(served, obj) for obj in rows]
             await exchange.answer(self._table(exchange, request, rows, found.metadata))
             return
         if form.kind:
@@ -190,7 +192,7 @@ class Application:
             head: JsonObject = {"kind": form.kind, "apiVersion": f"meta.k8s.io/{form.version}"}
             await exchange.answer({**head, "metadata": found.metadata, "items": partial})
             return
-        head = {"kind": served.list_kind, "apiVersion": served.row.api_version, "metadata": found.metadata}
+        head = list_head(served, found.metadata)
         if form != Form():
             shown = [self._verbs.in_version(served, stored.object) for stored in found.items]
             await exchange.answer({**head, "items": [item_of(served, obj) for obj in shown]})
@@ -246,18 +248,14 @@ class Application:
         query = parameters.list_query(exchange.query, address)
         gone = await self._verbs.delete_collection(request, query, options)
         deleted: list[JsonValue] = [item_of(request.served, obj) for obj in gone]
-        head: JsonObject = {"kind": request.served.list_kind, "apiVersion": request.served.row.api_version}
-        metadata: JsonObject = {"resourceVersion": str(self._verbs.store.revision)}
-        await exchange.answer({**head, "metadata": metadata, "items": deleted})
+        head = list_head(request.served, {"resourceVersion": str(self._verbs.store.revision)})
+        await exchange.answer({**head, "items": deleted})
 
     async def _written(self, exchange: Exchange, request: Request, outcome: Outcome, code: int = 200) -> None:
         await self._show(exchange, request, outcome.object, code)
 
     async def _show(self, exchange: Exchange, request: Request, obj: JsonObject, code: int = 200) -> None:
-        served = request.served
-        if served.custom is not None and served.custom.deprecation:
-            exchange.warnings += (served.custom.deprecation,)
-        form = exchange.form
+        served, form = request.served, exchange.form
         if obj.get("kind") == "Status":
             pass
         elif form.kind == "Table":

@@ -13,6 +13,19 @@ from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.store import Stored
 
 
+def list_head(served: Served, metadata: JsonObject) -> JsonObject:
+    """What a list says before its items; one of a custom kind always says where it goes on."""
+    if served.custom is not None:
+        metadata = {"continue": "", **metadata}
+    return {"kind": served.list_kind, "apiVersion": served.row.api_version, "metadata": metadata}
+
+
+def is_current(served: Served, stored: Stored) -> bool:
+    """Whether an object reads as it was written: in this version, and under the schema that there is now."""
+    outdated = served.custom is not None and stored.revision < served.custom.revision
+    return not outdated and stored.object.get("apiVersion") == served.row.api_version
+
+
 def item_of(served: Served, obj: JsonObject) -> JsonObject:
     """An object as an item of its kind's list."""
     if served.custom is not None:
@@ -25,7 +38,7 @@ def item_json(
 ) -> bytes:
     """The same, encoded. What is stored begins with its type, so that as a rule nothing is encoded anew."""
     version, text = served.row.api_version, stored.json
-    if stored.object.get("apiVersion") != version:
+    if not is_current(served, stored):
         return go_json(item_of(served, in_version(served, stored.object)))
     if served.custom is not None:
         return text

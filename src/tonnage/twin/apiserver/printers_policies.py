@@ -12,6 +12,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text
 from tonnage.twin.apiserver.columns import NAME, NONE, Column, Printer, age, age_column, duration, wide
+from tonnage.twin.apiserver.objects.selectors import selector_shown
 from tonnage.twin.apiserver.store import Resource
 
 _UNSET: Final = "<unset>"
@@ -96,9 +97,10 @@ def _policy_binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
     parameter = mapping(obj, "spec", "paramRef")
     shown = _UNSET
     if parameter:
-        namespace = text(parameter, "namespace")
-        chosen = text(parameter, "name") or "*"
-        shown = f"{namespace}/{chosen}" if namespace else chosen
+        name = text(parameter, "name")
+        shown = f"{text(parameter, 'namespace') or '*'}/{name}" if name else shown
+        if not name and isinstance(selector := at(parameter, "selector"), dict):
+            shown = selector_shown(selector)
     return [_name(obj), text(obj, "spec", "policyName"), shown, age(obj, now)]
 
 

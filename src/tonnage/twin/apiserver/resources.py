@@ -26,7 +26,8 @@ _STORED_IN: Final = {
 class CustomVersion:
     """What a CustomResourceDefinition says of one version. `schema` is its openAPIV3Schema.
 
-    `terminating`: the definition is deleted, and nothing new is made.
+    `storage_schema` is that of the version in which objects are kept; what was written before `revision`
+    may not fit that. `terminating`: the definition is deleted, and nothing new is made.
     """
 
     definition: str
@@ -37,6 +38,8 @@ class CustomVersion:
     selectable: tuple[str, ...] = ()
     deprecation: str = ""
     terminating: bool = False
+    storage_schema: JsonObject = field(default_factory=dict)
+    revision: int = 0
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,12 @@ class ApiServer:
         restriction = NodeRestriction(self.store, rights.authority)
         codec = Codec(self.registry)
         ids = Ids(self._uid, self._random)
-        built_in = default_plugins(self.store, self.registry, codec, ids.suffix)
+        built_in = default_plugins(self.store, self.registry, codec, ids.suffix, rights.authority)
         admission = (*built_in, restriction, escalation, *plugins)
-        gates = (Signers(rights.authority), *default_gates(self.store, self.registry, codec))
+        gates = (
+            Signers(rights.authority),
+            *default_gates(self.store, self.registry, codec, rights.authority),
+        )
         pipeline = Pipeline(self.store, codec, clock, ids, admission, gates)
         key = token_key or TokenKey()
         tokens = TokenRequests(self.store, clock, pipeline, key)

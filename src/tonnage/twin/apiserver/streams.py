@@ -14,6 +14,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver import parameters
 from tonnage.twin.apiserver.exchange import Exchange, pieces
 from tonnage.twin.apiserver.go_json import go_json
+from tonnage.twin.apiserver.items import is_current
 from tonnage.twin.apiserver.negotiation import PROTOBUF, STREAMED
 from tonnage.twin.apiserver.requests import Address, Request
 from tonnage.twin.apiserver.resources import Served
@@ -94,7 +95,6 @@ class _Form:
         return b"".join((head, self._object(seen), b"}\n"))
 
     def _object(self, seen: Seen) -> bytes:
-        version = self._served.row.api_version
         if seen.stored is None:
             metadata: JsonObject = {"resourceVersion": str(seen.revision)}
             if seen.initial_end:
@@ -102,7 +102,7 @@ class _Form:
             return self._shown({**self._verbs.blank(self._served), "metadata": metadata})
         if self._form.kind:
             return self._shown(self._whole(seen.stored))
-        if seen.stored.object.get("apiVersion") == version:
+        if is_current(self._served, seen.stored):
             return seen.stored.json
         return go_json(self._whole(seen.stored))
 

@@ -239,7 +239,7 @@ def found(registry: Registry, address: Address) -> Served:
     if served is None:
         raise unserved(registry, address)
     if address.subresource and address.subresource not in served.subresources:
-        raise no_such_path()
+        raise not_found(served.key, address.name) if served.custom is not None else no_such_path()
     scattered = bool(address.name) or "list" not in served.row.verbs
     if bool(address.namespace) != served.row.namespaced and (address.namespace or scattered):
         raise no_such_path()

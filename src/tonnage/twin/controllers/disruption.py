@@ -17,6 +17,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.objects.selectors import selector_shown
 from tonnage.twin.controllers.disruption_plan import (
     Expected,
     Unknown,
@@ -27,7 +28,7 @@ from tonnage.twin.controllers.disruption_plan import (
     owners_to_ask,
     status_of,
 )
-from tonnage.twin.controllers.scales import Scales, selector_shown
+from tonnage.twin.controllers.scales import Scales
 from tonnage.twin.controllers.selection import takes
 from tonnage.wire.kinds import DISRUPTION_BUDGET, POD
 from tonnage.wire.objects import Pod, PodDisruptionBudget

@@ -7,7 +7,6 @@ import asyncio
 from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import KubernetesApi
 from tonnage.model.errors import ApiError
-from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
 from tonnage.twin.controllers.disruption_plan import Scale
 from tonnage.twin.controllers.ownership import controller_of
@@ -84,22 +83,3 @@ class Scales:
         if found.metadata.uid != owner.uid:
             return None
         return Scale(owner.uid, count_at(found.spec, path))
-
-
-def selector_shown(selector: JsonObject) -> str:
-    """A selector as Go prints it, which an Event does."""
-    labels = selector.get("matchLabels")
-    plain = "".join(f"{k}: {v}," for k, v in sorted(labels.items())) if isinstance(labels, dict) else ""
-    terms = []
-    expressions = selector.get("matchExpressions")
-    for one in expressions if isinstance(expressions, list) else []:
-        if isinstance(one, dict):
-            values = one.get("values")
-            listed = " ".join(map(str, values)) if isinstance(values, list) else ""
-            terms.append(
-                f"LabelSelectorRequirement{{Key:{one.get('key')},Operator:{one.get('operator')},Values:[{listed}],}},"
-            )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{plain}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{''.join(terms)}}},}}"
-    )

@@ -13,6 +13,7 @@ from typing import Final
 from google.protobuf import descriptor_pb2
 
 from tonnage.decide.cluster.cel.kinds import DYN, CelKind, Known
+from tonnage.decide.cluster.cel.messages import OWN_FILES
 
 PACKAGE: Final = "schema"
 ROOT: Final = "selfType0"
@@ -38,7 +39,10 @@ class Declarations:
             name="schema.proto",
             package=PACKAGE,
             syntax="proto2",
-            dependency=[f"google/protobuf/{name}.proto" for name in ("struct", "timestamp", "duration")],
+            dependency=[
+                *(f"google/protobuf/{name}.proto" for name in ("struct", "timestamp", "duration")),
+                *OWN_FILES,
+            ],
         )
     )
     titles: dict[str, str] = field(default_factory=dict)

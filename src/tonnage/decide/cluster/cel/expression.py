@@ -15,9 +15,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from google.protobuf import message
+
+from tonnage.decide.cluster.cel.asking import OPTIONAL, Host, answered_by
 from tonnage.decide.cluster.cel.declarations import declared
+from tonnage.decide.cluster.cel.functions import as_message
 from tonnage.decide.cluster.cel.kinds import CelKind, Known, kind_named
-from tonnage.decide.cluster.cel.library import UNRUN, checker, runtime, runtime_names
+from tonnage.decide.cluster.cel.library import checker, runtime, runtime_names
 from tonnage.decide.cluster.cel.literals import unmakeable, wrong_literals
 from tonnage.decide.cluster.cel.tree import copied, packed, parsed, type_words, unpacked, walk
 from tonnage.decide.cluster.cel.wording import Written, compile_words, full_name, titled
@@ -75,8 +79,14 @@ class Expression:
         else:
             self.error = unmakeable(self.tree)
 
-    def evaluate(self, values: Mapping[str, object]) -> JsonValue:
-        """What it comes to.
+    def evaluate(self, values: Mapping[str, object], host: Host | None = None) -> JsonValue:
+        """What it comes to as JSON has it; raises as `value` does."""
+        return _plain(self.value(values, host))
+
+    def value(self, values: Mapping[str, object], host: Host | None = None) -> object:
+        """What it comes to, as other expressions take it.
+
+        `host` answers what expressions ask about rights and formats.
 
         Raises:
             CelError: it fails; the text is cel-go's.
@@ -88,31 +98,21 @@ class Expression:
         if self._program is None:
             self._program = runtime().deserialize(_runnable(self.tree))
         try:
-            found = self._program.eval(data=dict(values))
-            kind, plain = found.type().name(), found.value()
+            with answered_by(host):
+                found = self._program.eval(data=dict(values))
+            kind, told = found.type().name(), _carried(found.value())
         except (RuntimeError, TypeError, OverflowError) as error:
             if "budget exceeded" in str(error):
                 raise CelError(OVER_BUDGET) from None
             raise UnsupportedError(f"what cannot be evaluated here ({str(error)[:200]})") from None
         if kind == "ERROR":
-            if absent := _ABSENT.search(str(plain)):
-                owner, _, name = absent[1].rpartition(".")
-                raise AbsentError(name) if owner == "variables" else CelError(f"no such key: {name}")
-            raise CelError(general_error(str(plain)))
-        return plain_value(plain)
+            raise _failure(str(told))
+        return told
 
     @property
     def kind(self) -> CelKind:
         """The type of what it comes to, as far as other expressions need it."""
         return kind_named(self.type)
-
-    def unrun(self) -> str:
-        """A function that nobody here can run; empty where there is none."""
-        references = {entry.key: entry.value.overload_id for entry in self.tree.reference_map}
-        for expr in walk(self.tree.expr):
-            if expr.HasField("call_expr") and UNRUN.intersection(references.get(expr.id, ())):
-                return str(expr.call_expr.function)
-        return ""
 
 
 @lru_cache(maxsize=2048)
@@ -150,21 +150,63 @@ def _runnable(tree: Any) -> bytes:
                 call.ClearField("target")
                 del call.args[:]
                 call.args.extend(arguments)
-            call.function = own.pop()
+            asked, call.function = call.function, own.pop()
             reference.overload_id[:] = [f"{call.function}_{len(call.args)}"]
+            if asked in OPTIONAL:
+                _make_optional(changed, expr)
         elif own:
             reference.overload_id[:] = [one for one in reference.overload_id if one not in names]
     return packed(changed)
 
 
-def plain_value(value: Any) -> JsonValue:
-    """A result as JSON has it; what JSON has not is told as text."""
-    if value is None or isinstance(value, bool | int | float | str):
+def _make_optional(tree: Any, expr: Any) -> None:
+    """Let what a call comes to be an optional, without a value if it is empty."""
+    inner = copied(expr)
+    inner.id = max(one.id for one in walk(tree.expr)) + 1
+    entries = {entry.key: entry.value for entry in tree.reference_map}
+    tree.reference_map.add(key=inner.id, value=copied(entries[expr.id]))
+    entries[expr.id].overload_id[:] = ["optional_ofNonZeroValue"]
+    call = expr.call_expr
+    call.ClearField("target")
+    call.function = "optional.ofNonZeroValue"
+    del call.args[:]
+    call.args.append(inner)
+
+
+def _failure(told: str) -> Exception:
+    """What the library says of an evaluation that fails, as cel-go's."""
+    absent = _ABSENT.search(told)
+    if absent is None:
+        return CelError(general_error(told))
+    if absent[1].startswith("authorizer"):
+        return CelError(f"no such attribute(s): {absent[1]}")
+    owner, _, name = absent[1].rpartition(".")
+    return AbsentError(name) if owner == "variables" else CelError(f"no such key: {name}")
+
+
+def _carried(value: Any) -> object:
+    """A result as another expression takes it."""
+    if value is None or isinstance(value, bool | int | float | str | message.Message):
         return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
     if callable(getattr(value, "value", None)):  # what a list or a map of the library's holds
-        return plain_value(value.value())
+        return _carried(value.value())
     if isinstance(value, Mapping) or hasattr(value, "keys"):
-        return {str(key): plain_value(value[key]) for key in value}
-    if hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, bytes):
-        return [plain_value(value[index]) for index in range(len(value))]
-    return str(value)
+        return {key: _carried(value[key]) for key in value}
+    if hasattr(value, "__len__") and hasattr(value, "__getitem__"):
+        return [_carried(value[index]) for index in range(len(value))]
+    return as_message(value)
+
+
+def _plain(value: object) -> JsonValue:
+    """A result as JSON has it; what JSON has not is told as text."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case dict():
+            return {str(key): _plain(one) for key, one in value.items()}
+        case list():
+            return [_plain(one) for one in value]
+        case _:
+            return str(value)

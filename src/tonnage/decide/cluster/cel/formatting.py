@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
@@ -37,10 +37,10 @@ def formatted(text: object, values: object) -> str:
             return "%"
         kind = clause[3]
         if not left:
-            raise CelError("index 0 out of range" if not values else f"index {len(values)} out of range")
+            raise CelError(_too_few(len(values)))
         write = _WRITERS.get(kind or "")
         if write is None:
-            raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{kind}"')
+            raise CelError(_no_clause(kind))
         return write(left.pop(0), min(int(clause[2] or _DIGITS), _MOST_DIGITS))
 
     return _CLAUSE.sub(filled, text)
@@ -108,8 +108,8 @@ def _whole(form: str) -> Callable[[Any, int], str]:
     def written(value: Any, _: int) -> str:
         if isinstance(value, bool) and form == "b":
             return str(int(value))
-        if isinstance(value, str | bytes) and form in "xX":
-            found = (value if isinstance(value, bytes) else value.encode()).hex()
+        if isinstance(value, str | bytes | bytearray | memoryview) and form in "xX":
+            found = (value.encode() if isinstance(value, str) else bytes(value)).hex()
             return found.upper() if form == "X" else found
         if not isinstance(value, int) or isinstance(value, bool):
             raise CelError(wrong_clause(form, type_name(value)))
@@ -127,7 +127,7 @@ def _double(form: str) -> Callable[[Any, int], str]:
             return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
         if form == "f":
             return format(number, f",.{precision}f")
-        digits, _, power = format(number, f".{precision}e").partition("e")
+        digits, _, power = format(number, f".{_DIGITS}e").partition("e")
         return f"{digits}×10{power.removeprefix('+').translate(_RAISED)}"
 
     return written
@@ -162,13 +162,30 @@ def wrong_clause(form: str, kind: str) -> str:
     return f"error during formatting: {name} clause can only be used on {others}, was given {kind}"
 
 
-def wrong_places(text: str, kinds: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Values that stand in clauses which do not take their types: which of them, and what is said."""
-    clauses = [clause[3] for clause in _CLAUSE.finditer(text) if clause[1] != "%"]
-    for index, (form, kind) in enumerate(zip(clauses, kinds, strict=False)):
+def wrong_format(text: str, kinds: Sequence[str]) -> tuple[int | None, str] | None:
+    """The first fault of a text with clauses and of values of these types: which value's, and the words."""
+    clauses = [clause[3] or "" for clause in _CLAUSE.finditer(text) if clause[1] != "%"]
+    for index, form in enumerate(clauses):
+        if index >= len(kinds):
+            return None, _too_few(index)
+        if form not in _TAKEN:
+            return None, _no_clause(form)
+        kind = kinds[index]
         many = form == "s" and kind.partition("(")[0] in ("list", "map", "type")
-        if form in _TAKEN and kind not in _TAKEN[form] and not many:
-            yield index, wrong_clause(form, kind)
+        if kind not in _TAKEN[form] and not many:
+            return index, wrong_clause(form, kind)
+    if len(kinds) > len(clauses):
+        told = f"(expected {len(clauses)}, got {len(kinds)})"
+        return None, f"too many arguments supplied to string.format {told}"
+    return None
+
+
+def _too_few(index: int) -> str:
+    return f"index {index} out of range"
+
+
+def _no_clause(form: str) -> str:
+    return f'could not parse formatting clause: unrecognized formatting clause "{form}"'
 
 
 _WRITERS: Final[Mapping[str, Callable[[Any, int], str]]] = {

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
+from tonnage.decide.cluster.cel import asking
 from tonnage.decide.cluster.cel.formatting import formatted
 from tonnage.decide.cluster.cel.go_regexps import compiled, regexp_problem
 from tonnage.decide.cluster.cel.messages import value_of
@@ -24,6 +25,7 @@ from tonnage.decide.cluster.claims.cel_errors import CelError
 from tonnage.decide.cluster.claims.cel_values import equal, type_name
 
 _IP, _CIDR, _URL = "net.IP", "net.CIDR", "kubernetes.URL"
+_NOT_IN_HOSTS: Final = re.compile(r"""[^\w!$&'()*+,;=:\[\]<>"\-.~%\x80-\U0010ffff]""", re.ASCII)
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
@@ -43,13 +45,32 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
+def _wrong_ip(text: str) -> str:
+    """Why a text is no address, in Go's words, where that can be told."""
+    if not re.match(r"[^.:%]*\.", text):
+        return "unable to parse IP"
+    octets = text.split(".")
+    for index, octet in enumerate(octets):
+        if strange := re.search("[^0-9]", octet):
+            rest = ".".join([octet[strange.start() :], *octets[index + 1 :]])
+            return f"unexpected character (at {_quoted(rest)})"
+        if not octet:
+            rest = f".{'.'.join(octets[index + 1 :])}"
+            return f"IPv4 field must have at least one digit (at {_quoted(rest)})"
+        if len(octet) > 1 and octet.startswith("0"):
+            return "IPv4 field has octet with leading zero"
+        if int(octet) > 255:
+            return "IPv4 field has value >255"
+    return "IPv4 address too short" if len(octets) < 4 else "IPv4 address too long"
+
+
 def _parsed_ip(text: str) -> _Address:
     if "%" in text:
         raise CelError(f"IP address {_quoted(text)} with zone value is not allowed")
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
-        words = f"ParseAddr({_quoted(text)}): unable to parse IP"
+        words = f"ParseAddr({_quoted(text)}): {_wrong_ip(text)}"
         raise CelError(
             f"IP Address {_quoted(text)} parse error during conversion from string: {words}"
         ) from None
@@ -66,7 +87,10 @@ def _parsed_cidr(text: str) -> _Network:
             raise ValueError("no '/'")
         if not re.fullmatch(r"0|[1-9][0-9]*", length):
             raise ValueError(f"bad bits after slash: {_quoted(length)}")
-        found = ipaddress.ip_interface(f"{_parsed_ip(address)}/{length}")
+        parsed = _parsed_ip(address)
+        if int(length) > parsed.max_prefixlen:
+            raise ValueError("prefix length out of range")
+        found = ipaddress.ip_interface(f"{parsed}/{length}")
     except (ValueError, CelError) as error:
         why = str(error) if isinstance(error, ValueError) else "unable to parse IP"
         raise CelError(f"{prefix}{prefix}netip.ParsePrefix({_quoted(text)}): {why}") from None
@@ -106,7 +130,12 @@ def _succeeds(parse: Callable[[str], object], name: str) -> Callable[[object], b
     return succeeds
 
 
+_is_ip = _succeeds(_parsed_ip, "isIP")
+
+
 def _contains_ip(network: object, other: object) -> bool:
+    if isinstance(other, str) and not _is_ip(other):
+        raise CelError("no such overload")
     address = _parsed_ip(other) if isinstance(other, str) else _address("containsIP", other)
     return address in _network("containsIP", network).network
 
@@ -136,24 +165,40 @@ def _link_local_multicast(address: _Address) -> bool:
     return address.is_multicast and address.packed[1] & 0x0F == 2
 
 
-def _parsed_url(text: str) -> Any:
-    wrong = f"URL parse error during conversion from string: parse {_quoted(text)}: "
+def url_problem(text: str) -> str:
+    """Why a text is no URL that a request may name, in Go's words; empty where it is one.
+
+    >>> url_problem("x")
+    'parse "x": invalid URI for request'
+    """
+    why = _url_problem(text)
+    return why and f"parse {_quoted(text)}: {why}"
+
+
+def _url_problem(text: str) -> str:
     if not text:
-        raise CelError(f"{wrong}empty url")
+        return "empty url"
     if re.search(r"[\x00-\x1f\x7f]", text):
-        raise CelError(f"{wrong}net/url: invalid control character in URL")
+        return "net/url: invalid control character in URL"
     try:
         parts = urlsplit(text)
     except ValueError:
-        raise CelError(f"{wrong}missing ']' in host") from None
+        return "missing ']' in host"
     if not parts.scheme and not text.startswith("/"):
-        raise CelError(f"{wrong}invalid URI for request")
+        return "invalid URI for request"
+    host = _host(parts)
+    if wrong := _NOT_IN_HOSTS.search(host):
+        return f"invalid character {_quoted(wrong[0])} in host name"
     try:
         _ = parts.port
     except ValueError:
-        port = parts.netloc.rpartition(":")[2]
-        raise CelError(f"{wrong}invalid port {_quoted(':' + port)} after host") from None
-    return parts
+        return f"invalid port {_quoted(':' + host.rpartition(':')[2])} after host"
+    return ""
+
+
+def _parsed_url(text: str) -> None:
+    if wrong := url_problem(text):
+        raise CelError(f"URL parse error during conversion from string: {wrong}")
 
 
 def _url(name: str, ask: Callable[[Any], object]) -> Callable[[object], object]:
@@ -246,6 +291,8 @@ def _inserted(into: object, *more: object) -> dict[Any, Any]:
 
 
 def _to_string(value: object) -> str:
+    if isinstance(value, datetime):
+        return formatted("%s", [value])
     if type_name(value) not in (_IP, _CIDR):
         raise _no_overload("string", value)
     return str(cast("Any", value).text)
@@ -263,24 +310,25 @@ def _sum(values: object) -> object:
 
 def taken(function: Callable[..., object]) -> Callable[..., object]:
     """A function whose spans and moments are messages, which the library takes back."""
+    return lambda *values: as_message(function(*values))
 
-    def called(*values: object) -> object:
-        found = function(*values)
-        if isinstance(found, timedelta):
-            span = duration_pb2.Duration()
-            span.FromTimedelta(found)
-            return span
-        if isinstance(found, datetime):
-            moment = timestamp_pb2.Timestamp()
-            moment.FromDatetime(found)
-            return moment
-        return found
 
-    return called
+def as_message(value: object) -> object:
+    """A span or a moment as a message, anything else as it is."""
+    if isinstance(value, timedelta):
+        span = duration_pb2.Duration()
+        span.FromTimedelta(value)
+        return span
+    if isinstance(value, datetime):
+        moment = timestamp_pb2.Timestamp()
+        moment.FromDatetime(value)
+        return moment
+    return value
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     **cel_values.FUNCTIONS,
+    **asking.FUNCTIONS,
     "sum": _sum,
     "url": _make_url,
     "isURL": _succeeds(_parsed_url, "isURL"),
@@ -293,7 +341,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "find": _find,
     "findAll": _find_all,
     "ip": _ip,
-    "isIP": _succeeds(_parsed_ip, "isIP"),
+    "isIP": _is_ip,
     "ip.isCanonical": lambda value: str(_parsed_ip(_text("ip.isCanonical", value))) == value,
     "family": _of_address("family", lambda one: one.version),
     "isUnspecified": _of_address("isUnspecified", lambda one: one.is_unspecified),

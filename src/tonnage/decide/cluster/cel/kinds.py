@@ -45,13 +45,16 @@ Known = tuple[tuple[str, CelKind], ...]
 _SIMPLE: Final = frozenset({"double", "int", "uint", "bool", "string", "bytes"}) | {"timestamp", "duration"}
 
 
+_OWN: Final = ("kubernetes.", "net.")
+
+
 def kind_named(written: str) -> CelKind:
     """A type by what errors call it; any for what has parts that the name does not tell.
 
     >>> kind_named("list(string)").element
     CelKind(name='string', element=None, fields=(), title='', most=0, least=0)
     """
-    if written in _SIMPLE:
+    if written in _SIMPLE or written.startswith(_OWN):
         return CelKind(written)
     head, _, inside_it = written.removesuffix(")").partition("(")
     if head == "list":

@@ -13,30 +13,16 @@ from functools import cache
 from itertools import permutations
 from typing import Any, Final
 
+from tonnage.decide.cluster.cel.asking import DECISION, FORMAT, FORMATS, GROUP_CHECK, PATH_CHECK
 from tonnage.decide.cluster.cel.functions import FUNCTIONS, taken
 from tonnage.decide.cluster.cel.kinds import AUTHORIZER, RESOURCE_CHECK
 from tonnage.decide.cluster.cel.messages import pool
 from tonnage.decide.cluster.claims.cel_values import QUANTITY, SEMVER
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
-_TO_STRING: Final = ("string", "bytes", "bool", "double", "timestamp", "duration")
+_TO_STRING: Final = ("string", "bytes", "bool", "double", "duration")
 _SUMMABLE: Final = ("int", "uint", "double", "duration")
-_IP, _CIDR, _URL, _FORMAT = "net.IP", "net.CIDR", "kubernetes.URL", "kubernetes.NamedFormat"
-_AUTH: Final = "kubernetes.authorization."
-_PATH, _GROUP, _DECISION = f"{_AUTH}PathCheck", f"{_AUTH}GroupCheck", f"{_AUTH}Decision"
-_FORMATS: Final = (
-    *("dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix"),
-    *(
-        "dns1123SubdomainPrefix",
-        "dns1035LabelPrefix",
-        "labelValue",
-        "uri",
-        "uuid",
-        "byte",
-        "date",
-        "datetime",
-    ),
-)
+_IP, _CIDR, _URL = "net.IP", "net.CIDR", "kubernetes.URL"
 
 _OWN: Final[tuple[tuple[str, str, str], ...]] = (
     ("string_to_url", "url(string)", _URL),
@@ -70,6 +56,7 @@ _OWN: Final[tuple[tuple[str, str, str], ...]] = (
     ("cidr_masked", f"{_CIDR}.masked()", _CIDR),
     ("ip_to_string", f"string({_IP})", "string"),
     ("cidr_to_string", f"string({_CIDR})", "string"),
+    ("timestamp_to_string", "string(timestamp)", "string"),
     ("string_to_quantity", "quantity(string)", QUANTITY),
     ("is_quantity_string", "isQuantity(string)", "bool"),
     ("quantity_sign", f"sign({QUANTITY})", "int"),
@@ -107,6 +94,24 @@ _OWN: Final[tuple[tuple[str, str, str], ...]] = (
     ("string_char_at_int", "string.charAt(int)", "string"),
     ("string_substring_int", "string.substring(int)", "string"),
     ("string_substring_int_int", "string.substring(int,int)", "string"),
+    *((f"format.{one}", f"format.{one}()", FORMAT) for one in FORMATS),
+    ("format-named", "format.named(string)", f"optional_type<{FORMAT}>"),
+    ("format-validate", f"{FORMAT}.validate(string)", "optional_type<list<string>>"),
+    ("authorizer_path", f"{AUTHORIZER}.path(string)", PATH_CHECK),
+    ("authorizer_group", f"{AUTHORIZER}.group(string)", GROUP_CHECK),
+    ("authorizer_serviceaccount", f"{AUTHORIZER}.serviceAccount(string,string)", AUTHORIZER),
+    ("groupcheck_resource", f"{GROUP_CHECK}.resource(string)", RESOURCE_CHECK),
+    ("resourcecheck_subresource", f"{RESOURCE_CHECK}.subresource(string)", RESOURCE_CHECK),
+    ("resourcecheck_namespace", f"{RESOURCE_CHECK}.namespace(string)", RESOURCE_CHECK),
+    ("resourcecheck_name", f"{RESOURCE_CHECK}.name(string)", RESOURCE_CHECK),
+    ("authorizer_fieldselector", f"{RESOURCE_CHECK}.fieldSelector(string)", RESOURCE_CHECK),
+    ("authorizer_labelselector", f"{RESOURCE_CHECK}.labelSelector(string)", RESOURCE_CHECK),
+    ("pathcheck_check", f"{PATH_CHECK}.check(string)", DECISION),
+    ("resourcecheck_check", f"{RESOURCE_CHECK}.check(string)", DECISION),
+    ("decision_errored", f"{DECISION}.errored()", "bool"),
+    ("decision_error", f"{DECISION}.error()", "string"),
+    ("decision_allowed", f"{DECISION}.allowed()", "bool"),
+    ("decision_reason", f"{DECISION}.reason()", "string"),
 )
 _ORDERS: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
 _NUMBERS: Final = {"int": "int64", "uint": "uint64", "double": "double"}
@@ -136,28 +141,6 @@ _OF_THE_LIBRARY: Final[tuple[tuple[str, str, str], ...]] = (
     *((f"{one}_to_string", f"string({one})", "string") for one in _TO_STRING),
 )
 """What the library has, too, but under declarations that leave no room for more of the same name."""
-_NOT_RUN: Final[tuple[tuple[str, str, str], ...]] = (
-    *((f"format.{one}", f"format.{one}()", _FORMAT) for one in _FORMATS),
-    ("format-named", "format.named(string)", f"optional_type<{_FORMAT}>"),
-    ("format-validate", f"{_FORMAT}.validate(string)", "optional_type<list<string>>"),
-    ("authorizer_path", f"{AUTHORIZER}.path(string)", _PATH),
-    ("authorizer_group", f"{AUTHORIZER}.group(string)", _GROUP),
-    ("authorizer_serviceaccount", f"{AUTHORIZER}.serviceAccount(string,string)", AUTHORIZER),
-    ("groupcheck_resource", f"{_GROUP}.resource(string)", RESOURCE_CHECK),
-    ("resourcecheck_subresource", f"{RESOURCE_CHECK}.subresource(string)", RESOURCE_CHECK),
-    ("resourcecheck_namespace", f"{RESOURCE_CHECK}.namespace(string)", RESOURCE_CHECK),
-    ("resourcecheck_name", f"{RESOURCE_CHECK}.name(string)", RESOURCE_CHECK),
-    ("authorizer_fieldselector", f"{RESOURCE_CHECK}.fieldSelector(string)", RESOURCE_CHECK),
-    ("authorizer_labelselector", f"{RESOURCE_CHECK}.labelSelector(string)", RESOURCE_CHECK),
-    ("pathcheck_check", f"{_PATH}.check(string)", _DECISION),
-    ("resourcecheck_check", f"{RESOURCE_CHECK}.check(string)", _DECISION),
-    ("decision_errored", f"{_DECISION}.errored()", "bool"),
-    ("decision_error", f"{_DECISION}.error()", "string"),
-    ("decision_allowed", f"{_DECISION}.allowed()", "bool"),
-    ("decision_reason", f"{_DECISION}.reason()", "string"),
-)
-"""Functions with which an expression compiles, and that nobody here can run."""
-UNRUN: Final = frozenset(overload for overload, _, _ in _NOT_RUN)
 _EXCLUDED: Final = ("string", *(f"'{one}'" for one in _ORDERS))
 _SPACES: Final = frozenset({"ip", "format", "strings"})
 _EXTENSIONS: Final = (("two-var-comprehensions", ""), ("lists", "2"), ("sets", ""), ("optional", ""))
@@ -177,7 +160,7 @@ def _declarations() -> str:
     lines = _extended("")
     lines += ["stdlib:", "  exclude_functions:", *(f"  - name: {one}" for one in _EXCLUDED), "functions:"]
     by_name: dict[str, list[str]] = {}
-    for overload, signature, result in (*_OWN, *_OF_THE_LIBRARY, *_NOT_RUN):
+    for overload, signature, result in (*_OWN, *_OF_THE_LIBRARY):
         name, kinds, is_member = _parts(signature)
         written = f"  - id: {overload}\n    return: '{result}'\n"
         if is_member or name.isalnum():

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
-from tonnage.decide.cluster.cel.formatting import wrong_places
+from tonnage.decide.cluster.cel.formatting import wrong_format
 from tonnage.decide.cluster.cel.go_regexps import regexp_problem
 from tonnage.decide.cluster.cel.tree import type_words, walk
 
@@ -69,10 +69,14 @@ def _clauses(expr: Any, types: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     call = expr.call_expr
     if call.function != "format" or len(call.args) != 1 or not call.args[0].HasField("list_expr"):
         return
+    if not call.target.const_expr.HasField("string_value"):
+        return
     elements = call.args[0].list_expr.elements
     kinds = [types.get(one.id, "dyn") for one in elements]
-    for index, words in wrong_places(call.target.const_expr.string_value, kinds):
-        yield elements[index].id, words
+    wrong = wrong_format(call.target.const_expr.string_value, kinds)
+    if wrong is not None:
+        index, words = wrong
+        yield expr.id if index is None else elements[index].id, words
 
 
 def _arguments(expr: Any) -> Iterator[tuple[int, str]]:
@@ -92,6 +96,8 @@ def unmakeable(tree: Any) -> str:
     """Why no program can be made of an expression: a pattern that is none, or what cannot be converted."""
     for expr in walk(tree.expr):
         call = expr.call_expr
+        if call.args and call.function == "uint" and call.args[0].const_expr.int64_value < 0:
+            return "program instantiation failed: unsigned integer overflow"
         if not call.args or not call.args[0].const_expr.HasField("string_value"):
             continue
         spelled = call.args[0].const_expr.string_value

@@ -24,6 +24,7 @@ _KINDS: Final = {
     "net": ("IP", "CIDR"),
     "kubernetes.authorization": ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision"),
 }
+OWN_FILES: Final = tuple(f"{package}.proto" for package in _KINDS)
 _FIELDS: Final = {"Quantity": "value"}
 """What holds a value's text, where that is not `text`."""
 

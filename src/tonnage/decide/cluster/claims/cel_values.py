@@ -29,16 +29,13 @@ from google.protobuf import (
 )
 
 from tonnage.decide.cluster.claims.cel_errors import CelError
+from tonnage.decide.cluster.claims.semver_problems import semver_problem
 from tonnage.model.quantity import parse_quantity
 
 PACKAGE: Final = "kubernetes"
 DEVICE: Final = f"{PACKAGE}.DRADevice"
 QUANTITY: Final = f"{PACKAGE}.Quantity"
 SEMVER: Final = f"{PACKAGE}.Semver"
-_NUMBER: Final = r"(?:0|[1-9][0-9]*)"
-_SEMVER: Final = re.compile(
-    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
-)
 _TYPES: Final[tuple[tuple[type, str], ...]] = (
     (bool, "bool"),
     (int, "int"),
@@ -49,7 +46,6 @@ _TYPES: Final[tuple[tuple[type, str], ...]] = (
     (dict, "map"),
     (type(None), "null_type"),
 )
-_LONGEST: Final = 256
 
 
 @cache
@@ -83,14 +79,9 @@ def semver_of(text: str) -> message.Message:
     Raises:
         CelError: the text is no version.
     """
-    if not _SEMVER.fullmatch(text[:_LONGEST]):
-        parts = text.split(".", 2)
-        what = f'Invalid character(s) found in version "{text}"' if len(parts) == 3 else _TOO_FEW
-        raise CelError(what)
+    if wrong := semver_problem(text):
+        raise CelError(wrong)
     return _class(SEMVER)(text=text.partition("+")[0])
-
-
-_TOO_FEW: Final = "No Major.Minor.Patch elements found"
 
 
 def type_name(value: object) -> str:

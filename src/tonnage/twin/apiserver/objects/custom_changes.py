@@ -15,7 +15,15 @@ from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError
 from tonnage.twin.apiserver.objects.structural import LIST_KEYS
 
-BLOCKING: Final = (Fault.REQUIRED, Fault.TOO_LONG, Fault.TOO_MANY, Fault.TYPE_INVALID)
+BLOCKING: Final = (Fault.REQUIRED, Fault.TOO_LONG, Fault.TOO_MANY, Fault.TYPE_INVALID, Fault.NOT_SUPPORTED)
+"""Faults after which no rule in CEL is asked."""
+UNCHECKED: Final = FieldError(
+    Fault.INVALID,
+    "<nil>",
+    None,
+    "some validation rules were not checked because the object was invalid; correct the existing errors to "
+    "complete validation",
+)
 """Faults of a schema with which no rule is asked."""
 _PARTS: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 

@@ -20,6 +20,7 @@ from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.custom_kinds import identifiers
+from tonnage.twin.apiserver.objects.named_formats import FormatHost
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError, invalid, quoted
 from tonnage.twin.apiserver.objects.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, RULES
@@ -51,9 +52,14 @@ def rule_problems(
 ) -> tuple[Errors, list[str]]:
     """What breaks the rules of a schema, and what does so but did before and has not been touched."""
     found = Findings()
-    if next(listed_rules(kind_schema, ""), None) is not None:
+    if has_rules(kind_schema):
         _level(_Place(kind_schema, "", root=True), obj, old, found)
     return tuple(found.errors), found.stayed
+
+
+def has_rules(kind_schema: JsonObject) -> bool:
+    """Whether a schema states any."""
+    return next(listed_rules(kind_schema, ""), None) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +182,8 @@ def _evaluated(expression: str, place: _Place, values: dict[str, object], *, opt
     written = _OLD.sub(_OLD_OR_NONE, expression) if optional else expression
     known = known_names(place.schema, optional=optional)
     names = {name for name, _ in known}
-    return compiled(written, known).evaluate({key: one for key, one in values.items() if key in names})
+    seen = {key: one for key, one in values.items() if key in names}
+    return compiled(written, known).evaluate(seen, FormatHost())
 
 
 def known_names(schema: JsonObject, *, optional: bool = False) -> Known:
@@ -224,8 +231,6 @@ def _compiled(written: str, known: Known, wanted: str, words: str) -> tuple[str,
         return words, 0
     if found.error:
         return found.error, 0
-    if unrun := found.unrun():
-        raise UnsupportedError(f"the function {unrun}")
     return "", estimated_cost(found.tree, known[0][1]).most
 
 

@@ -67,3 +67,33 @@ def _part(key: str, value: JsonValue) -> JsonValue:
             return {name: schema_in_go(one) for name, one in sorted(value.items()) if isinstance(one, dict)}
         case _:
             return value
+
+
+_SCALE: Final = ("SpecReplicasPath", "StatusReplicasPath", "LabelSelectorPath")
+_COLUMN: Final[tuple[tuple[str, JsonValue], ...]] = (("Format", ""), ("Description", ""), ("Priority", 0))
+
+
+def part_in_go(key: str, value: JsonValue) -> JsonValue:
+    """A part of a version of a custom kind, by its name in JSON."""
+    match key, value:
+        case ("schema", {"openAPIV3Schema": dict(schema)}):
+            return {"OpenAPIV3Schema": schema_in_go(schema)}
+        case ("subresources", dict()):
+            scale = value.get("scale")
+            shown: JsonValue = None
+            if isinstance(scale, dict):
+                shown = {name: scale.get(name[0].lower() + name[1:]) for name in _SCALE}
+            return {"Status": value.get("status"), "Scale": shown}
+        case ("additionalPrinterColumns", list()):
+            return [_column(one) for one in value if isinstance(one, dict)]
+        case ("selectableFields", list()):
+            return [{"JSONPath": one.get("jsonPath")} for one in value if isinstance(one, dict)]
+        case _:
+            return value
+
+
+def _column(column: JsonObject) -> JsonObject:
+    shown: JsonObject = {"Name": column.get("name"), "Type": column.get("type")}
+    for name, unset in _COLUMN:
+        shown[name] = column.get(name.lower(), unset)
+    return {**shown, "JSONPath": column.get("jsonPath")}

@@ -349,3 +349,22 @@ def field_value(item: JsonObject, path: str) -> str:
     if value is None:
         return "0" if path in ("status.replicas", "status.successful") else ""
     return str(value)
+
+
+def selector_shown(selector: JsonObject) -> str:
+    """A selector as Go prints it."""
+    labels = selector.get("matchLabels")
+    plain = "".join(f"{k}: {v}," for k, v in sorted(labels.items())) if isinstance(labels, dict) else ""
+    terms = []
+    expressions = selector.get("matchExpressions")
+    for one in expressions if isinstance(expressions, list) else []:
+        if isinstance(one, dict):
+            values = one.get("values")
+            listed = " ".join(map(str, values)) if isinstance(values, list) else ""
+            terms.append(
+                f"LabelSelectorRequirement{{Key:{one.get('key')},Operator:{one.get('operator')},Values:[{listed}],}},"
+            )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{plain}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{''.join(terms)}}},}}"
+    )

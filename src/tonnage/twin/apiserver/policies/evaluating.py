@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Final
 
-from tonnage.decide.cluster.cel.kinds import DYN, Known
+from tonnage.decide.cluster.cel.kinds import DYN, RESOURCE_CHECK, Known
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mappings, text
 from tonnage.twin.apiserver.policies.kinds import KINDS, with_variable
+from tonnage.twin.apiserver.policies.rights import RightsHost, resource_asked
+from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.webhooks.matching import Asked
 from tonnage.twin.apiserver.webhooks.review import request_facts
@@ -60,20 +62,26 @@ class Activation:
         asked: Asked,
         served: Served,
         shown: tuple[JsonValue, JsonValue],
+        authority: Authority,
         namespace: JsonObject | None = None,
     ) -> None:
+        from tonnage.decide.cluster.cel.asking import authorizer_of
+
         facts = request_facts(asked, served, (None, None))
         request = {key: value for key, value in facts.items() if key not in ("object", "oldObject")}
-        self._values: dict[str, JsonValue] = {
+        self._host = RightsHost(authority, asked.request.user)
+        self._values: dict[str, object] = {
             "object": shown[0],
             "oldObject": shown[1],
             "request": request,
             "namespaceObject": namespace,
             "params": None,
+            "authorizer": authorizer_of({}),
+            "authorizer.requestResource": authorizer_of(resource_asked(asked.request), RESOURCE_CHECK),
         }
         self._known = known_names(ABOUT_WEBHOOKS)
         self._variables: Mapping[str, str] = {}
-        self._found: dict[str, JsonValue] = {}
+        self._found: dict[str, object] = {}
         self._failed: dict[str, str] = {}
 
     def of_policy(self, spec: JsonObject, params: JsonValue) -> Activation:
@@ -86,14 +94,20 @@ class Activation:
         other._found, other._failed = {}, {}
         return other
 
-    def value(self, expression: str, wanted: tuple[str, ...] = ()) -> JsonValue:
+    def without_rights(self) -> Activation:
+        """The same where nobody may be asked who may what, as for audit annotations."""
+        other = copy(self)
+        other._values = {key: one for key, one in self._values.items() if key not in AUTHORIZER}
+        return other
+
+    def value(self, expression: str, wanted: tuple[str, ...] = ()) -> object:
         """What an expression comes to. Raises EvaluationError."""
         try:
             return self._value(expression, wanted)
         except _FailedError as error:
             raise EvaluationError(f"expression '{expression}' resulted in error: {error}") from None
 
-    def _value(self, expression: str, wanted: tuple[str, ...] = ()) -> JsonValue:
+    def _value(self, expression: str, wanted: tuple[str, ...] = ()) -> object:
         from tonnage.decide.cluster.cel.expression import OVER_BUDGET, AbsentError
         from tonnage.decide.cluster.cel.expression import expression as compiled
         from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
@@ -106,7 +120,7 @@ class Activation:
                 self._settle(name)
             known = {name for name, _ in self._known}
             values = {key: value for key, value in self._values.items() if key in known}
-            return program.evaluate({**values, **self._found})
+            return program.value({**values, **self._found}, self._host)
         except AbsentError as error:
             why = self._failed.get(str(error), "no such variable")
             words = f'composited variable "{error}" fails to evaluate: {why}'

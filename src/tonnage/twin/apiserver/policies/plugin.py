@@ -22,6 +22,7 @@ from tonnage.twin.apiserver.policies.evaluating import (
     EvaluationError,
     conditions_met,
 )
+from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import StatusError, forbidden
@@ -67,10 +68,11 @@ class Denial:
 class AdmissionPolicies:
     """An admission plugin that asks every policy with a binding."""
 
-    def __init__(self, store: Store, registry: Registry, codec: Codec) -> None:
+    def __init__(self, store: Store, registry: Registry, codec: Codec, authority: Authority) -> None:
         self._store = store
         self._registry = registry
         self._codec = codec
+        self._authority = authority
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse what a policy denies. Raises ApiError."""
@@ -142,7 +144,7 @@ class AdmissionPolicies:
             stored = self._store.get(NAMESPACE, ("", asked.request.namespace))
             namespace = stored.object if stored is not None else None
         shown = self._shown(asked.obj, served), self._shown(asked.old, served)
-        return Activation(asked, served, shown, namespace)
+        return Activation(asked, served, shown, self._authority, namespace)
 
     def _shown(self, obj: JsonObject | None, served: Served) -> JsonValue:
         return None if obj is None else self._codec.in_version(served, obj)
@@ -215,7 +217,8 @@ def _with_param(
             yield from _acted(policy, binding, denial, index, asked)
     for annotation in mappings(spec, "auditAnnotations"):
         try:
-            value = judge.value(text(annotation, "valueExpression"), STRING_OR_NULL)
+            written = text(annotation, "valueExpression")
+            value = judge.without_rights().value(written, STRING_OR_NULL)
         except EvaluationError as error:
             if not may_fail:
                 yield Denial(name, str(error), called)

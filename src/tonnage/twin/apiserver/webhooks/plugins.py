@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.policies.evaluating import (
     EvaluationError,
     conditions_met,
 )
+from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import bad_request, forbidden
@@ -91,11 +92,14 @@ class Hook:
 class _Webhooks:
     """What both plugins have in common: which webhooks a request meets, and asking one of them."""
 
-    def __init__(self, store: Store, registry: Registry, codec: Codec, sort: Resource) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, codec: Codec, sort: Resource, authority: Authority
+    ) -> None:
         self._store = store
         self._registry = registry
         self._codec = codec
         self._sort = sort
+        self._authority = authority
 
     def hooks(self) -> Iterator[Hook]:
         """All of them, by the names of their configurations."""
@@ -122,7 +126,7 @@ class _Webhooks:
         if served is None or not conditions:
             return served
         shown = self._shown(asked.obj, served), self._shown(asked.old, served)
-        activation = Activation(asked, served, shown)
+        activation = Activation(asked, served, shown, self._authority)
         try:
             return served if conditions_met(conditions, activation, may_fail=hook.may_fail) else None
         except EvaluationError as error:
@@ -172,9 +176,11 @@ class _Round:
 class MutatingWebhooks:
     """Asks one webhook after the other, each about what the ones before it made of the object."""
 
-    def __init__(self, store: Store, registry: Registry, codec: Codec, before: Sequence[Plugin]) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, codec: Codec, before: Sequence[Plugin], authority: Authority
+    ) -> None:
         """`before`: the plugins that have completed the object; they are asked again if it is changed."""
-        self._webhooks = _Webhooks(store, registry, codec, MUTATING)
+        self._webhooks = _Webhooks(store, registry, codec, MUTATING, authority)
         self._codec = codec
         self._before = before
 
@@ -265,8 +271,8 @@ def _speaks_another_kind(request: Request) -> bool:
 class ValidatingWebhooks:
     """Asks all webhooks at once; the first refusal counts, in the order in which they come."""
 
-    def __init__(self, store: Store, registry: Registry, codec: Codec) -> None:
-        self._webhooks = _Webhooks(store, registry, codec, VALIDATING)
+    def __init__(self, store: Store, registry: Registry, codec: Codec, authority: Authority) -> None:
+        self._webhooks = _Webhooks(store, registry, codec, VALIDATING, authority)
 
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Refuse what a webhook denies. Raises ApiError."""

@@ -29,7 +29,7 @@ def definition(obj: JsonObject) -> Found:
     """A new CustomResourceDefinition."""
     spec = mapping(obj, "spec")
     name, wanted = text(obj, "metadata", "name"), f"{text(spec, 'names', 'plural')}.{text(spec, 'group')}"
-    if name != wanted:
+    if name and name != wanted:
         yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     yield from _spec(spec)
     yield from _stored(obj)

@@ -13,6 +13,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.field_paths import PathError, followed
+from tonnage.twin.apiserver.objects.go_schema import part_in_go
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import duplicate, invalid, required, too_many
 from tonnage.twin.apiserver.objects.validation.custom_schema import custom_schema
@@ -66,7 +67,9 @@ def each_version(spec: JsonObject) -> Found:
     if sum(flag(one, "storage") for one in versions) != 1:
         words = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", None if at(spec, "versions") is None else shown, words)
-    if versions and (wrong := names.dns_label_1035(text(versions[0], "name"))):
+    if text(versions[0] if versions else {}, "name") and (
+        wrong := names.dns_label_1035(text(versions[0], "name"))
+    ):
         yield invalid("spec.version", text(versions[0], "name"), ",".join(wrong))
 
 
@@ -80,7 +83,7 @@ def all_versions(versions: list[JsonObject]) -> Found:
 def _in_go(version: JsonObject, alike: frozenset[str]) -> JsonObject:
     empty: JsonObject = {"name": "", "served": False, "storage": False, "deprecated": False}
     return {
-        written: None if key in alike else version.get(key, empty.get(key))
+        written: None if key in alike else part_in_go(key, version.get(key, empty.get(key)))
         for key, written in _GO_NAMES.items()
     }
 

@@ -28,6 +28,7 @@ from tonnage.twin.apiserver.objects.validation.fields import Found, label_select
 from tonnage.twin.apiserver.objects.validation.webhooks import policies, rule_with_operations, webhooks
 from tonnage.twin.apiserver.policies.evaluating import (
     ABOUT_WEBHOOKS,
+    AUTHORIZER,
     BOOL,
     STRING,
     STRING_OR_NULL,
@@ -132,7 +133,8 @@ def _validation(validation: JsonObject, path: str, known: Known) -> Found:
     if computed and not computed.strip():
         yield invalid(f"{path}.messageExpression", computed, "must be non-empty if specified")
     elif computed:
-        yield from compiles(computed, known, STRING, f"{path}.messageExpression")
+        told = tuple(one for one in known if one[0] not in AUTHORIZER)
+        yield from compiles(computed, told, STRING, f"{path}.messageExpression")
     if message and not message.strip():
         yield invalid(f"{path}.message", message, "must be non-empty if specified")
     elif re.search(r"[\n\r]", message.strip()):
@@ -181,10 +183,7 @@ def compiles(expression: str, known: Known, wanted: tuple[str, ...], path: str) 
     from tonnage.decide.cluster.cel.expression import expression as compiled
 
     try:
-        found = compiled(expression, known, wanted)
-        if not found.error and (unrun := found.unrun()):
-            raise UnsupportedError(f"the function {unrun}")
-        error = found.error
+        error = compiled(expression, known, wanted).error
     except UnsupportedError as unsupported_here:
         error = f"this server cannot evaluate {unsupported_here}"
     if error:

@@ -1,0 +1,61 @@
+"""Who may do what, as expressions ask it of `authorizer`.
+
+Source: k8s.io/apiserver pkg/cel/library (authz.go), v1.35.
+"""
+
+from __future__ import annotations
+
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.authentication.users import ACCOUNT
+from tonnage.twin.apiserver.objects.named_formats import FormatHost
+from tonnage.twin.apiserver.rbac.decisions import Authority
+from tonnage.twin.apiserver.rbac.rules import Attributes
+from tonnage.twin.apiserver.requests import Request, User
+
+
+class RightsHost(FormatHost):
+    """Answers for the user of a request."""
+
+    def __init__(self, authority: Authority, user: User) -> None:
+        self._authority = authority
+        self._user = user
+
+    def allowed(self, asked: JsonObject) -> tuple[bool, str]:
+        """Whether the user, or the account that is asked about, may do something, and why."""
+        namespace, _, account = text(asked, "account").partition("/")
+        user = _account(namespace, account) if account else self._user
+        verb = text(asked, "verb")
+        if "path" in asked:
+            wanted = Attributes(user, verb, path=text(asked, "path"), of_resource=False)
+        else:
+            wanted = Attributes(
+                user,
+                verb,
+                text(asked, "group"),
+                text(asked, "resource"),
+                text(asked, "subresource"),
+                text(asked, "namespace"),
+                text(asked, "name"),
+                text(asked, "fieldSelector"),
+            )
+        decision = self._authority.decide(wanted)
+        return decision.allowed, decision.reason
+
+
+def _account(namespace: str, name: str) -> User:
+    return User(
+        f"{ACCOUNT}{namespace}:{name}", ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    )
+
+
+def resource_asked(request: Request) -> JsonObject:
+    """What `authorizer.requestResource` begins with."""
+    group, resource = request.resource
+    return {
+        "group": group,
+        "resource": resource,
+        "subresource": request.subresource,
+        "namespace": request.namespace,
+        "name": request.name,
+    }
