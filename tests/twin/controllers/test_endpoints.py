@@ -14,12 +14,15 @@ from tonnage.twin.controllers.endpoints import EndpointsController
 from tonnage.twin.controllers.service_ports import in_order, port_number
 from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.slice_plan import MOST_ENDPOINTS, Slice, plan
+from tonnage.twin.controllers.topology_shares import refusal
 from tonnage.wire.endpoints import EndpointSlice
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
 from tonnage.wire.objects import (
     Condition,
     Container,
     ContainerPort,
+    Node,
+    NodeStatus,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -198,8 +201,55 @@ def test_traffic_that_stays_near_has_hints(wish: str | None, hints: object) -> N
 
 def test_a_pod_of_a_node_that_is_not_there_waits() -> None:
     planned = plan(service(), [pod(1)], lambda _node: None, [])
-    assert planned.astray == ["p1"]
+    assert planned.astray == ["skipping Pod p1 for Service n/web: Node a Not Found"]
     assert plan(service(publishNotReadyAddresses=True), [pod(1)], lambda _node: None, []).astray == []
+
+
+async def test_a_pod_of_a_node_that_is_not_there_is_told_of(cluster: Cluster) -> None:
+    cluster.start(EndpointsController(cluster.api, cluster.clock, cluster.informers).run())
+    await cluster.apply(SERVICE, "web", {"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}})
+    await cluster.apply(POD, "p", {**cluster.template(nodeName="a"), "metadata": {"labels": {"app": "web"}}})
+    address: JsonObject = {"status": {"podIP": "10.0.0.5"}}
+    await cluster.api.patch(POD, "p", address, namespace="default", subresource="status")
+    await cluster.go_on()
+    where = "Service default/web"
+    assert await cluster.events("FailedToUpdateEndpointSlices") == [
+        f"Error updating Endpoint Slices for {where}: skipping Pod p for {where}: Node a Not Found"
+    ]
+
+
+def _node(name: str, zone: str, cpus: str = "4", ready: str = "True", **labels: str) -> Node:
+    meta = ObjectMeta(name=name, labels={"topology.kubernetes.io/zone": zone, **labels})
+    status = NodeStatus(allocatable={"cpu": cpus}, conditions=[Condition(type="Ready", status=ready)])
+    return Node(metadata=meta, status=status)
+
+
+EAST, WEST = _node("a", "east"), _node("b", "west")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ready", "why"),
+    [
+        pytest.param([], 5, "Nodes only ready in one zone", id="no nodes"),
+        pytest.param([EAST], 5, "Insufficient Node information", id="one zone"),
+        pytest.param([EAST, _node("b", "west", ready="False")], 5, "Insufficient Node", id="one ready"),
+        pytest.param([EAST, WEST, _node("c", "")], 5, "Insufficient Node", id="a node of no zone"),
+        pytest.param([EAST, WEST], 1, "Insufficient number of endpoints (1 endpoints, 2 zones)", id="few"),
+        pytest.param([EAST, _node("b", "west", "1")], 2, "Unable to allocate minimum", id="a small zone"),
+        pytest.param([EAST, WEST], 4, "", id="they could"),
+    ],
+)
+def test_why_zones_do_not_share_endpoints(nodes: list[Node], ready: int, why: str) -> None:
+    said = refusal(nodes, ready)
+    assert said.startswith(why)
+    assert bool(said) is bool(why)
+
+
+def test_who_asks_for_shares_gets_no_hints_of_the_newer_way() -> None:
+    near = service(trafficDistribution="PreferClose")
+    near.metadata.annotations["service.kubernetes.io/topology-mode"] = "Auto"
+    made = plan(near, [pod(1)], lambda _node: "east", []).create
+    assert "hints" not in made[0].endpoints[0]
 
 
 async def test_endpoints_follow_the_pods_of_a_service_and_end_with_it(cluster: Cluster) -> None:

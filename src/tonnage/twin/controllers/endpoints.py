@@ -11,13 +11,14 @@ from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers import pod_state, slice_plan
 from tonnage.twin.controllers.endpoint_subsets import LEADER, subsets_of, truncated
 from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.pod_control import message_of, namespace_ends
 from tonnage.twin.controllers.service_ports import HEADLESS, has_endpoints, is_headless, stands_behind
+from tonnage.twin.controllers.topology_shares import refusal
 from tonnage.twin.controllers.trigger_times import TRIGGER_TIME, TriggerTimes
 from tonnage.wire.endpoints import Endpoints, EndpointSlice
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, NODE, POD, SERVICE
@@ -26,7 +27,6 @@ from tonnage.wire.objects import Object, Pod, Service
 _MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 _OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 _ZONE: Final = "topology.kubernetes.io/zone"
-_ASTRAY_S: Final = 1.0
 
 
 class EndpointsController:
@@ -35,6 +35,7 @@ class EndpointsController:
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._events = EventRecorder(api, clock, "endpoint-controller")
+        self._slice_events = EventRecorder(api, clock, "endpoint-slice-controller")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._services = informers.of(SERVICE, self._queue.add)
         self._services.add_index("namespace", lambda service: [service.metadata.namespace])
@@ -76,15 +77,15 @@ class EndpointsController:
                 name = one.metadata.labels.get(slice_plan.SERVICE_NAME, "")
                 self._queue.add((one.metadata.namespace, name))
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def _reconcile(self, key: Key) -> None:
         namespace, name = key
         service = self._services.get(name, namespace)
         if service is None:
             self._times.forget(key)
             await self._forget(key)
-            return None
+            return
         if not has_endpoints(service):
-            return None
+            return
         pods = [
             pod
             for pod in self._pods.by_index("namespace", namespace)
@@ -92,7 +93,7 @@ class EndpointsController:
         ]
         since = self._times.since(service, pods)
         await self._keep_endpoints(service, pods, since)
-        return await self._keep_slices(service, pods, since)
+        await self._keep_slices(service, pods, since)
 
     async def _forget(self, key: Key) -> None:
         """Delete the Endpoints of a service that is gone. Slices go with their owner."""
@@ -143,7 +144,7 @@ class EndpointsController:
         await self._events.emit(target, "Warning", reason, f"Failed to {what}: {why}")
         raise error
 
-    async def _keep_slices(self, service: Service, pods: list[Pod], since: str) -> float | None:
+    async def _keep_slices(self, service: Service, pods: list[Pod], since: str) -> None:
         namespace, name = key_of(service)
         mine = f"{slice_plan.SERVICE_NAME}={name},{slice_plan.MANAGED_BY}={slice_plan.MANAGER}"
         listed = await self._api.list(ENDPOINT_SLICE, namespace=namespace, label_selector=mine)
@@ -159,7 +160,7 @@ class EndpointsController:
                     )
                 except ClusterError as error:
                     if namespace_ends(error):
-                        return None
+                        return
                     raise
         for one in planned.update:
             body = _slice_body(service, one, old[one.name], since)
@@ -167,7 +168,17 @@ class EndpointsController:
         for gone in planned.delete:
             meta = gone.metadata
             await self._api.delete(ENDPOINT_SLICE, meta.name, namespace=namespace, uid=meta.uid)
-        return _ASTRAY_S if planned.astray else None
+        if slice_plan.asks_for_shares(service):
+            why = refusal((await self._api.list(NODE)).items, sum(map(pod_state.is_ready, pods)))
+            if why:
+                told = f"{why}, addressType: IPv4"
+                await self._slice_events.emit(service, "Warning", "TopologyAwareHintsDisabled", told)
+        if planned.astray:
+            astray = ", ".join(planned.astray)
+            why = f"[{astray}]" if len(planned.astray) > 1 else astray
+            told = f"Error updating Endpoint Slices for Service {namespace}/{name}: {why}"
+            await self._slice_events.emit(service, "Warning", "FailedToUpdateEndpointSlices", told)
+            raise ClusterError(Problem(told))  # so that it is tried again, later each time
 
     async def _zone(self, node: str) -> str | None:
         if not node:

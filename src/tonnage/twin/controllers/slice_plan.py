@@ -30,6 +30,8 @@ MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MOST_ENDPOINTS: Final = 100
 _RESERVED: Final = (SERVICE_NAME, MANAGED_BY, HEADLESS)
 _NEAR: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
+_TOPOLOGY: Final = "service.kubernetes.io/topology-mode"
 Endpoint = dict[str, Any]
 Identity = tuple[str, ...]
 """What makes two endpoints the same one: addresses, host name, namespace and name of the pod."""
@@ -49,7 +51,7 @@ class Slice:
 
 @dataclass(slots=True)
 class Plan:
-    """What to do, in this order; `astray` tells pods whose node is not there."""
+    """What to do, in this order; `astray` tells of pods whose node is not there."""
 
     create: list[Slice] = field(default_factory=list)
     update: list[Slice] = field(default_factory=list)
@@ -80,6 +82,12 @@ def plan(service: Service, pods: Iterable[Pod], zone_of: ZoneOf, existing: list[
     return planned
 
 
+def asks_for_shares(service: Service) -> bool:
+    """Whether zones are to share a service's endpoints by the CPUs that they have: the older way."""
+    notes = service.metadata.annotations
+    return notes.get(_HINTS, notes.get(_TOPOLOGY)) in ("Auto", "auto")
+
+
 def labels_of(service: Service) -> dict[str, str]:
     """Labels of the service's slices: its own ones, and who keeps them."""
     labels = {key: value for key, value in service.metadata.labels.items() if key not in _RESERVED}
@@ -107,7 +115,9 @@ def _wanted(
         endpoints = wanted.setdefault(key, {})
         zone = zone_of(pod.spec.node_name)
         if zone is None and not service.spec.get("publishNotReadyAddresses"):
-            planned.astray.append(pod.metadata.name)
+            meta, node = service.metadata, pod.spec.node_name
+            which = f"Pod {pod.metadata.name} for Service {meta.namespace}/{meta.name}"
+            planned.astray.append(f"skipping {which}: Node {node} Not Found")
             continue
         endpoint = _endpoint(pod, service, zone or "")
         endpoints[_identity(endpoint)] = endpoint
@@ -207,7 +217,7 @@ def _keep_a_placeholder(service: Service, planned: Plan) -> None:
 
 def _hint(service: Service, planned: Plan, unchanged: list[EndpointSlice]) -> None:
     """Say for which zones and nodes each endpoint is meant, where the service wants its traffic near."""
-    distribution = service.spec.get("trafficDistribution")
+    distribution = None if asks_for_shares(service) else service.spec.get("trafficDistribution")
     near, node = distribution in _NEAR, distribution == "PreferSameNode"
     for one in (*planned.create, *planned.update):
         one.endpoints = [_hinted(endpoint, near, node) for endpoint in one.endpoints]
