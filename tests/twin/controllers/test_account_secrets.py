@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
+from tonnage.twin.apiserver.authentication.token_use import LAST_USED, TokenUse
+from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.pipeline import Ids, Pipeline
 from tonnage.twin.controllers.account_secrets import AccountSecretsController
 from tonnage.wire.kinds import SECRET, SERVICE_ACCOUNT
 
@@ -96,3 +100,26 @@ async def test_other_secrets_are_left_alone(running: Cluster) -> None:
     await running.api.create(SECRET, body, namespace="default")
     await running.clock.advance(1)
     assert await held(running) == {"a": "b"}
+
+
+async def test_the_day_of_its_last_use_is_marked_and_what_is_marked_invalid_lets_nobody_in(
+    running: Cluster, key: TokenKey
+) -> None:
+    await account(running)
+    data = await secret(running)
+    assert data is not None
+    server, ids = running.server, Ids(lambda: "id", Random(1))
+    pipeline = Pipeline(server.store, Codec(server.registry), running.clock, ids, ())
+    known = Authenticator(server.store, running.clock, key, TokenUse(pipeline, running.clock).note)
+    known.known(data["token"])
+    stored = server.store.get(("", "secrets"), ("default", "token"))
+    assert stored is not None
+    today = running.clock.now().date().isoformat()
+    assert stored.object["metadata"]["labels"] == {LAST_USED: today}
+    assert stored.object["metadata"]["managedFields"][-1]["manager"] == "kube-apiserver"
+    known.known(data["token"])
+    assert server.store.get(("", "secrets"), ("default", "token")) == stored, "once a day"
+    patch = {"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": today}}}
+    await running.api.patch(SECRET, "token", patch, namespace="default")
+    with pytest.raises(TokenError, match="has been marked invalid"):
+        known.known(data["token"])

@@ -152,3 +152,13 @@ async def test_claims_for_devices_are_counted_by_class(running: Cluster) -> None
     devices: JsonObject = {"requests": [{"name": "r", "exactly": exactly}]}
     await running.apply(RESOURCE_CLAIM, "c", {"spec": {"devices": devices}})
     assert (await used(running))["used"] == {key: "3"}
+
+
+async def test_what_somebody_says_of_the_status_stays_until_something_changes(running: Cluster) -> None:
+    await quota(running, {"pods": "10"})
+    told = {"status": {"hard": {"pods": "5"}, "used": {"pods": "3"}}}
+    await used(running)
+    await running.api.patch(RESOURCE_QUOTA, "gpus", told, namespace="default", subresource="status")
+    assert await used(running) == told["status"]
+    await running.apply(POD, "a", asking({GPU: 1}))
+    assert await used(running) == {"hard": {"pods": "10"}, "used": {"pods": "1"}}

@@ -10,6 +10,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator
+from tonnage.twin.apiserver.authentication.token_use import TokenUse
 from tonnage.twin.apiserver.discovery import VERSION
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.gate import Gate
@@ -84,7 +85,7 @@ def security(
 ) -> Security:
     """The parts for one server, whose service accounts' tokens `key` signs."""
     store = pipeline.store
-    authenticator = Authenticator(store, clock, key)
+    authenticator = Authenticator(store, clock, key, TokenUse(pipeline, clock).note)
     reviews = Reviews(
         pipeline.codec, pipeline.ownership, clock, authenticator, rights.authority, rights.bindings
     )

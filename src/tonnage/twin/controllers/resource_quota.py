@@ -36,12 +36,13 @@ _DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
 
 
 class ResourceQuotaController:
-    """Counts anew whenever a pod or a quota changes."""
+    """Counts anew whenever a pod or what a quota bounds changes; what others say is used stays."""
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._quotas = informers.of(RESOURCE_QUOTA, self._queue.add)
+        self._quotas = informers.of(RESOURCE_QUOTA)
+        self._quotas.subscribe(self._quota_changed)
         self._quotas.add_index("namespace", lambda quota: [quota.metadata.namespace])
         self._pods = informers.of(POD)
         self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
@@ -52,6 +53,11 @@ class ResourceQuotaController:
         """Count until cancelled."""
         async with following(self._quotas, self._pods, self._objects) as group:
             group.create_task(work(self._queue, self._reconcile))
+
+    def _quota_changed(self, delta: Delta[ResourceQuota]) -> None:
+        quota, before = delta.after, delta.before
+        if quota is not None and (before is None or _hard(before) != _hard(quota)):
+            self._queue.add(key_of(quota))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         pod = delta.after or delta.before

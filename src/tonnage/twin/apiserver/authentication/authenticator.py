@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -28,7 +28,7 @@ from tonnage.twin.apiserver.authentication.users import AUTHENTICATED, account_u
 from tonnage.twin.apiserver.rbac.rules import listed
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.statuses import not_found
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.store import Resource, Store, Stored
 from tonnage.wire.timestamps import moment_of
 
 SECRET: Final[Resource] = ("", "secrets")
@@ -36,6 +36,7 @@ ACCOUNT: Final[Resource] = ("", "serviceaccounts")
 _LEEWAY_S: Final = 60
 _MOST_REMEMBERED: Final = 1024
 _EXTRA: Final = "authentication.kubernetes.io"
+_INVALID: Final = "kubernetes.io/legacy-token-invalid-since"
 _BOUND: Final = (("secret", "Secret"), ("pod", "Pod"), ("node", "Node"))
 
 
@@ -54,10 +55,18 @@ class TokenError(Exception):
 class Authenticator:
     """Knows the tokens of `users` and those that `key` has signed for service accounts in the store."""
 
-    def __init__(self, store: Store, clock: Clock, key: TokenKey) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        key: TokenKey,
+        used: Callable[[Stored], None] = lambda _secret: None,
+    ) -> None:
+        """`used` is told of every Secret whose token lets somebody in, or no longer does."""
         self._store = store
         self._clock = clock
         self._key = key
+        self._used = used
         self._users: dict[bytes, User] = {}
         self._claims: dict[bytes, JsonObject] = {}
 
@@ -139,6 +148,14 @@ class Authenticator:
         uid = text(account.object, "metadata", "uid")
         if uid != claimed:
             raise TokenError(f"ServiceAccount UID ({uid}) does not match claim ({claimed})")
+        self._used(holder)
+        if text(holder.object, "metadata", "labels", _INVALID):
+            raise TokenError(
+                f"the token in secret {namespace}/{secret} for service account {namespace}/{name} has been "
+                "marked invalid. Use tokens from the TokenRequest API or manually created secret-based "
+                f"tokens, or remove the '{_INVALID}' label from the secret to temporarily allow use of "
+                "this token"
+            )
         return account_user(namespace, name, uid)
 
     def _check_bound(self, kind: str, namespace: str, reference: JsonObject) -> None:
