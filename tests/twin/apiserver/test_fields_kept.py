@@ -21,6 +21,7 @@ ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, Object)
 NODE = Kind("", "v1", "Node", "nodes", False, Object)
 DEVICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", False, Object)
 RANGE = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", False, Object)
+ROLE = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", True, Object)
 LEVEL = Kind(
     "flowcontrol.apiserver.k8s.io",
     "v1",
@@ -129,6 +130,16 @@ async def test_fields_are_dropped_kept_and_counted(
     await server.local().replace(kind, changed, namespace=space)
     found: Any = server.store.get(*key)
     assert at(found.object, *path) == value
+
+
+async def test_who_sends_an_empty_list_owns_it_though_none_is_kept() -> None:
+    server = ApiServer(VirtualClock(), random=Random(1))
+    body: Any = {"metadata": {"name": "x"}, "rules": []}
+    await server.local("anna").create(ROLE, body, namespace="default")
+    found: Any = server.store.get((ROLE.group, ROLE.plural), ("default", "x"))
+    assert found.object["rules"] is None
+    [entry] = found.object["metadata"]["managedFields"]
+    assert (entry["manager"], entry["fieldsV1"]) == ("anna", {"f:rules": {}})
 
 
 async def test_ports_of_a_service_that_is_only_tried_lie_behind_the_range() -> None:

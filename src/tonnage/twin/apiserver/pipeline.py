@@ -28,7 +28,7 @@ from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
 from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
-from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries, without_entries
+from tonnage.twin.apiserver.ownership.tracking import Ownership, as_sent, put_entries, without_entries
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import StatusError, already_exists, bad_request, conflict, not_found
@@ -99,7 +99,7 @@ class Pipeline:
         obj = self.codec.default(served, obj)
         keep_owners_once(obj, request.notes, admitted=False)
         sent = at(obj, "metadata", "managedFields")
-        owners = applied.entries if applied else self.ownership.created(request, obj, sent)
+        owners = applied.entries if applied else self.ownership.created(request, as_sent(obj, body), sent)
         put_entries(obj, owners)
         versioned = bool(mapping(obj, "metadata").pop("resourceVersion", ""))
         await self.admit(request, obj, None)
@@ -173,7 +173,9 @@ class Pipeline:
             obj = self.codec.default(request.served, obj) | kept
             if request.verb == "update":
                 keep_owners_once(obj, request.notes, admitted=False)
-            owners = applied.entries if applied else self.ownership.updated(request, obj, old, sent)
+            owners = (
+                applied.entries if applied else self.ownership.updated(request, as_sent(obj, body), old, sent)
+            )
             put_entries(obj, owners)
             await self.admit(request, obj, old)
             keep_owners_once(obj, request.notes, admitted=True)

@@ -250,6 +250,34 @@ def _resets(sent: JsonValue) -> bool:
     return not sent or (len(sent) == 1 and isinstance(sent[0], dict) and not any(sent[0].values()))
 
 
+def as_sent(obj: JsonObject, body: JsonValue) -> JsonObject:
+    """The object that a body came to, with empty lists and maps where the body has them and it has nothing.
+
+    Who sends one where the type always writes something owns it, though none is kept.
+
+    >>> as_sent({"rules": None, "kind": "Role"}, {"rules": []})
+    {'rules': [], 'kind': 'Role'}
+    """
+    return mapping(_as_sent(obj, body))
+
+
+def _as_sent(obj: JsonValue, body: JsonValue) -> JsonValue:
+    if obj is body:
+        return obj
+    if isinstance(obj, dict) and isinstance(body, dict):
+        changed: JsonObject = {}
+        for key, value in obj.items():
+            if (value is None or isinstance(value, dict | list)) and key in body:
+                sent = _as_sent(value, body[key])
+                if sent is not value:
+                    changed[key] = sent
+        return {**obj, **changed} if changed else obj
+    if isinstance(obj, list) and isinstance(body, list) and len(obj) == len(body):
+        found = [_as_sent(one, other) for one, other in zip(obj, body, strict=True)]
+        return found if any(one is not other for one, other in zip(found, obj, strict=True)) else obj
+    return body if obj is None and body in ([], {}) else obj
+
+
 def without_entries(obj: JsonValue) -> JsonValue:
     """The object without its entries; the given one is not changed."""
     if not isinstance(obj, dict) or not isinstance(metadata := obj.get("metadata"), dict):
