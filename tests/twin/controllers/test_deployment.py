@@ -10,7 +10,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.deployment import DeploymentController
 from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.replica_set import ReplicaSetController
-from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET
+from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET, RESOURCE_QUOTA
 from tonnage.wire.objects import Condition, Deployment, ReplicaSet
 
 Cluster = Any
@@ -194,3 +194,11 @@ async def test_a_name_that_somebody_else_has_is_avoided(running: Cluster) -> Non
     assert deployment.status.collision_count == 1
     assert deployment.status.available_replicas == 1
     assert len(await running.all(REPLICA_SET)) == 2
+
+
+async def test_one_whose_pods_are_refused_tells_first_that_it_has_a_set(running: Cluster) -> None:
+    await running.apply(RESOURCE_QUOTA, "none", {"spec": {"hard": {"pods": "0"}}})
+    await running.apply(DEPLOYMENT, "web", running.workload(1))
+    await running.clock.advance(5)
+    conditions = (await _deployment(running)).status.conditions
+    assert [one.type for one in conditions] == ["Progressing", "Available", "ReplicaFailure"]

@@ -30,11 +30,12 @@ def deployment_status(deployment: Deployment, sets: Sets, now: datetime, *, crea
     """The status that these sets give. `created` names a set that was made in this very step."""
     status = _counts(deployment, sets)
     conditions = _Conditions(deployment.status.conditions, now)
+    if created:
+        # Told before its pods are counted, and so the first of all conditions until the rollout goes on.
+        conditions.set("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{created}"')
     _set_availability(deployment, status, conditions)
     _set_pause(deployment, conditions)
-    if created:
-        conditions.set("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{created}"')
-    elif not deployment.spec.paused and deployment.metadata.deletion_timestamp is None:
+    if not created and not deployment.spec.paused and deployment.metadata.deletion_timestamp is None:
         _set_progress(deployment, sets, status, conditions)
         _set_failure(sets, conditions)
     status.conditions = conditions.all()
