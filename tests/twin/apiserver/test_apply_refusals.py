@@ -64,3 +64,14 @@ async def test_a_list_without_its_keys_takes_all_owners_away(running: Any) -> No
     )
     expected = (500, f"failed to create manager for existing fields: {known}{missing}")
     assert await _apply(running, f"{_ACCOUNTS}/x", config) == expected
+
+
+@pytest.mark.parametrize(("rules", "owned"), [([], True), (None, False)])
+async def test_an_empty_list_that_is_always_written_belongs_to_its_writer(
+    running: Any, rules: Any, owned: bool
+) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    body = {"metadata": {"name": "x", "labels": {"a": "b"}}, "rules": rules}
+    answer = await running.http("POST", roles, body)
+    (entry,) = answer.json["metadata"]["managedFields"]
+    assert (answer.json["rules"], "f:rules" in entry["fieldsV1"]) == (None, owned)
