@@ -1,6 +1,4 @@
-"""Tells of every ValidatingAdmissionPolicy that it has been looked at.
-
-What a genuine controller warns of, expressions that do not fit the kinds that they are about, is not told.
+"""Tells of every ValidatingAdmissionPolicy that it has been looked at, and what does not fit its kinds.
 
 Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus (v1.35).
 """
@@ -14,8 +12,10 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
-from tonnage.wire.kinds import Kind
+from tonnage.twin.controllers.policy_types import Types, expression_warnings
+from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import Service
+from tonnage.wire.schema import load_schema
 
 # Services have a spec and a status of any content, so they can stand for policies.
 POLICY: Final = Kind(
@@ -45,7 +45,11 @@ class PolicyStatusController:
         policy = self._policies.get(key[1])
         if policy is None or policy.metadata.generation <= policy.status.get("observedGeneration", 0):
             return
-        status: JsonObject = {"observedGeneration": policy.metadata.generation, "typeChecking": {}}
+        definitions = (await self._api.list(CUSTOM_RESOURCE)).items
+        types = Types(load_schema(), [one.spec for one in definitions])
+        warnings = expression_warnings(policy.spec, types)
+        checked: JsonObject = {"expressionWarnings": warnings or None}
+        status: JsonObject = {"observedGeneration": policy.metadata.generation, "typeChecking": checked}
         try:
             await self._api.patch(POLICY, key[1], {"status": status}, subresource="status")
         except ApiError as error:
