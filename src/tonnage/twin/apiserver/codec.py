@@ -87,7 +87,8 @@ class Codec:
         if version.count("/") > 1:
             return BodyError(f"unexpected GroupVersion string: {version}")
         if served.custom is None and type_of(self._schema, version, kind.removesuffix("List")) is None:
-            words = f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"'
+            shown = version.removeprefix("/")
+            words = f'no kind "{kind}" is registered for version "{shown}" in scheme "{_SCHEME}"'
             return BodyError(words, subject=subject)
         if kind == row.kind:
             return BodyError(

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, number, put, text
+from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, put, text, texts
 from tonnage.twin.apiserver.deletion import delete, expect
+from tonnage.twin.apiserver.deletion_options import deletion_options
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
 from tonnage.twin.apiserver.pipeline import Pipeline, fresh
@@ -23,7 +24,7 @@ from tonnage.wire.schema import KindRow
 from tonnage.wire.timestamps import timestamp
 
 BUDGET: Final[Resource] = ("policy", "poddisruptionbudgets")
-_ROW: Final = KindRow("policy", "v1", "Eviction", "evictions", "eviction", True, (), "policy/v1.Eviction")
+EVICTION: Final = KindRow("policy", "v1", "Eviction", "evictions", "eviction", True, (), "policy/v1.Eviction")
 _REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_S: Final = 10
 _MOST_DISRUPTED: Final = 2000
@@ -42,7 +43,7 @@ _AMBIGUOUS: Final = (
 
 async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonObject:
     """A Status of success once the pod is being deleted. Raises ApiError 400, 403, 404, 409, 422, 429."""
-    options, dry_run = _options(request, body)
+    wanted, dry_run = _wanted(request, body)
     stored = pipeline.read(request)
     if not _unguarded(stored.object):
         budgets = _budgets_of(pipeline, request, stored.object)
@@ -52,37 +53,32 @@ async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonO
             if not _passes_by(budget.object, stored.object):
                 _take(pipeline, budget, request.name, dry_run=dry_run)
     # As the genuine one: what is not the pod that was meant has taken from the budget all the same.
-    expect(request, stored, options)
     if not dry_run:
+        meant = mapping(wanted, "preconditions")
+        expect(request, stored, DeleteOptions(None, "", text(meant, "uid"), text(meant, "resourceVersion")))
         _mark(pipeline, request, stored)
+    options, _ = deletion_options(wanted)
     write = replace(request.options, dry_run=dry_run)
-    deletion = replace(request, verb="delete", subresource="", options=write)
+    going = replace(request, verb="delete", subresource="", options=write)
     # The mark has raised the version that the evictor may have asked for.
-    await delete(pipeline, deletion, replace(options, resource_version=""))
+    await delete(pipeline, going, options if dry_run else replace(options, resource_version=""))
     return _DONE
 
 
-def _options(request: Request, body: JsonObject) -> tuple[DeleteOptions, bool]:
+def _wanted(request: Request, body: JsonObject) -> tuple[JsonObject, bool]:
     """How the pod is to be deleted, and whether that is only tried."""
-    if text(body, "metadata", "namespace") not in ("", request.namespace):
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
     if text(body, "metadata", "name") != request.name:
         raise bad_request("name in URL does not match name in Eviction object")
     wanted = mapping(body, "deleteOptions")
     if flag(wanted, _STORE_ERRORS):
         words = "can not be set for pod eviction, try after removing the option"
         fault = invalid(f"deleteOptions.{_STORE_ERRORS}", True, words)
-        raise InvalidError(invalid_status(_ROW, request.name, (fault,)))
-    grace = at(wanted, "gracePeriodSeconds")
-    options = DeleteOptions(
-        grace if isinstance(grace, int) else None,
-        text(wanted, "propagationPolicy"),
-        text(wanted, "preconditions", "uid"),
-        text(wanted, "preconditions", "resourceVersion"),
-    )
-    return options, request.options.dry_run or "All" in items(wanted, "dryRun")
+        raise InvalidError(invalid_status(EVICTION, request.name, (fault,)))
+    asked, said = ["All"] if request.options.dry_run else [], texts(wanted, "dryRun")
+    if asked and said and asked != said:
+        shown = f"[{' '.join(asked)}] and [{' '.join(said)}]"
+        raise StatusError(500, "", f"Non-matching dry-run options in request and content: {shown}")
+    return wanted, bool(asked or said)
 
 
 def _unguarded(pod: JsonObject) -> bool:

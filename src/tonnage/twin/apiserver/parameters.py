@@ -8,7 +8,8 @@ from typing import Final
 from urllib.parse import unquote_plus
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, items, text
+from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.deletion_options import deletion_options, dry_run_problems
 from tonnage.twin.apiserver.listing import ListQuery
 from tonnage.twin.apiserver.objects.body import UNREAD, BodyError
 from tonnage.twin.apiserver.objects.decode import decode
@@ -17,7 +18,6 @@ from tonnage.twin.apiserver.objects.problems import (
     FieldError,
     InvalidError,
     forbidden,
-    invalid,
     quoted,
     required,
     unsupported,
@@ -35,7 +35,6 @@ _NOT_OLDER: Final = "NotOlderThan"
 _NO_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _DURATION: Final = re.compile(r"[+-]?(0|([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+")
 _UNITLESS: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
-_PROPAGATIONS: Final = ("Foreground", "Background", "Orphan", "nil")
 
 
 class Query(dict[str, str]):
@@ -205,7 +204,7 @@ def write_options(query: Mapping[str, str], agent: str = "", kind: str = "", wro
     """
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     dry_runs = _dry_runs(query)
-    wrong = (*wrong, *manager_problems(manager, "fieldManager"), *_dry_run_problems(dry_runs))
+    wrong = (*wrong, *manager_problems(manager, "fieldManager"), *dry_run_problems(dry_runs))
     if validation not in ("", *FieldValidation):
         wrong = (*wrong, unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     if wrong:
@@ -217,12 +216,6 @@ def _dry_runs(query: Mapping[str, str]) -> list[str]:
     if isinstance(query, Query):
         return query.dry_runs
     return [query["dryRun"]] if "dryRun" in query else []
-
-
-def _dry_run_problems(dry_runs: list[str]) -> Errors:
-    if all(one == "All" for one in dry_runs):
-        return ()
-    return (unsupported("dryRun", [*dry_runs], ("All",)),)
 
 
 def patch_problems(query: Mapping[str, str], *, apply: bool) -> Errors:
@@ -241,28 +234,7 @@ def delete_options(schema: Schema, query: Mapping[str, str], body: JsonValue) ->
 
     Source: k8s.io/apiserver, pkg/endpoints/handlers/delete.go; ValidateDeleteOptions of apimachinery (v1.35).
     """
-    said = _queried(query) if body is None else _deletion_body(schema, body)
-    propagation, orphans = at(said, "propagationPolicy"), at(said, "orphanDependents")
-    wrong: list[FieldError] = []
-    if orphans is not None and propagation is not None:
-        words = "orphanDependents and deletionPropagation cannot be both set"
-        wrong.append(invalid("propagationPolicy", propagation, words))
-    if propagation is not None and propagation not in _PROPAGATIONS[:3]:
-        wrong.append(unsupported("propagationPolicy", propagation, _PROPAGATIONS))
-    dry_runs = [str(one) for one in items(said, "dryRun")]
-    wrong += _dry_run_problems(dry_runs)
-    if wrong:
-        raise InvalidError(options_status("DeleteOptions", tuple(wrong)))
-    if orphans is not None:
-        propagation = "Orphan" if orphans is True else "Background"
-    grace = at(said, "gracePeriodSeconds")
-    options = DeleteOptions(
-        grace if isinstance(grace, int) else None,
-        propagation if isinstance(propagation, str) else "",
-        text(said, "preconditions", "uid"),
-        text(said, "preconditions", "resourceVersion"),
-    )
-    return options, bool(dry_runs)
+    return deletion_options(_queried(query) if body is None else _deletion_body(schema, body))
 
 
 def _queried(query: Mapping[str, str]) -> JsonObject:

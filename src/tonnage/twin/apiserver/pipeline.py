@@ -22,8 +22,9 @@ from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.listing import revision_of
 from tonnage.twin.apiserver.notices import notices
 from tonnage.twin.apiserver.objects.body import BodyError
+from tonnage.twin.apiserver.objects.names import path_segment
 from tonnage.twin.apiserver.objects.patch import same_json
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status, quoted
 from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
@@ -49,7 +50,13 @@ Change = Callable[[JsonObject], JsonValue]
 Unreadable = Callable[[JsonValue, BodyError], ApiError]
 """What to say of a wanted body that is no object of the kind."""
 
-_FOLDERS: Final = {"nodes": "minions", "services": "services/specs"}
+_FOLDERS: Final = {
+    "endpoints": "services/endpoints",
+    "ingresses": "ingress",
+    "nodes": "minions",
+    "replicationcontrollers": "controllers",
+    "services": "services/specs",
+}
 _ATTEMPTS: Final = 5
 _NAME_ATTEMPTS: Final = 8
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -328,6 +335,14 @@ def _less(body: JsonValue, kept: JsonObject) -> JsonValue:
 def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:
     """Whether an update changes nothing. Custom kinds may tell 1 from true, which Python does not."""
     return obj == stored and (request.served.custom is None or same_json(obj, stored))
+
+
+def check_name(name: str) -> None:
+    """Refuse a name under which nothing can be looked for. Raises ApiError 400."""
+    if not name:
+        raise bad_request("Name parameter required.")
+    if wrong := path_segment(name):
+        raise bad_request(f"Name parameter invalid: {quoted(name)}: {';'.join(wrong)}")
 
 
 def other_uid(request: Request, uid: str, current: str) -> StatusError:

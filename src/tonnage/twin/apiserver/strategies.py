@@ -234,6 +234,7 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         keep_identity(result, old)
     else:
         result = with_part(request.subresource, obj, old)
+        _drop_gated(served, result, old)
         count_generation(served, result, old)
     return result
 

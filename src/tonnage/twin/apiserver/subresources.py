@@ -16,7 +16,7 @@ from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, inval
 from tonnage.twin.apiserver.objects.selectors import label_requirements
 from tonnage.twin.apiserver.objects.validation.pods import binding
 from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable, other_uid
+from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable, check_name, other_uid
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, conflict, no_such_path
@@ -80,6 +80,9 @@ async def rescale(
         else:
             body = _scale_body(pipeline, request, change(scale), unreadable)
             replicas, version = number(body, "spec", "replicas"), at(body, "metadata", "resourceVersion")
+            uid, own = text(body, "metadata", "uid"), text(old, "metadata", "uid")
+            if uid not in ("", own):
+                raise other_uid(whole, uid, own)
             written.entries = owners.updated(manager, ownership.now(), replicas)
         if replicas < 0:
             fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
@@ -157,6 +160,7 @@ async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonOb
         raise bad_request("name in URL does not match name in Binding object")
     if wrong := [str(one) for one in binding(body)]:
         raise StatusError(500, "", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+    check_name(request.name)
     node = text(body, "target", "name")
     uid = text(body, "metadata", "uid")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tonnage.adapters.ports import Clock, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import subresources
-from tonnage.twin.apiserver.access import text
+from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.api_services import ApiServices
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
 from tonnage.twin.apiserver.deletion import delete
-from tonnage.twin.apiserver.eviction import evict
+from tonnage.twin.apiserver.eviction import EVICTION, evict
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, number_of, page
 from tonnage.twin.apiserver.ownership.bringing import bringing
 from tonnage.twin.apiserver.ownership.configurations import Application
@@ -26,7 +26,6 @@ from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Optio
 from tonnage.twin.apiserver.resources import BINDINGS, Registry, Served
 from tonnage.twin.apiserver.statuses import (
     StatusError,
-    bad_request,
     forbidden,
     method_not_allowed,
     no_such_page,
@@ -35,8 +34,12 @@ from tonnage.twin.apiserver.statuses import (
 )
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.watching import Seen, WatchQuery, events
+from tonnage.wire.schema import KindRow
 
 T = TypeVar("T")
+_BINDING: Final = KindRow("", "v1", "Binding", "bindings", "binding", True, (), "core/v1.Binding")
+_POSTED: Final = {"binding": Served(_BINDING, ""), "eviction": Served(EVICTION, "")}
+"""Kinds of what is posted to subresources."""
 
 ADMIN = User("system:admin", ("system:masters",))
 
@@ -126,9 +129,11 @@ class Verbs:
         if request.resource == BINDINGS:
             pods = self.registry.find("", "v1", "pods")
             assert pods is not None
-            name = text(body, "metadata", "name")
+            read = {**self._read(request, body, request.served)}
+            read["metadata"] = {key: one for key, one in mapping(read, "metadata").items() if key != "uid"}
+            name = text(read, "metadata", "name")
             bound = replace(request, served=pods, name=name, subresource="binding")
-            return Outcome(await self.create_subresource(bound, body))
+            return Outcome(await self.create_subresource(bound, read))
         if request.served.custom is not None and request.served.custom.terminating:
             words = "create not allowed while custom resource definition is terminating"
             raise forbidden(request.resource, text(body, "metadata", "name"), words)
@@ -189,17 +194,22 @@ class Verbs:
         """POST to `binding` or `eviction`: a Status; to `token`: the TokenRequest with its token."""
         if request.subresource == "token":
             return await self._tokens.answer(request, body)
-        if not isinstance(body, dict):
-            raise bad_request("the body of the request is not a JSON object")
-        await self._pipeline.admit(request, body, None)
-        await self._pipeline.validate(request, body, None)
-        match request.subresource:
-            case "binding":
-                return await self._told(subresources.bind(self._pipeline, request, body))
-            case "eviction":
-                return await self._told(evict(self._pipeline, request, body))
-            case _:
-                raise method_not_allowed()
+        if request.subresource not in _POSTED:
+            raise method_not_allowed()
+        read = self._read(request, body, _POSTED[request.subresource])
+        await self._pipeline.admit(request, read, None)
+        await self._pipeline.validate(request, read, None)
+        deed = subresources.bind if request.subresource == "binding" else evict
+        return await self._told(deed(self._pipeline, request, read))
+
+    def _read(self, request: Request, body: JsonValue, served: Served) -> JsonObject:
+        """A body of a kind that is kept nowhere. Raises ApiError 400."""
+        if text(body, "apiVersion") == "policy/v1beta1" and isinstance(body, dict):
+            body = {**body, "apiVersion": served.row.api_version}
+        read, warnings = self._pipeline.codec.decode(served, body, request.options.field_validation)
+        request.notes.warn(*warnings)
+        self._pipeline.address(replace(request, served=served), read)
+        return read
 
     def _shown(self, request: Request, obj: JsonObject) -> JsonObject:
         return self.in_version(request.served, obj)

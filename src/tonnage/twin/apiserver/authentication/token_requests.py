@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.authentication.users import ACCOUNT as ACCOUNT_PREFI
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.validation.access import token_request
 from tonnage.twin.apiserver.ownership.tracking import put_entries
-from tonnage.twin.apiserver.pipeline import Pipeline
+from tonnage.twin.apiserver.pipeline import Pipeline, check_name
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, conflict, not_found
@@ -78,7 +78,8 @@ class TokenRequests:
         found = tuple(token_request(asked))
         if found:
             raise InvalidError(invalid_status(_ROW, "", found))
-        bound = self._bound(request, mapping(spec, "boundObjectRef"))
+        reference = at(spec, "boundObjectRef")
+        bound = self._bound(request, reference) if isinstance(reference, dict) else {}
         until = timestamp(now + timedelta(seconds=number(spec, "expirationSeconds")))
         claims = self._claims(request, own, spec, bound)
         request.notes.audit[_ISSUED] = f"JTI={claims['jti']}"
@@ -97,15 +98,12 @@ class TokenRequests:
 
     def _bound(self, request: Request, reference: JsonObject) -> JsonObject:
         """The claims about the object that the token is bound to. Raises ApiError."""
-        if not reference:
-            return {}
         kind, version = text(reference, "kind"), text(reference, "apiVersion")
+        group, _, last = version.rpartition("/") if version.count("/") < 2 else ("", "", "")
         name, uid = text(reference, "name"), text(reference, "uid")
-        if "/" in version or kind not in _PLURALS:
-            named = version if "/" in version else f"/{version}"
-            raise bad_request(f"cannot bind token to object of type {named}, Kind={kind}")
-        if not name:
-            raise bad_request("Name parameter required.")
+        if group or kind not in _PLURALS:
+            raise bad_request(f"cannot bind token to object of type {group}/{last}, Kind={kind}")
+        check_name(name)
         resource = ("", _PLURALS[kind])
         stored = self._store.get(resource, ("" if kind == "Node" else request.namespace, name))
         if stored is None:

@@ -106,18 +106,19 @@ def field_reference(reference: JsonObject, path: str, known: tuple[str, ...] = _
 def resource_reference(reference: JsonObject, path: str, *, names_container: bool = False) -> Found:
     """An amount that a container asks for; who is no container himself must name one."""
     resource = text(reference, "resource")
+    known = resource in _RESOURCE_PATHS or re.match(r"(limits|requests)\.hugepages-", resource)
     if names_container and not text(reference, "containerName"):
         yield required(f"{path}.containerName")
     elif not resource:
         yield required(f"{path}.resource")
-    elif resource not in _RESOURCE_PATHS and not re.match(r"(limits|requests)\.hugepages-", resource):
+    elif not known:
         yield unsupported(f"{path}.resource", resource, _RESOURCE_PATHS)
     divisor = text(reference, "divisor") or "0"
-    if parse_quantity(divisor) == 0:
+    if not known or parse_quantity(divisor) == 0:
         return
     kind = resource.partition(".")[2]
     allowed = ("1m", "1") if kind == "cpu" else _UNITS
-    if resource and canonical_quantity(divisor) not in allowed:
+    if canonical_quantity(divisor) not in allowed:
         said = {"ephemeral-storage": "local ephemeral storage"}.get(kind, kind)
         said = "hugepages" if kind.startswith("hugepages-") else said
         listed = "1m and 1" if kind == "cpu" else ", ".join(_UNITS)

@@ -81,7 +81,7 @@ def _exit_codes(codes: JsonObject, path: str, known: set[str]) -> Found:
         words = "must be one of the container or initContainer names in the pod template"
         yield invalid(f"{path}.containerName", name, words)
     if not values:
-        yield invalid(f"{path}.values", values, "at least one value is required")
+        yield invalid(f"{path}.values", codes.get("values"), "at least one value is required")
     elif len(values) > _MOST_CODES:
         yield too_many(f"{path}.values", len(values), _MOST_CODES)
     seen: set[JsonValue] = set()

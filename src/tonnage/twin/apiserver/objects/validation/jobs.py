@@ -14,6 +14,7 @@ from tonnage.model.name_words import pattern_complaint
 from tonnage.twin.apiserver.access import at, flag, mapping, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.go_values import template_in_go
+from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, too_long, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
     IMMUTABLE,
@@ -205,7 +206,7 @@ def job_update(new: JsonObject, old: JsonObject) -> Found:
     for _ in unchanged(spec.get("template"), template, "spec.template"):
         yield invalid("spec.template", template_in_go(mapping(spec, "template")), IMMUTABLE)
     for key in _FIXED:
-        for _ in unchanged(spec.get(key), before.get(key), f"spec.{key}"):
+        if not same_json(spec.get(key), before.get(key)):
             yield invalid(f"spec.{key}", policy_in_go(spec.get(key)), IMMUTABLE)
 
 

@@ -46,7 +46,7 @@ def ephemeral_containers(spec: JsonObject, path: str, facts: PodFacts) -> Found:
         if target and target not in others:
             yield not_found(f"{where}.targetContainerName", target)
         for key in _FORBIDDEN:
-            if container.get(key):
+            if container.get(key) or (key in container and key != "resources"):
                 yield forbidden(f"{where}.{key}", _NOT_EPHEMERAL)
         for position, mount in enumerate(mappings(container, "volumeMounts")):
             for key in ("subPath", "subPathExpr"):
