@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.autoscaler import AUTOSCALER, AutoscalerController
-from tonnage.wire.kinds import DEPLOYMENT
+from tonnage.wire.kinds import DEPLOYMENT, POD
 
 Cluster = Any
 
@@ -52,6 +52,20 @@ async def test_replicas_are_kept_within_the_bounds(
     await running.apply(DEPLOYMENT, "web", running.workload(replicas))
     assert told(await status(running, minReplicas=2)) == conditions
     assert (await running.api.get(DEPLOYMENT, "web", "default")).spec.replicas == left
+
+
+async def test_autoscalers_of_the_same_pods_say_so(running: Cluster) -> None:
+    await running.apply(DEPLOYMENT, "web", running.workload(1))
+    labels = (await running.api.get(DEPLOYMENT, "web", "default")).spec.selector.match_labels
+    await running.apply(POD, "p", {**running.template(), "metadata": {"labels": labels}})
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    await running.apply(AUTOSCALER, "g", {"spec": {"maxReplicas": 3, "scaleTargetRef": target}})
+    found = await status(running)
+    assert told(found) == [ABLE, ("ScalingActive", "False", "AmbiguousSelector")]
+    shown = ",".join(f"{key}={value}" for key, value in labels.items())
+    why = f"pods by selector {shown} are controlled by multiple HPAs: [default/g default/h]"
+    assert await running.events("AmbiguousSelector") == [why]
+    assert why in await running.events("FailedComputeMetricsReplicas")
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Informers, Key, following
+from tonnage.adapters.informer import Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_labels
+from tonnage.twin.apiserver.subresources import selector_text
 from tonnage.twin.controllers.autoscaler_status import unmeasured, with_condition
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
-from tonnage.wire.kinds import Kind
+from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.policies import PodMaker
 from tonnage.wire.schema import load_schema
 from tonnage.wire.timestamps import timestamp
@@ -36,6 +38,7 @@ class _Target:
     kind: Kind[PodMaker]
     name: str
     replicas: int
+    selector: str
 
 
 class AutoscalerController:
@@ -47,10 +50,14 @@ class AutoscalerController:
         self._events = EventRecorder(api, clock, "horizontal-pod-autoscaler")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._autoscalers = informers.of(AUTOSCALER, self._changed)
+        self._pods = informers.of(POD)
+        self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
+        self._selectors: dict[Key, str] = {}
+        """Of the pods that each autoscaler was last seen to scale."""
 
     async def run(self) -> None:
         """Keep to the bounds until cancelled."""
-        async with following(self._autoscalers) as group:
+        async with following(self._autoscalers, self._pods) as group:
             group.create_task(work(self._queue, self._reconcile))
 
     def _changed(self, key: Key) -> None:
@@ -60,6 +67,7 @@ class AutoscalerController:
         namespace, name = key
         found = self._autoscalers.get(name, namespace)
         if found is None:
+            self._selectors.pop(key, None)
             return None
         status = await self._judged(found)
         if status != {key: value for key, value in found.status.items() if value is not None}:
@@ -98,7 +106,26 @@ class AutoscalerController:
             return with_condition(counted, _ACTIVE, False, "ScalingDisabled", why, now)
         if target.replicas > high or target.replicas < low:
             return await self._rescaled(found, target, counted, now)
+        if target.selector and (why := self._ambiguity(found, target.selector)):
+            await self._events.emit(found, "Warning", "AmbiguousSelector", why)
+            await self._events.emit(found, "Warning", "FailedComputeMetricsReplicas", why)
+            return with_condition(counted, _ACTIVE, False, "AmbiguousSelector", why, now)
         return await self._unmeasured(found, counted, now)
+
+    def _ambiguity(self, found: PodMaker, selector: str) -> str:
+        """Which autoscalers have the pods of this one too, empty where none has."""
+        namespace = found.metadata.namespace
+        self._selectors[key_of(found)] = selector
+        mine = parse_labels(selector)
+        labels = [pod.metadata.labels for pod in self._pods.by_index("namespace", namespace)]
+        pods = [one for one in labels if matches_labels(mine, one)]
+        having = [
+            f"{namespace}/{name}"
+            for (home, name), other in sorted(self._selectors.items())
+            if home == namespace and any(matches_labels(parse_labels(other), one) for one in pods)
+        ]
+        told = f"pods by selector {selector} are controlled by multiple HPAs: [{' '.join(having)}]"
+        return told if len(having) > 1 else ""
 
     async def _rescaled(self, found: PodMaker, target: _Target, status: JsonObject, now: str) -> JsonObject:
         low, high = int(found.spec.get("minReplicas") or 1), int(found.spec.get("maxReplicas") or 0)
@@ -159,7 +186,8 @@ class AutoscalerController:
             there = await self._api.get(kind, name, found.metadata.namespace)
         except ApiError as error:
             return error.message
-        return _Target(kind, name, count_at(there.spec, path))
+        selector = selector_text(there.spec.get("selector") or "") if rows else ""
+        return _Target(kind, name, count_at(there.spec, path), selector)
 
     async def _custom(self, group: str, wanted: str) -> tuple[Kind[PodMaker], tuple[str, ...]] | str:
         """A custom kind and where in its spec the number stands."""
