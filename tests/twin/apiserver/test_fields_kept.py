@@ -22,6 +22,7 @@ NODE = Kind("", "v1", "Node", "nodes", False, Object)
 DEVICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", False, Object)
 RANGE = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", False, Object)
 ROLE = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", True, Object)
+NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, Object)
 LEVEL = Kind(
     "flowcontrol.apiserver.k8s.io",
     "v1",
@@ -68,6 +69,22 @@ READY: Any = {"type": "Ready", "status": "True"}
             ("metadata", "generation"),
             2,
             id="endpoints that were sent with old words have changed",
+        ),
+        pytest.param(
+            NETWORK_POLICY,
+            {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}},
+            {"spec": {"ingress": []}},
+            ("metadata", "generation"),
+            2,
+            id="a network policy that was sent with an empty list has changed",
+        ),
+        pytest.param(
+            NETWORK_POLICY,
+            {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}},
+            {"metadata": {"labels": {"a": "b"}}},
+            ("metadata", "generation"),
+            1,
+            id="a network policy that is labelled has not",
         ),
         pytest.param(
             DEVICES,

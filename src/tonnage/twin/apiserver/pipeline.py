@@ -186,7 +186,7 @@ class Pipeline:
             put_entries(obj, owners)
             await self.admit(request, obj, old)
             keep_owners_once(obj, request.notes, admitted=True)
-            obj = prepare_update(request, obj, old, timestamp(self.clock.now()))
+            obj = prepare_update(request, obj, old, timestamp(self.clock.now()), body)
             put_entries(obj, owners)
             put(obj, at(old, "metadata", "resourceVersion"), "metadata", "resourceVersion")
             self._check(request, obj, old)

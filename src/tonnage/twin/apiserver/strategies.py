@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, opened, put
 from tonnage.twin.apiserver.births import AT_BIRTH
 from tonnage.twin.apiserver.changes import AT_CHANGE
@@ -103,6 +103,14 @@ UPDATED_BY_VERSION: Final[frozenset[Resource]] = frozenset(
 )
 """Kinds whose update must say which version it is of, as all custom ones."""
 
+_COUNTED_WITH_EMPTIES: Final = frozenset(
+    {
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("networking.k8s.io", "networkpolicies"),
+    }
+)
+"""Kinds of which an empty list or map that is sent counts as a change, though none is kept."""
 _PARTS: Final = ("status", "approval", "finalize", *POD_PARTS)
 _NEVER_RAISED: Final = frozenset({("scheduling.k8s.io", "priorityclasses")})
 """Kinds whose generation stays what it was at birth."""
@@ -187,8 +195,10 @@ def finish_create(request: Request, obj: JsonObject) -> None:
         put(obj, copied(labels), "metadata", "labels")
 
 
-def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
-    """What `obj`, sent to this (sub)resource, makes of `old`."""
+def prepare_update(
+    request: Request, obj: JsonObject, old: JsonObject, now: str, body: JsonValue = None
+) -> JsonObject:
+    """What `obj`, read from the body that was sent to this (sub)resource, makes of `old`."""
     served = request.served
     if request.subresource in _PARTS:
         return _with_part(request, obj, old, now)
@@ -204,7 +214,18 @@ def prepare_update(request: Request, obj: JsonObject, old: JsonObject, now: str)
     _drop_gated(served, obj, old)
     if served.key not in _COUNTED_AS_SENT:
         count_generation(served, obj, old)
+    before = number(old, "metadata", "generation")
+    if served.key in _COUNTED_WITH_EMPTIES and number(obj, "metadata", "generation") == before:
+        sent = (at(body, "spec"), at(body, "webhooks"))
+        put(obj, before + any(map(_has_empties, sent)), "metadata", "generation")
     return obj
+
+
+def _has_empties(value: JsonValue) -> bool:
+    """Whether a selector or a peer has an empty list or map, which the server tells from none."""
+    if isinstance(value, dict):
+        return value.get("matchLabels") == {} or any(map(_has_empties, value.values()))
+    return isinstance(value, list) and (not value or any(map(_has_empties, value)))
 
 
 def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
