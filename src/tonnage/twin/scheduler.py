@@ -10,6 +10,7 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
+from tonnage.decide.cluster.filters import claims
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.versions import profile_for
 from tonnage.model.cluster import Pod, Snapshot
@@ -31,6 +32,7 @@ _NOTE_LIMIT: Final = 1024
 _GATED: Final = "SchedulingGated"
 _CUTS_SHORT: Final = 33
 """The first minor release that ends a back-off early when no other pod is ready."""
+_OF_DEVICES: Final = frozenset((claims.NAME,))
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -63,6 +65,12 @@ class Scheduler:
         self._sets.subscribe(self._on_surroundings)
         self._services.subscribe(self._on_surroundings)
         self._volumes = VolumeBinder(api, clock, informers, self._on_volume)
+        self._claims = informers.of(kinds.RESOURCE_CLAIM)
+        self._classes = informers.of(kinds.DEVICE_CLASS)
+        self._slices = informers.of(kinds.RESOURCE_SLICE)
+        self._claims.subscribe(self._on_devices)
+        self._classes.subscribe(self._on_devices)
+        self._slices.subscribe(self._on_devices)
         self._binding: asyncio.TaskGroup | None = None
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
@@ -70,7 +78,8 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled."""
         copies = (self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services)
-        async with following(*copies, *self._volumes.copies) as group:
+        devices = (self._claims, self._classes, self._slices)
+        async with following(*copies, *devices, *self._volumes.copies) as group:
             self._binding = group
             group.create_task(self._events.run())
             while True:
@@ -139,6 +148,18 @@ class Scheduler:
         self._queue.wake_where(helps)
         self._changed.set()
 
+    def _on_devices(self, _delta: object) -> None:
+        """Claims, classes and slices bear on pods that have claims."""
+
+        def helps(key: Key, plugins: frozenset[str]) -> bool:
+            pod = self._cache.pod(key)
+            return (
+                pod is not None and bool(pod.claims) and (not plugins or not _OF_DEVICES.isdisjoint(plugins))
+            )
+
+        self._queue.wake_where(helps)
+        self._changed.set()
+
     async def _cycle(self, key: Key) -> None:
         """Decide on one pod. What was decided counts before the first await, so that no change is missed."""
         pod, obj = self._cache.pod(key), self._pods.get(key[1], key[0])
@@ -150,8 +171,11 @@ class Scheduler:
             self._queue.remove(key)
             await self._bind(pod, obj, placed)
             return
-        view = self._cache.view(self._surroundings(volumes=bool(pod.volumes)))
-        decision = schedule_on(_judged(pod), view, binds=True)
+        view = self._cache.view(self._surroundings(volumes=bool(pod.volumes), devices=bool(pod.claims)))
+        decision = _carried_out(pod, schedule_on(pod, view, binds=True))
+        if decision.held:
+            self._queue.fail(key, self._clock.monotonic(), _OF_DEVICES)
+            return
         if decision.chosen is not None:
             self._queue.remove(key)
             self._cache.assume(pod, decision.chosen)
@@ -178,8 +202,10 @@ class Scheduler:
         if _judged_by(delta.before) != _judged_by(delta.after):
             self._cache.changed()
 
-    def _surroundings(self, *, volumes: bool = False) -> Snapshot:
-        others = self._volumes.surroundings() if volumes else ()
+    def _surroundings(self, *, volumes: bool = False, devices: bool = False) -> Snapshot:
+        others = [*self._volumes.surroundings()] if volumes else []
+        if devices:
+            others += [*self._claims, *self._classes, *self._slices]
         return snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services, *others])
 
     async def _bind_with(self, choices: tuple[Choice, ...], pod: Pod, obj: w.Pod, node: str) -> None:
@@ -308,12 +334,12 @@ def _judged_by(obj: w.Object | None) -> object:
     return obj.metadata.labels if obj is not None else None
 
 
-def _judged(pod: Pod) -> Pod:
-    """The pod as the engine shall judge it: nothing here prepares devices for claims."""
-    if not pod.claims:
-        return pod
+def _carried_out(pod: Pod, decision: Decision) -> Decision:
+    """What comes of a decision here, where nothing prepares devices for claims."""
+    if not pod.claims or (decision.chosen is None and decision.nominated is None):
+        return decision
     names = ", ".join(entry.name for entry in pod.claims)
-    return replace(pod, claims=(), unmodelled=(*pod.unmodelled, f"resource claims ({names})"))
+    return Decision(unmodelled=(f"resource claims ({names})",))
 
 
 def _waits(pod: Pod) -> bool:

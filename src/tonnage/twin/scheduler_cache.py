@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tonnage.adapters.informer import Key
 from tonnage.decide.cluster.versions import Profile
-from tonnage.decide.cluster.view import NodeView, View
+from tonnage.decide.cluster.view import NodeView, View, allocator_of
 from tonnage.model.cluster import Node, Pod, Snapshot
 from tonnage.twin.scheduler_columns import SchedulerColumns
 
@@ -119,7 +119,10 @@ class SchedulerCache:
         nominated: dict[str, tuple[Pod, ...]] = {}
         for pod in self._nominated.values():
             nominated[pod.status.nominated_node] = (*nominated.get(pod.status.nominated_node, ()), pod)
-        return View(nodes, nominated, surroundings, self._profile)
+        whole = View(nodes, nominated, surroundings, self._profile)
+        if surroundings.claims or surroundings.device_classes or surroundings.slices:
+            return replace(whole, allocator=allocator_of(surroundings, self._profile))
+        return whole
 
     def _decide(self, pod: Pod, decided: _Decided) -> None:
         self._decided[pod.key] = decided

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tonnage.decide.cluster.filters import (
+    claims,
     node_affinity,
     node_name,
     node_unschedulable,
@@ -97,5 +98,6 @@ _HINTS: Final[Mapping[str, Callable[[Pod, Node | None, Node], bool]]] = {
     ports.NAME: _is_new,
     topology_spread.NAME: _has_other_domains,
     pod_affinity.NAME: _has_other_labels,
+    claims.NAME: _has_other_labels,
 }
 """By plugin: whether a node that came, or was another before, may help."""

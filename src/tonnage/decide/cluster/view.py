@@ -174,6 +174,13 @@ class View:
         return self.snapshot.namespaces.get(namespace, {})
 
 
+def allocator_of(snapshot: Snapshot, profile: Profile) -> Allocator:
+    """What gives devices to claims, and what of them is taken."""
+    gates = gates_of(profile.minor)
+    slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
+    return Allocator(supply_of(slices, snapshot.device_classes, snapshot.claims, gates))
+
+
 def view_of(snapshot: Snapshot, *, version: str = "") -> View:
     """The view of a snapshot. Finished pods hold nothing; terminating ones still do.
 
@@ -192,15 +199,12 @@ def view_of(snapshot: Snapshot, *, version: str = "") -> View:
         elif not pod.node_name and pod.status.nominated_node:
             nominated.setdefault(pod.status.nominated_node, []).append(pod)
     nodes = sorted(snapshot.nodes, key=lambda node: node.name)
-    gates = gates_of(profile.minor)
-    slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
-    supply = supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
     by_pod = profile.resizes_by_pod
     ask = _asked_once(by_pod=by_pod)
     views = {node.name: NodeView(node, by_pod=by_pod).plus(by_node[node.name], ask) for node in nodes}
     shy = any(node.shy for node in views.values())
     waiting = {name: tuple(pods) for name, pods in nominated.items()}
-    return View(views, waiting, snapshot, profile, shy, Allocator(supply), asking_order(nodes))
+    return View(views, waiting, snapshot, profile, shy, allocator_of(snapshot, profile), asking_order(nodes))
 
 
 def as_kept(pod: Pod, profile: Profile) -> Pod:
