@@ -72,7 +72,7 @@ def _repeated(value: JsonValue) -> Iterator[str]:
 def no_patch(served: Served) -> StatusError:
     """415 of a body that is no patch of the kind."""
     if served.custom is None:
-        return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+        return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     # Custom kinds know no strategies.
     accepted = (PatchType.JSON.value, PatchType.MERGE.value, CONTENT_TYPE)
     return unsupported_media_type(accepted)

@@ -127,11 +127,12 @@ def _protobuf(schema: Schema, data: bytes) -> JsonValue:
 def _yaml(data: bytes) -> JsonValue:
     # kubectl turns YAML into JSON itself; only hand-made requests come here. Reading is the documents' task,
     # which bounds aliases and depth; its imports are heavy and seldom needed.
-    from tonnage.documents.source import parse_yaml
+    from tonnage.documents.source import parse_yaml_all
     from tonnage.model.errors import ConfigError
 
     try:
-        return parse_yaml(data.decode(), source="body").value
+        documents = parse_yaml_all(data.decode(), source="body")
+        return documents[0].value if documents else None
     except (ConfigError, UnicodeDecodeError) as error:
         raise bad_request(f"error decoding YAML: {error}") from None
 

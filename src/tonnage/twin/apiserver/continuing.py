@@ -31,10 +31,10 @@ class Token:
     revision: int
     after: Name
 
-    def text(self) -> str:
-        """The token as clients hand it back."""
+    def text(self, within: str) -> str:
+        """The token as clients hand it back, whose list is of the namespace `within`, or of all."""
         namespace, name = self.after
-        start = f"/{namespace}/{name}\0" if namespace else f"/{name}\0"
+        start = f"/{namespace}/{name}\0" if namespace and not within else f"/{name}\0"
         body = json.dumps({"v": _VERSION, "rv": self.revision, "start": start}, separators=(",", ":"))
         return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
 
@@ -54,9 +54,9 @@ def read_token(value: str, *, namespaced: bool, namespace: str) -> Token:
     key = start if start.startswith("/") else f"/{start}"
     if posixpath.normpath(key) != key.rstrip("/"):
         raise _invalid(start)
-    parts = start.removesuffix("\0").strip("/").split("/")
-    owner, name = (parts[0], "/".join(parts[1:])) if namespaced and len(parts) > 1 else (namespace, parts[0])
-    return Token(revision, (owner if namespaced else "", name))
+    rest = start.removesuffix("\0").strip("/")
+    owner, _, name = rest.partition("/") if namespaced and not namespace else (namespace, "", rest)
+    return Token(revision, (owner, name))
 
 
 def _body(value: str) -> dict[str, JsonValue]:

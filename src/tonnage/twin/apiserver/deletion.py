@@ -108,17 +108,23 @@ def _settle(pipeline: Pipeline, request: Request, stored: Stored, obj: JsonObjec
     """Remove the object when nobody waits for it, else store it as it is marked."""
     # A namespace goes with a second request; the first one only lets it end.
     ends = request.resource != NAMESPACE or bool(text(stored.object, "metadata", "deletionTimestamp"))
-    gone = ends and may_go(request, obj)
-    if request.options.dry_run or (not gone and obj == stored.object):
-        kept: JsonObject | None = obj
-    elif gone:
-        pipeline.store.delete(request.resource, request.key, read=stored, last=obj)
-        kept = None
-    else:
-        kept = pipeline.store.update(request.resource, request.key, obj, read=stored).object
-    if kept is None and request.resource in _SHOWN_AGAIN:
+    gone, last = ends and may_go(request, obj), stored
+    if not request.options.dry_run:
+        if obj != stored.object and (not gone or _told_before(request, stored)):
+            last = pipeline.store.update(request.resource, request.key, obj, read=stored)
+            obj = last.object
+        if gone:
+            pipeline.store.delete(request.resource, request.key, read=last)
+    if not gone:
+        return obj
+    if request.resource in _SHOWN_AGAIN:
         return obj if request.resource in (POD, NAMESPACE) else stored.object
-    return kept or success(request.named, request.name, text(obj, "metadata", "uid"))
+    return success(request.named, request.name, text(obj, "metadata", "uid"))
+
+
+def _told_before(request: Request, stored: Stored) -> bool:
+    """Whether watchers see what a deletion makes of an object before they see it go."""
+    return request.resource == POD or texts(stored.object, "metadata", "finalizers") != []
 
 
 def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: DeleteOptions) -> JsonObject:

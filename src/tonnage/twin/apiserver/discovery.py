@@ -10,7 +10,7 @@ import hashlib
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver import health, openapi_second
+from tonnage.twin.apiserver import health, metrics, openapi_second
 from tonnage.twin.apiserver.api_services import group_order
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.definitions import version_priority
@@ -36,7 +36,7 @@ from tonnage.twin.apiserver.statuses import (
     no_such_page,
     no_such_path,
 )
-from tonnage.wire.schema import Subresource
+from tonnage.wire.schema import KindRow, Subresource
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 VERSION: Final[JsonObject] = {
@@ -54,6 +54,8 @@ VERSION: Final[JsonObject] = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
+_KEY_SET: Final = "application/jwk-set+json"
+_FOR_AN_HOUR: Final = "public, max-age=3600"
 _CONFIGURATION: Final = ".well-known/openid-configuration"
 _KEYS: Final = "openid/v1/jwks"
 
@@ -100,33 +102,55 @@ class Discovery:
                 check_route(exchange.headers.get("accept", ""), (JSON,))
                 await exchange.answer_bytes(indented(VERSION))
             case [".well-known", _]:
+                check_route(exchange.headers.get("accept", ""), (JSON,))
+                exchange.cached = _FOR_AN_HOUR
                 host = exchange.headers.get("host", "")
                 await exchange.answer_bytes(go_json(self._key.configuration(host)))
             case ["openid", *_]:
-                keys = go_json(self._key.published)
-                await exchange.answer_bytes(keys, content_type="application/jwk-set+json")
+                check_route(exchange.headers.get("accept", ""), (_KEY_SET,))
+                exchange.cached = _FOR_AN_HOUR
+                await exchange.answer_bytes(go_json(self._key.published), content_type=_KEY_SET)
             case ["openapi", "v2"]:
                 await self._second(exchange)
+            case ["openapi", "v3"] if not exchange.path.endswith("/"):
+                await exchange.answer_bytes(self._openapi.index(), content_type=TEXT)
             case ["openapi", "v3", *rest]:
-                await _tagged(exchange, self._openapi.document("/".join(rest)), JSON)
+                await self._described(exchange, "/".join(rest))
             case [root, *_] if root in health.ROOTS:
                 said = _health(exchange, root)
-                await exchange.start(200, TEXT, length=len(said), extra=[NO_SNIFF])
+                whole = exchange.segments[1:] == []
+                await exchange.start(200, TEXT, length=len(said), extra=[NO_SNIFF] if whole else [])
                 await exchange.chunk(b"" if exchange.method == "HEAD" else said, last=True)
             case ["api" | "apis" as root] if "apidiscovery.k8s.io;v=v2;" in _accept(exchange):
-                listed = aggregated(self._registry, core=root == "api")
-                await _tagged(exchange, go_json(listed), AGGREGATED)
+                exchange.cached = "public"
+                listed = go_json(aggregated(self._registry, core=root == "api")) + b"\n"
+                await _hashed(exchange, listed, AGGREGATED)
             case segments:
-                exchange.form = _form(exchange)
                 classic = self._classic(segments, exchange.headers.get("host", ""))
-                await _tagged(exchange, encoded(classic, exchange.form), exchange.form.media)
+                exchange.form = _form(exchange)
+                await exchange.answer_bytes(encoded(classic, exchange.form), content_type=exchange.form.media)
+
+    async def _described(self, exchange: Exchange, path: str) -> None:
+        """Answer with a document of the third OpenAPI, which clients keep that ask for it by its hash."""
+        tag = self._openapi.tag(path)
+        if tag is None:
+            await exchange.answer_bytes(b"", 404, "")
+            return
+        known = exchange.query.get("hash", "")
+        if known and known != tag:
+            where = (b"location", f"/openapi/v3/{path}?hash={tag}".encode())
+            await exchange.start(301, JSON, length=0, extra=[where, (b"vary", b"Accept")])
+            await exchange.chunk(b"", last=True)
+            return
+        exchange.cached = "public, immutable" if known else exchange.cached
+        await _tagged(exchange, self._openapi.document(path), JSON, tag)
 
     async def _second(self, exchange: Exchange) -> None:
         document = self._openapi.second()
         if openapi_second.ASKED in _accept(exchange):
-            await _tagged(exchange, openapi_second.encoded_second(document), openapi_second.MEDIA)
+            await _hashed(exchange, openapi_second.encoded_second(document), openapi_second.MEDIA)
         else:
-            await _tagged(exchange, go_json(document), JSON)
+            await _hashed(exchange, go_json(document), JSON)
 
     def _paths(self) -> list[str]:
         """Every path that is no object's."""
@@ -137,6 +161,7 @@ class Discovery:
         fixed = (
             f"/{_CONFIGURATION}",
             f"/{_KEYS}",
+            *metrics.PATHS,
             "/api",
             "/api/v1",
             "/apis",
@@ -185,7 +210,8 @@ def _reads_only(segments: list[str]) -> bool:
 def _form(exchange: Exchange) -> Form:
     """In which form groups and kinds are listed. Raises ApiError 406."""
     accept = exchange.headers.get("accept", "")
-    check_route(accept, MEDIA)
+    if exchange.segments[0] == "api" or len(exchange.segments) > 2:
+        check_route(accept, MEDIA)
     form = negotiated(accept, MEDIA, nothing_else, pretty=exchange.pretty)
     if form is None:
         raise not_acceptable(MEDIA)
@@ -212,12 +238,15 @@ def _health(exchange: Exchange, root: str) -> bytes:
     return health.told(root, verbose="verbose" in exchange.query and not check, excluded=excluded).encode()
 
 
-async def _tagged(exchange: Exchange, data: bytes, content_type: str) -> None:
+async def _hashed(exchange: Exchange, data: bytes, content_type: str) -> None:
+    await _tagged(exchange, data, content_type, hashlib.sha512(data).hexdigest().upper())
+
+
+async def _tagged(exchange: Exchange, data: bytes, content_type: str, tag: str) -> None:
     """Answer with an ETag, so that clients need not read again what they have."""
-    tag = f'"{hashlib.sha256(data).hexdigest().upper()}"'
-    extra = [(b"etag", tag.encode()), (b"vary", b"Accept")]
-    if exchange.headers.get("if-none-match") == tag:
-        await exchange.start(304, content_type, extra=extra)
+    extra = [(b"etag", f'"{tag}"'.encode()), (b"vary", b"Accept")]
+    if exchange.headers.get("if-none-match") == f'"{tag}"':
+        await exchange.start(304, "", extra=extra)
         await exchange.chunk(b"", last=True)
         return
     await exchange.start(200, content_type, length=len(data), extra=extra)
@@ -243,9 +272,7 @@ def aggregated(registry: Registry, *, core: bool) -> JsonObject:
             }
             for version in ordered
         ]
-        metadata: JsonObject = (
-            {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None}
-        )
+        metadata: JsonObject = {"name": name} if name else {}
         listed.append({"metadata": metadata, "versions": described})
     return {
         "kind": "APIGroupDiscoveryList",
@@ -259,7 +286,7 @@ def _discovered(served: Served) -> JsonObject:
     row = served.row
     found: JsonObject = {
         "resource": row.plural,
-        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
+        "responseKind": _response_kind(served, row),
         "scope": "Namespaced" if row.namespaced else "Cluster",
         "singularResource": row.singular,
         "verbs": list(row.verbs),
@@ -269,16 +296,19 @@ def _discovered(served: Served) -> JsonObject:
     if row.categories:
         found["categories"] = list(row.categories)
     if row.subresources:
-        found["subresources"] = [_discovered_part(sub) for sub in row.subresources]
+        found["subresources"] = [
+            {"subresource": sub.name, "responseKind": _response_kind(served, sub), "verbs": list(sub.verbs)}
+            for sub in row.subresources
+        ]
     return found
 
 
-def _discovered_part(sub: Subresource) -> JsonObject:
-    return {
-        "subresource": sub.name,
-        "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
-        "verbs": list(sub.verbs),
-    }
+def _response_kind(served: Served, answered: KindRow | Subresource) -> JsonObject:
+    """The kind of answers; of built-in kinds it has a group and a version only where those are others."""
+    group, version = answered.group, answered.version
+    if served.custom is None and (group, version) == (served.row.group, served.row.version):
+        group = version = ""
+    return {"group": group, "version": version, "kind": answered.kind}
 
 
 def _group(name: str, versions: list[str]) -> JsonObject:

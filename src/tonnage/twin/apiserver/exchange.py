@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from email.utils import formatdate
 from typing import Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
@@ -53,6 +54,12 @@ class Exchange:
         self.warnings: tuple[str, ...] = ()
         self.notes = Notes()
         self.trail: Trail | None = None
+        self.cached = "no-cache, private"
+        """How long clients may keep the answer."""
+        self.admitted = False
+        """Whether the client may ask what it asks."""
+        self.code = 0
+        """With which the answer has begun."""
         self._send = send
         self._started = False
         self._chunked = False
@@ -107,7 +114,7 @@ class Exchange:
             self.trail.said(status)
         # What is left of a body that was not read must not be taken for the next request.
         extra = [(b"connection", b"close")] if error.code in (401, 413) else []
-        extra += [NO_SNIFF] if plain else []
+        extra += [NO_SNIFF] if plain or (error.code == 403 and not self.admitted) else []
         retry = at(status, "details", "retryAfterSeconds")
         extra += [(b"retry-after", str(retry).encode())] if retry else []
         try:
@@ -126,9 +133,8 @@ class Exchange:
     ) -> None:
         """Begin the answer; without a length it is a stream."""
         headers = [
-            (b"audit-id", self.audit_id.encode()),
+            *self._common(),
             *([(b"content-type", content_type.encode())] if content_type else []),
-            (b"cache-control", b"no-cache, private"),
             *(extra or []),
         ]
         self._chunked = length is None and self.scope["http_version"] == "1.1" and self.method != "HEAD"
@@ -138,10 +144,18 @@ class Exchange:
             (b"warning", f'299 - "{_quoted(text)}"'.encode("latin-1", "replace"))
             for text in (*self.warnings, *self.notes.warnings)
         ]
-        self._started = True
+        self._started, self.code = True, code
         if self.trail is not None:
             self.trail.started(code)
         await self._send({"type": "http.response.start", "status": code, "headers": headers})
+
+    def _common(self) -> list[tuple[bytes, bytes]]:
+        """The headers of every answer."""
+        return [
+            (b"audit-id", self.audit_id.encode()),
+            (b"cache-control", self.cached.encode()),
+            (b"date", formatdate(usegmt=True).encode()),
+        ]
 
     async def chunk(self, data: bytes, *, last: bool = False) -> None:
         """Send a part of the body. Raises ConnectionError when the client takes nothing."""
@@ -164,15 +178,21 @@ class Exchange:
         if self.trail is not None:
             self.trail.said(status)
             self.trail.started(error.code)
-        data = go_json(status)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
+        data = go_json(status) + b"\n"
+        headers = [
+            *self._common(),
+            (b"content-type", JSON.encode()),
+            (b"content-length", str(len(data)).encode()),
+        ]
         await self._send({"type": "websocket.http.response.start", "status": error.code, "headers": headers})
         await self._send({"type": "websocket.http.response.body", "body": data})
 
     async def send(self, message: dict[str, object]) -> None:
         """Send a raw ASGI message: WebSockets."""
-        if self.trail is not None and message["type"] == "websocket.accept":
-            self.trail.started(101)
+        if message["type"] == "websocket.accept":
+            self.code = 101
+            if self.trail is not None:
+                self.trail.started(101)
         await self._send(message)
 
 

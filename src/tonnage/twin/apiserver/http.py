@@ -11,16 +11,18 @@ from starlette.types import Receive, Scope, Send
 from tonnage.adapters.ports import PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver import applying, parameters
+from tonnage.twin.apiserver import applying, metrics, parameters
 from tonnage.twin.apiserver.access import mapping
+from tonnage.twin.apiserver.authentication.users import ANONYMOUS
 from tonnage.twin.apiserver.bodies import parse_object, parse_patch, parse_typed, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery, check_special
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.gate import asked_of
+from tonnage.twin.apiserver.gate import asked_of, version_of
 from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.items import item_json, item_of, list_head
-from tonnage.twin.apiserver.listing import check_version
+from tonnage.twin.apiserver.listing import Page, check_version
+from tonnage.twin.apiserver.metrics import Metrics
 from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
 from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.proxy import STREAM_KINDS, KubeletProxy, stream_options
@@ -62,6 +64,7 @@ class Application:
         self._watches = watches
         self._security = security
         self._discovery = Discovery(verbs.registry, security.key)
+        self._metrics = Metrics(verbs.store, verbs.registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or WebSocket."""
@@ -74,6 +77,7 @@ class Application:
             exchange.query = parameters.Query(exchange.pairs)
             check_special(exchange.segments, exchange.path)
             user = self._security.gate.let_in(exchange)
+            exchange.admitted = True
             if scope["type"] == "websocket":
                 await self._websocket(exchange, user)
             else:
@@ -89,6 +93,7 @@ class Application:
         finally:
             if exchange.trail is not None:
                 exchange.trail.ended()
+            self._metrics.count(exchange, asked_of(ANONYMOUS, exchange), version_of(exchange.segments))
 
     async def _websocket(self, exchange: Exchange, user: User) -> None:
         address = parameters.address_of(exchange.segments)
@@ -112,6 +117,9 @@ class Application:
     async def _serve(self, exchange: Exchange, user: User) -> None:
         if exchange.method == "CONNECT":
             raise method_not_allowed()  # Whatever else is said to it makes a tunnel of the connection.
+        if exchange.path in metrics.PATHS:
+            await self._metrics.answer(exchange)
+            return
         if self._discovery.answers(exchange.path):
             await self._discovery.answer(exchange)
             return
@@ -131,7 +139,7 @@ class Application:
             await self._proxy.logs(exchange, address)
         elif address.subresource in _KUBELET:
             await self._admit_stream(exchange, address, user)
-            await self._proxy.refuse(address)
+            await self._proxy.refuse(address, exchange.query.get("container", ""))
         else:
             await self._resource(exchange, address, user)
 
@@ -148,7 +156,7 @@ class Application:
                 await self._get(exchange, self._request("get", exchange, address, user))
             case "GET":
                 await self._list(exchange, self._request("list", exchange, address, user), address)
-            case "POST" if not single or address.subresource:
+            case "POST" if (not single or address.subresource) and not address.watched:
                 await self._create(exchange, self._write_request("create", exchange, address, user))
             case "PUT" if single:
                 request = self._write_request("update", exchange, address, user)
@@ -172,12 +180,17 @@ class Application:
         await exchange.answer(outcome.object, 201)
 
     async def _get(self, exchange: Exchange, request: Request) -> None:
+        if parameters.flag_of(exchange.query, "export"):
+            raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
         check_version(self._verbs.store, exchange.query.get("resourceVersion", ""))
         await self._show(exchange, request, await self._verbs.get(request))
 
     async def _list(self, exchange: Exchange, request: Request, address: Address) -> None:
         parameters.check_listing(exchange.query, watch=False)
         found = self._verbs.page(request, parameters.list_query(exchange.query, address))
+        await self._show_list(exchange, request, found)
+
+    async def _show_list(self, exchange: Exchange, request: Request, found: Page) -> None:
         served, form = request.served, exchange.form
         if form.kind == "Table":
             rows = [stored.object for stored in found.items]
@@ -246,10 +259,7 @@ class Application:
             return
         parameters.check_listing(exchange.query, watch=False)
         query = parameters.list_query(exchange.query, address)
-        gone = await self._verbs.delete_collection(request, query, options)
-        deleted: list[JsonValue] = [item_of(request.served, obj) for obj in gone]
-        head = list_head(request.served, {"resourceVersion": str(self._verbs.store.revision)})
-        await exchange.answer({**head, "items": deleted})
+        await self._show_list(exchange, request, await self._verbs.delete_collection(request, query, options))
 
     async def _written(self, exchange: Exchange, request: Request, outcome: Outcome, code: int = 200) -> None:
         await self._show(exchange, request, outcome.object, code)

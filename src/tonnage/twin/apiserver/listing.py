@@ -89,15 +89,27 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
     except TooOldError:
         if after is None:
             raise expired("The resourceVersion for the provided list is too old.") from None
-        raise GoneError(_TOO_OLD, Token(LATEST, after).text()) from None
-    if matches is not everything:
-        found = [one for one in found if matches(one.object)]
-    if not query.limit or len(found) <= query.limit:
-        return Page(found, revision)
-    shown = found[: query.limit]
-    token = Token(revision, _name(shown[-1].object)).text()
-    counted = matches is everything
-    return Page(shown, revision, token, len(found) - query.limit if counted else None)
+        raise GoneError(_TOO_OLD, Token(LATEST, after).text(query.namespace)) from None
+    # What is read from memory at any version is never cut.
+    limit = 0 if query.resource_version == "0" else query.limit
+    shown, rest = _cut(found, matches, limit or len(found))
+    if not rest:
+        return Page(shown, revision)
+    token = Token(revision, _name(shown[-1].object)).text(query.namespace)
+    return Page(shown, revision, token, rest if matches is everything else None)
+
+
+def _cut(found: list[Stored], matches: Matches, limit: int) -> tuple[list[Stored], int]:
+    """The first `limit` that match, and how many come after them, whether those match or not."""
+    if matches is everything:
+        return found[:limit], max(len(found) - limit, 0)
+    shown: list[Stored] = []
+    for place, one in enumerate(found):
+        if len(shown) == limit:
+            return shown, len(found) - place
+        if matches(one.object):
+            shown.append(one)
+    return shown, 0
 
 
 def _moment(store: Store, served: Served, query: ListQuery) -> tuple[int, Name | None]:

@@ -98,7 +98,8 @@ class LocalKubernetes:
         """Every change after `resource_version`; ends when the watches are cut. Raises GoneError."""
         request = self._verbs.request("watch", _address(kind, namespace))
         query = ListQuery(namespace or "", label_selector, field_selector, resource_version=resource_version)
-        async for fresh in self._verbs.watch(request, query, WatchOptions(bookmarks=True)):
+        options = WatchOptions(bookmarks=True, present_first=resource_version in ("", "0"))
+        async for fresh in self._verbs.watch(request, query, options):
             for seen in fresh:
                 if seen.stored is None:
                     obj = kind.type(api_version=kind.api_version, kind=kind.kind)

@@ -107,10 +107,10 @@ def form_for(accept: str, served: Served, verb: str, *, single: bool, pretty: bo
         check_route(accept, listed)
     allows = nothing_else if served.row.group in REVIEWS else tables_too
     form = negotiated(accept, offered, allows, pretty=pretty)
-    if verb == "watch" and (form is None or form.media == YAML):
-        raise not_acceptable(STREAMED if served.custom is None else STREAMED[:1])
     if form is None:
         raise not_acceptable(offered)
+    if verb == "watch" and form.media == YAML:
+        raise not_acceptable(STREAMED if served.custom is None else STREAMED[:1])
     return form
 
 

@@ -16,7 +16,6 @@ from tonnage.twin.apiserver.access import copied
 from tonnage.twin.apiserver.descriptions import Descriptions, public_name
 from tonnage.twin.apiserver.openapi_second import second_openapi
 from tonnage.twin.apiserver.resources import Registry, Served
-from tonnage.twin.apiserver.statuses import no_such_page
 from tonnage.wire.schema import Field, Schema
 
 _SCALARS: Final[dict[str, JsonObject]] = {
@@ -50,6 +49,11 @@ _NAMED: Final[dict[str, tuple[str, JsonObject]]] = {
     "schema-or-strings": (f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray", {}),
 }
 """Scalars that people know by a name of their own."""
+_HEAD: Final[JsonObject] = {
+    "openapi": "3.0.0",
+    "info": {"title": "Kubernetes", "version": "v1.35.8"},
+}
+_PATHS: Final = ("api", "apis", "version", ".well-known/openid-configuration", "openid/v1/jwks")
 _ANY_KIND: Final = "core/v1.Pod"
 _WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
 
@@ -61,16 +65,25 @@ class OpenApi:
         self._registry = registry
         self._built: dict[str, bytes] = {}
 
+    def index(self) -> bytes:
+        """Where each document is, with its hash."""
+        found: JsonObject = {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_tag(path, kinds)}"}
+            for path, kinds in sorted(self._all().items())
+        }
+        return msgspec.json.encode({"paths": found})
+
+    def tag(self, path: str) -> str | None:
+        """The hash of a document, or None where there is none."""
+        found = self._all().get(path)
+        return None if found is None else _tag(path, found)
+
     def document(self, path: str) -> bytes:
-        """The index for an empty path, else the document of `api/v1`, `apis/apps/v1`. Raises ApiError 404."""
-        groups = self._groups()
-        if not path:
-            return msgspec.json.encode(
-                {"paths": {name: _entry(name, found) for name, found in groups.items()}}
-            )
-        if path not in groups:
-            raise no_such_page()
-        found = groups[path]
+        """The document of `api/v1`, `apis/apps/v1` or another path that the index has."""
+        found = self._all()[path]
+        if not found:
+            paths: JsonObject = {f"/{path}/": {"get": {"responses": {"200": {"description": "OK"}}}}}
+            return msgspec.json.encode({**_HEAD, "paths": paths})
         if any(served.custom is not None for served in found):
             return msgspec.json.encode(self._make(path, found))
         if path not in self._built:
@@ -89,25 +102,25 @@ class OpenApi:
             for version, found in versions.items()
         }
 
+    def _all(self) -> dict[str, list[Served]]:
+        """What each document is of: kinds of a version, or nothing but a path at which groups are told."""
+        versions = self._groups()
+        told = (*_PATHS, *{path.rpartition("/")[0] for path in versions})
+        return {**{path: [] for path in told}, **versions}
+
     def _make(self, path: str, found: list[Served]) -> JsonObject:
         schemas = _Schemas(self._registry.schema, Descriptions())
         paths: JsonObject = {}
         for served in found:
             schemas.add_kind(served)
             paths |= _paths(path, served)
-        return {
-            "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": "v1.35.8"},
-            "paths": paths,
-            "components": {"schemas": schemas.found},
-        }
+        return {**_HEAD, "paths": paths, "components": {"schemas": schemas.found}}
 
 
-def _entry(name: str, found: list[Served]) -> JsonObject:
+def _tag(path: str, found: list[Served]) -> str:
     # Clients keep a document as long as its hash stays: it changes with what custom kinds look like.
     facts = [[served.row.kind, served.custom.schema if served.custom else None] for served in found]
-    tag = hashlib.sha256(msgspec.json.encode(facts)).hexdigest().upper()
-    return {"serverRelativeURL": f"/openapi/v3/{name}?hash={tag}"}
+    return hashlib.sha512(msgspec.json.encode([path, facts])).hexdigest().upper()
 
 
 def _paths(path: str, served: Served) -> JsonObject:

@@ -109,7 +109,7 @@ def flag_of(query: Mapping[str, str], name: str) -> bool:
     return name in query and query[name].lower() not in _FALSE
 
 
-def count_of(query: Mapping[str, str], name: str, most: int) -> int | None:
+def count_of(query: Mapping[str, str], name: str, most: int, *, least: int = 0) -> int | None:
     """A parameter's count, None if it is not given. Raises ApiError 400."""
     if name not in query:
         return None
@@ -119,7 +119,7 @@ def count_of(query: Mapping[str, str], name: str, most: int) -> int | None:
         raise bad_request(f"strconv.ParseInt: parsing {quoted(value)}: invalid syntax")
     if len(digits.lstrip("0")) > len(str(_LARGEST)) or not -_LARGEST - 2 < int(value) <= _LARGEST:
         raise bad_request(f"strconv.ParseInt: parsing {quoted(value)}: value out of range")
-    return min(max(int(value), 0), most)
+    return min(max(int(value), least), most)
 
 
 def check_listing(query: Mapping[str, str], *, watch: bool) -> None:
@@ -189,11 +189,14 @@ def list_query(query: Mapping[str, str], address: Address) -> ListQuery:
 
 def watch_options(query: Mapping[str, str], otherwise_s: float) -> WatchOptions:
     """How a watch goes; it ends after `otherwise_s` when the client names no time."""
-    timeout = count_of(query, "timeoutSeconds", _MOST_SECONDS)
+    timeout = count_of(query, "timeoutSeconds", _MOST_SECONDS, least=-1)
+    present_first = flag_of(query, "sendInitialEvents")
+    if "sendInitialEvents" not in query:
+        present_first = query.get("resourceVersion", "") in ("", "0")
     return WatchOptions(
         flag_of(query, "allowWatchBookmarks"),
-        flag_of(query, "sendInitialEvents"),
-        float(timeout) if timeout else otherwise_s,
+        present_first,
+        max(float(timeout), 0.0) if timeout else otherwise_s,
     )
 
 
@@ -240,7 +243,7 @@ def delete_options(schema: Schema, query: Mapping[str, str], body: JsonValue) ->
 def _queried(query: Mapping[str, str]) -> JsonObject:
     """The options of a deletion that a query has."""
     said: JsonObject = {"dryRun": [*_dry_runs(query)]}
-    grace = count_of(query, "gracePeriodSeconds", 1 << 31)
+    grace = count_of(query, "gracePeriodSeconds", 1 << 31, least=-1)
     if grace is not None:
         said["gracePeriodSeconds"] = grace
     if "propagationPolicy" in query:

@@ -138,7 +138,8 @@ class Pipeline:
                     break
                 name = self._generated(prefix)
                 put(obj, name, "metadata", "name")
-        raise already_exists(request.named, name, ending=self._ends(request, name))
+        generated = bool(text(obj, "metadata", "generateName"))
+        raise already_exists(request.named, name, ending=self._ends(request, name), generated=generated)
 
     def _ends(self, request: Request, name: str) -> bool:
         """Whether the object that has the name already is being deleted."""
@@ -239,7 +240,8 @@ class Pipeline:
     def _replace(self, request: Request, obj: JsonObject, stored: Stored) -> JsonObject:
         """Store an update, which ends the object when it was only waiting to be let go."""
         if may_go(request, obj):
-            return self.store.delete(request.resource, request.key, read=stored, last=obj).object
+            self.store.delete(request.resource, request.key, read=stored)
+            return obj
         return self.store.update(request.resource, request.key, obj, read=stored).object
 
     def address(self, request: Request, obj: JsonObject) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver import log_options
 from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.kubelet_http import KubeletResponse, connect, open_response
@@ -22,18 +23,6 @@ from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_pa
 from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.strategies import NODE, POD
 
-_LOG_PARAMETERS: Final = frozenset(
-    {
-        "follow",
-        "previous",
-        "sinceSeconds",
-        "sinceTime",
-        "timestamps",
-        "tailLines",
-        "limitBytes",
-        "stream",
-    }
-)
 _STREAM_PARAMETERS: Final = frozenset({"command", "stdin", "stdout", "stderr", "tty"})
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
@@ -68,14 +57,16 @@ class KubeletProxy:
 
     async def logs(self, exchange: Exchange, address: Address) -> None:
         """Stream a container's log. Raises ApiError."""
+        log_options.check_log_options(exchange.query, address.name)
         pod = self._pod(address)
         container = _container(pod, exchange.query.get("container", ""))
         if not text(pod, "spec", "nodeName"):
             # Nothing has been written where nothing runs.
-            await exchange.answer_bytes(b"", content_type="text/plain")
+            await exchange.start(204, "")
+            await exchange.chunk(b"", last=True)
             return
         host, port = self._kubelet(pod, "logs")
-        query = [(key, value) for key, value in exchange.query.items() if key in _LOG_PARAMETERS]
+        query = [(key, value) for key, value in exchange.query.items() if key in log_options.PARAMETERS]
         path = f"/containerLogs/{address.namespace}/{address.name}/{container}?{urlencode(query)}"
         async with open_response(host, port, path, self._trust()) as response:
             if response.code != 200:
@@ -102,13 +93,15 @@ class KubeletProxy:
             await exchange.send({"type": "websocket.accept", "subprotocol": kubelet.subprotocol})
             await _until_either(_to_client(kubelet, exchange), _to_kubelet(exchange, kubelet))
 
-    async def refuse(self, address: Address) -> NoReturn:
-        """Say why exec or attach cannot be; kubectl asks so again when its WebSocket was refused.
+    async def refuse(self, address: Address, container: str = "") -> NoReturn:
+        """Say why a stream cannot be; kubectl asks so again when its WebSocket was refused.
 
         Raises:
             ApiError: the same refusal as of the WebSocket, or that only WebSockets are spoken.
         """
-        host, port = self._kubelet(self._pod(address), address.subresource)
+        pod = self._pod(address)
+        _container(pod, container)
+        host, port = self._kubelet(pod, address.subresource)
         _, writer = await connect(host, port, self._trust())
         writer.close()
         raise bad_request("Upgrade request required")

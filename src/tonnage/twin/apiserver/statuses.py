@@ -100,11 +100,16 @@ def no_such_page() -> StatusError:
     return PlainError(404, "NotFound", "404 page not found\n")
 
 
-def already_exists(resource: Resource, name: str, *, ending: bool = False) -> StatusError:
-    """409 of a create; `ending` where what is there is being deleted."""
-    message = f'{qualified(resource)} "{name}" already exists'
+def already_exists(
+    resource: Resource, name: str, *, ending: bool = False, generated: bool = False
+) -> StatusError:
+    """409 of a create; `ending` where what is there is being deleted, `generated` where a name was to be."""
+    message, details = f'{qualified(resource)} "{name}" already exists', _details(resource, name)
+    if generated:
+        message += ", the server was not able to generate a unique name for the object"
+        details["retryAfterSeconds"] = 1
     message = f"object is being deleted: {message}" if ending else message
-    return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
+    return StatusError(409, "AlreadyExists", message, details=details)
 
 
 def conflict(resource: Resource, name: str, why: str = "") -> StatusError:

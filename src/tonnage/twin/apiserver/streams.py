@@ -47,6 +47,8 @@ class WatchStream:
         options = parameters.watch_options(exchange.query, otherwise_s)
         form = _Form(self._tables, request.served, exchange, self._verbs)
         events = self._verbs.watch(request, query, options)
+        if exchange.form.kind.endswith("List"):
+            events = _nothing()  # What is no list is told as none: not at all.
         media = exchange.form.media
         await exchange.start(200, STREAMED[1] if media == PROTOBUF else media)
         # The headers must go out at once: a client waits for them before it acts.
@@ -68,6 +70,11 @@ class WatchStream:
         except ApiError as error:
             await exchange.chunk(form.failed(status_of(error)))
         await exchange.chunk(b"", last=True)
+
+
+async def _nothing() -> AsyncIterator[list[Seen]]:
+    for one in list[list[Seen]]():
+        yield one
 
 
 class _Form:
@@ -121,9 +128,7 @@ class _Form:
         listed: JsonObject = {"resourceVersion": version}
         table = self._tables.table(self._served, [obj], listed, self._include, self._form.version)
         if not self._head:
-            table["columnDefinitions"] = []
-        if not (isinstance(metadata, dict) and metadata.get("name")):
-            table["rows"] = []
+            table["columnDefinitions"] = None
         self._head = False
         return go_json(table)
 

@@ -93,7 +93,7 @@ def partial_of(obj: JsonObject, version: str = "v1") -> JsonObject:
 def _beside(obj: JsonObject, include: str, version: str) -> JsonObject:
     match include:
         case "None":
-            return {}
+            return {"object": None}
         case "Object":
             return {"object": obj}
         case _:

@@ -41,15 +41,16 @@ _BINDING: Final = KindRow("", "v1", "Binding", "bindings", "binding", True, (), 
 _POSTED: Final = {"binding": Served(_BINDING, ""), "eviction": Served(EVICTION, "")}
 """Kinds of what is posted to subresources."""
 
+_DELETED_AT_ONCE: Final = 10_000
 ADMIN = User("system:admin", ("system:masters",))
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """How a watch goes. `initial_end`: the present state first, whatever the version."""
+    """How a watch goes. `present_first`: what is there comes first, marked at its end by a bookmark."""
 
     bookmarks: bool = False
-    initial_end: bool = False
+    present_first: bool = False
     timeout_s: float | None = None
 
 
@@ -108,15 +109,14 @@ class Verbs:
         return page(self.store, request.served, query)
 
     def watch(self, request: Request, query: ListQuery, options: WatchOptions) -> AsyncIterator[list[Seen]]:
-        """Every change after the query's resource version; without one, the present state first."""
-        version = query.resource_version
-        number_of(version)
-        present_first = version in ("", "0") or options.initial_end
+        """Every change after the query's resource version or, without one, from now on. Raises ApiError."""
+        since = number_of(query.resource_version) or self.store.kept
         watched = WatchQuery(
             request.resource,
             query.namespace,
             matcher(request.served, query.label_selector, query.field_selector),
-            None if present_first else int(version),
+            since,
+            options.present_first,
             options.bookmarks,
             options.timeout_s,
         )
@@ -170,12 +170,10 @@ class Verbs:
         await self._defined(request, request.name)
         return result if result.get("kind") == "Status" else self._shown(request, result)
 
-    async def delete_collection(
-        self, request: Request, query: ListQuery, options: DeleteOptions
-    ) -> list[JsonObject]:
-        """What was deleted, as it was."""
-        found = self.page(request, query).items
-        for stored in found:
+    async def delete_collection(self, request: Request, query: ListQuery, options: DeleteOptions) -> Page:
+        """The page of the list that was deleted, as it was."""
+        listed = self.page(request, replace(query, limit=query.limit or _DELETED_AT_ONCE))
+        for stored in listed.items:
             metadata = stored.object["metadata"]
             assert isinstance(metadata, dict)
             one = Request(
@@ -188,7 +186,7 @@ class Verbs:
                 notes=request.notes,
             )
             await self.delete(one, options)
-        return [self._shown(request, stored.object) for stored in found]
+        return listed
 
     async def create_subresource(self, request: Request, body: JsonValue) -> JsonObject:
         """POST to `binding` or `eviction`: a Status; to `token`: the TokenRequest with its token."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.adapters.ports import ChangeType, Clock
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.statuses import expired
+from tonnage.twin.apiserver.statuses import expired, too_new
 from tonnage.twin.apiserver.store import Commit, Resource, Store, Stored, TooOldError, Watch
 
 Matches = Callable[[JsonObject], bool]
@@ -21,6 +21,7 @@ def everything(_obj: JsonObject) -> bool:
 
 
 BOOKMARK_S: Final = 60.0
+_BEFORE_END_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class WatchQuery:
-    """What to watch. Without `since` the present state comes first, as ADDED events."""
+    """What to watch. With `present_first` what is there comes first, as ADDED events."""
 
     resource: Resource
     namespace: str
     matches: Matches
-    since: int | None
+    since: int
+    present_first: bool = False
     bookmarks: bool = False
     timeout_s: float | None = None
 
@@ -49,19 +51,13 @@ async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator
     """Every event, with all that are there by then, until the timeout or a cut.
 
     Raises:
-        GoneError: its start is, or becomes, too old.
+        ApiError: its start is, or becomes, too old (410); or what comes first is yet to come (504).
     """
-    if query.since is None:
-        watch = store.watch(query.resource, store.kept)
-        if present := _present(store, query):
-            yield present
-    else:
-        try:
-            watch = store.watch(query.resource, query.since)
-        except TooOldError as error:
-            raise expired(str(error)) from None
+    watch = _begun(store, query)
+    if query.present_first and (present := _present(store, query)):
+        yield present
     end = None if query.timeout_s is None else clock.monotonic() + query.timeout_s
-    bookmark_at = clock.monotonic() + BOOKMARK_S
+    bookmark_at = _bookmark_at(clock.monotonic(), end) if query.bookmarks else None
     alarm: asyncio.Task[None] | None = None
     try:
         while True:
@@ -69,19 +65,34 @@ async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator
                 yield fresh
             now = clock.monotonic()
             over = end is not None and now >= end
-            if query.bookmarks and (over or now >= bookmark_at):
+            if bookmark_at is not None and now >= bookmark_at:
                 yield [Seen(ChangeType.BOOKMARK, None, watch.revision)]
-                bookmark_at = now + BOOKMARK_S
+                bookmark_at = _bookmark_at(now, end)
             if over or watch.cut:
                 return
             if alarm is None or alarm.done():
-                alarm = _alarm(clock, now, end, bookmark_at if query.bookmarks else None)
+                alarm = _alarm(clock, now, end, bookmark_at)
                 if alarm is not None:
                     alarm.add_done_callback(watch.ring)
             await watch.changed()
     finally:
         if alarm is not None:
             alarm.cancel()
+
+
+def _begun(store: Store, query: WatchQuery) -> Watch:
+    if query.present_first and query.since > store.kept:
+        raise too_new(query.since, store.kept)
+    try:
+        return store.watch(query.resource, store.kept if query.present_first else query.since)
+    except TooOldError as error:
+        raise expired(str(error)) from None
+
+
+def _bookmark_at(now: float, end: float | None) -> float | None:
+    """When the next bookmark is due: a last one comes shortly before the watch ends."""
+    due = now + BOOKMARK_S if end is None else min(now + BOOKMARK_S, end - _BEFORE_END_S)
+    return due if due > now else None
 
 
 def _alarm(clock: Clock, now: float, *moments: float | None) -> asyncio.Task[None] | None:
@@ -101,6 +112,9 @@ def _ready(watch: Watch, query: WatchQuery) -> list[Seen]:
         commits = watch.ready()
     except TooOldError as error:
         raise expired(str(error)) from None
+    if commits and commits[0].after.revision <= query.since:
+        # Who waits for a version that is yet to come is told nothing of what comes before it.
+        commits = [commit for commit in commits if commit.after.revision > query.since]
     if query.namespace:
         commits = [commit for commit in commits if commit.name[0] == query.namespace]
     if query.matches is everything:

@@ -60,7 +60,7 @@ def entry_problems(entries: JsonValue) -> Errors:
     return tuple(found)
 
 
-def options_status(kind: str, errors: Errors) -> JsonObject:
+def options_status(kind: str, errors: Errors, *, name: str = "", group: str = "meta.k8s.io") -> JsonObject:
     """The Status of options that are not allowed; `kind` is such as PatchOptions."""
-    row = KindRow("meta.k8s.io", "v1", kind, "", "", namespaced=False, verbs=(), type="")
-    return invalid_status(row, "", errors)
+    row = KindRow(group, "v1", kind, "", "", namespaced=False, verbs=(), type="")
+    return invalid_status(row, name, errors)

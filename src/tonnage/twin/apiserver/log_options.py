@@ -1,0 +1,55 @@
+"""What may be asked of a container's log.
+
+Source: ValidatePodLogOptions of pkg/apis/core/validation (v1.35); Convert_url_Values_To_v1_PodLogOptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, forbidden, invalid, quoted
+from tonnage.twin.apiserver.ownership.names import options_status
+from tonnage.twin.apiserver.parameters import count_of
+from tonnage.twin.apiserver.statuses import bad_request
+
+PARAMETERS: Final = (
+    *("follow", "limitBytes", "previous", "sinceSeconds", "sinceTime", "stream", "tailLines", "timestamps"),
+)
+_LARGEST: Final = (1 << 63) - 1
+_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
+
+
+def check_log_options(query: Mapping[str, str], name: str) -> None:
+    """Refuse options of the log of the pod called `name`. Raises ApiError 400, 422.
+
+    >>> check_log_options({"tailLines": "5", "sinceTime": "2026-01-02T03:04:05Z"}, "p")
+    """
+    counts = ("sinceSeconds", "tailLines", "limitBytes")
+    since, tail, limit = (count_of(query, key, _LARGEST, least=-_LARGEST) for key in counts)
+    _check_time(query.get("sinceTime", ""))
+    wrong: list[FieldError] = []
+    if tail is not None and tail < 0:
+        wrong.append(invalid("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        wrong.append(invalid("limitBytes", limit, "must be greater than 0"))
+    if since is not None and query.get("sinceTime"):
+        wrong.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    elif since is not None and since < 1:
+        wrong.append(invalid("sinceSeconds", since, "must be greater than 0"))
+    if "stream" in query:
+        wrong.append(forbidden("stream", "may not be specified"))
+    if wrong:
+        raise InvalidError(options_status("PodLogOptions", tuple(wrong), name=name, group=""))
+
+
+def _check_time(written: str) -> None:
+    try:
+        if written and datetime.fromisoformat(written).tzinfo is not None:
+            return
+    except ValueError:
+        pass
+    if written:
+        what = f"parsing time {quoted(written)} as {quoted(_LAYOUT)}"
+        raise bad_request(f'{what}: cannot parse {quoted(written)} as "2006"')
