@@ -81,10 +81,10 @@ READY: Any = {"type": "Ready", "status": "True"}
         pytest.param(
             NETWORK_POLICY,
             {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}},
-            {"metadata": {"labels": {"a": "b"}}},
+            {"metadata": {"labels": {"a": "b"}}, "spec": {"policyTypes": []}},
             ("metadata", "generation"),
             1,
-            id="a network policy that is labelled has not",
+            id="a network policy that is labelled, and whose empty list is filled in, has not",
         ),
         pytest.param(
             DEVICES,

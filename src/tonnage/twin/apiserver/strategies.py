@@ -216,16 +216,21 @@ def prepare_update(
         count_generation(served, obj, old)
     before = number(old, "metadata", "generation")
     if served.key in _COUNTED_WITH_EMPTIES and number(obj, "metadata", "generation") == before:
-        sent = (at(body, "spec"), at(body, "webhooks"))
-        put(obj, before + any(map(_has_empties, sent)), "metadata", "generation")
+        changed = any(_has_empties(at(body, key), at(obj, key)) for key in ("spec", "webhooks"))
+        put(obj, before + changed, "metadata", "generation")
     return obj
 
 
-def _has_empties(value: JsonValue) -> bool:
-    """Whether a selector or a peer has an empty list or map, which the server tells from none."""
-    if isinstance(value, dict):
-        return value.get("matchLabels") == {} or any(map(_has_empties, value.values()))
-    return isinstance(value, list) and (not value or any(map(_has_empties, value)))
+def _has_empties(sent: JsonValue, obj: JsonValue) -> bool:
+    """Whether a selector or a peer that was sent has an empty list or map that nothing was filled into."""
+    if isinstance(sent, dict):
+        known = mapping(obj)
+        if sent.get("matchLabels") == {}:
+            return True
+        return any(_has_empties(value, known.get(key)) for key, value in sent.items())
+    if not isinstance(sent, list) or not sent:
+        return sent == [] and not obj
+    return isinstance(obj, list) and any(map(_has_empties, sent, obj))
 
 
 def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
