@@ -167,6 +167,27 @@ async def test_claims_are_made_once_and_kept(running: Cluster, policy: Any, owne
         assert [one.kind for one in claim.metadata.owner_references] == ["Pod"]
 
 
+@pytest.mark.parametrize(
+    ("management", "owners"),
+    [
+        pytest.param("OrderedReady", set(), id="in order: once those that stay are available"),
+        pytest.param("Parallel", {"Pod"}, id="in parallel: at once"),
+    ],
+)
+async def test_claims_of_pods_that_are_too_many_get_their_owners(
+    running: Cluster, management: str, owners: set[str]
+) -> None:
+    policy = {"whenDeleted": "Retain", "whenScaled": "Delete"}
+    more = {"persistentVolumeClaimRetentionPolicy": policy, "podManagementPolicy": management}
+    await start(running, 2, volumeClaimTemplates=[CLAIM], **more)
+    await running.go_on()
+    await running.api.delete(POD, "web-0", namespace="default", grace_period_s=0)
+    await running.clock.settle()
+    await change(running, {"replicas": 1})
+    claim = await running.api.get(VOLUME_CLAIM, "data-web-1", "default")
+    assert {one.kind for one in claim.metadata.owner_references} == owners
+
+
 async def test_pods_must_be_available_for_long_enough(running: Cluster) -> None:
     await start(running, 2, minReadySeconds=10)
     await step(running)

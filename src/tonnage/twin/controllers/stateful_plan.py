@@ -7,7 +7,7 @@ Source: updateStatefulSet in pkg/controller/statefulset/stateful_set_control.go 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tonnage.twin.controllers.pod_state import available_in_s, is_ready
@@ -20,12 +20,15 @@ from tonnage.wire.workloads import StatefulSet, StatefulSetStatus
 class Plan:
     """Ordinals to make, each of the present revision or of the one before; pods to delete.
 
-    `updates` is how many of those are deleted to be made anew.
+    `updates` is how many of those are deleted to be made anew. Of `lacking` pods missing claims are made;
+    claims of `owning` ones get the owners that the retention policy says.
     """
 
     make: list[tuple[int, bool]] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
     updates: int = 0
+    lacking: list[Pod] = field(default_factory=list)
+    owning: list[Pod] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,17 @@ def _fill(stateful_set: StatefulSet, found: _Order, result: Plan, now: datetime,
         elif pod.status.phase in ("Failed", "Succeeded"):
             if pod.metadata.deletion_timestamp is None:
                 result.delete.append(pod)
-        elif not _waits(pod, stateful_set, now):
-            continue
+        else:
+            if pod.status.phase == "Pending":
+                result.lacking.append(pod)
+            waits = _waits(pod, stateful_set, now)
+            if not ordered or not waits:
+                result.owning.append(pod)
+            if not waits:
+                continue
         if ordered:
             return False
+    result.owning.extend(found.condemned)
     return True
 
 
@@ -109,7 +119,7 @@ def _roll(stateful_set: StatefulSet, found: _Order, result: Plan, update: str, n
         if pod is None:
             return result
         if revision_of(pod) != update and pod.metadata.deletion_timestamp is None:
-            return Plan(result.make, [*result.delete, pod], updates=1)
+            return replace(result, delete=[*result.delete, pod], updates=1)
         if _waits(pod, stateful_set, now):
             return result
     return result

@@ -95,7 +95,7 @@ class StatefulSetController:
             try:
                 planned = plan(found, pods, *names, now)
                 status.current_replicas -= planned.updates
-                await self._carry_out(found, pods, (current, update), planned)
+                await self._carry_out(found, (current, update), planned)
             except ClusterError as error:
                 failure = error
         complete(found, status)
@@ -142,10 +142,12 @@ class StatefulSetController:
         await self._write(found, status)
         raise ApiError(409, "Conflict", f"controllerrevisions.apps {name!r} belongs to another template")
 
-    async def _carry_out(
-        self, found: StatefulSet, pods: list[Pod], revisions: Revisions, planned: Plan
-    ) -> None:
-        for pod in pods:
+    async def _carry_out(self, found: StatefulSet, revisions: Revisions, planned: Plan) -> None:
+        for pod in planned.lacking:
+            ordinal = ordinal_of(pod, found)
+            if ordinal is not None and pod.metadata.deletion_timestamp is None:
+                await self._make_claims(found, ordinal)
+        for pod in planned.owning:
             await self._keep_claims(found, pod)
         for ordinal, updated in planned.make:
             await self._make(found, revisions[1] if updated else revisions[0], ordinal)
@@ -200,12 +202,10 @@ class StatefulSetController:
         return ""
 
     async def _keep_claims(self, found: StatefulSet, pod: Pod) -> None:
-        """Have the claims that a waiting pod lacks, and their owners as the retention policy says."""
+        """Give claims the owners that the retention policy says."""
         ordinal = ordinal_of(pod, found)
         if ordinal is None or not found.spec.volume_claim_templates:
             return
-        if pod.status.phase == "Pending" and pod.metadata.deletion_timestamp is None:
-            await self._make_claims(found, ordinal)
         wanted = claim_owner(found, pod, ordinal)
         ours = {found.metadata.uid, pod.metadata.uid}
         for body in claim_bodies(found, ordinal):
