@@ -193,3 +193,19 @@ def test_a_path_that_cannot_be_read_is_an_error() -> None:
 )
 def test_what_is_missing_in_a_list_is_shown_as_such(key: Any, obj: Any, column: int, shown: str) -> None:
     assert PRINTERS[key].cells({"metadata": {"name": "x"}, **obj}, NOW)[column] == shown
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "type_"),
+    [
+        (("apps", "deployments"), "Up-to-date", "string"),
+        (("apps", "daemonsets"), "Up-to-date", "integer"),
+        (("batch", "cronjobs"), "Suspend", "boolean"),
+        (("policy", "poddisruptionbudgets"), "Allowed Disruptions", "integer"),
+        (("storage.k8s.io", "csinodes"), "Drivers", "integer"),
+        (("storage.k8s.io", "volumeattachments"), "Attached", "boolean"),
+        (("admissionregistration.k8s.io", "mutatingwebhookconfigurations"), "Webhooks", "integer"),
+    ],
+)
+def test_columns_have_a_genuine_servers_types(resource: tuple[str, str], name: str, type_: str) -> None:
+    assert {one.name: one.type for one in PRINTERS[resource].columns}[name] == type_

@@ -58,6 +58,13 @@ def age_column() -> Column:
     return Column("Age", description="Time since the object was created.")
 
 
+def named(names: str) -> tuple[Column, ...]:
+    """The column of names, and others: `Schedule|Suspend:boolean|Age`."""
+    others = (one.partition(":") for one in names.split("|"))
+    plain = (age_column() if name == "Age" else Column(name, kind or "string") for name, _, kind in others)
+    return (NAME, *plain)
+
+
 def wide(*names: str) -> tuple[Column, ...]:
     """Columns that only `-o wide` shows."""
     return tuple(Column(name, priority=1) for name in names)

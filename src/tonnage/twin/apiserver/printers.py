@@ -20,6 +20,7 @@ from tonnage.twin.apiserver.columns import (
     age,
     age_column,
     labels_text,
+    named,
     since,
     wide,
 )
@@ -104,7 +105,7 @@ _EVENT_COLUMNS: Final = (
     *wide("Subobject", "Source"),
     Column("Message"),
     *wide("First Seen"),
-    Column("Count", "integer", priority=1),
+    Column("Count", priority=1),
     Column("Name", format="name", priority=1),
 )
 
@@ -217,8 +218,8 @@ PRINTERS: Final[Mapping[Resource, Printer]] = {
     ("apps", "controllerrevisions"): _printer("Controller|Revision|Age", _revision),
     ("coordination.k8s.io", "leases"): _printer("Holder|Age", _lease),
     ("node.k8s.io", "runtimeclasses"): _printer("Handler|Age", _runtime_class),
-    ("policy", "poddisruptionbudgets"): _printer(
-        "Min Available|Max Unavailable|Allowed Disruptions|Age", _disruption_budget
+    ("policy", "poddisruptionbudgets"): Printer(
+        named("Min Available|Max Unavailable|Allowed Disruptions:integer|Age"), _disruption_budget
     ),
     ("resource.k8s.io", "resourceclaims"): _printer("State|Age", _claim),
     ("resource.k8s.io", "resourceslices"): _printer("Node|Driver|Pool|Age", _resource_slice),

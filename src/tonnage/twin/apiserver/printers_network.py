@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
-from tonnage.twin.apiserver.columns import NAME, NONE, Column, Printer, age, age_column
+from tonnage.twin.apiserver.columns import NONE, Printer, age, named
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.subresources import selector_text
 
@@ -89,16 +89,12 @@ def _service_address(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [text(obj, "metadata", "name"), owner or NONE, age(obj, now)]
 
 
-def _columns(names: str) -> tuple[Column, ...]:
-    return (NAME, *(age_column() if name == "Age" else Column(name) for name in names.split("|")))
-
-
 NETWORK: Final[dict[Resource, Printer]] = {
-    ("", "endpoints"): Printer(_columns("Endpoints|Age"), _endpoints),
-    ("discovery.k8s.io", "endpointslices"): Printer(_columns("AddressType|Ports|Endpoints|Age"), _slice),
-    ("networking.k8s.io", "ingresses"): Printer(_columns("Class|Hosts|Address|Ports|Age"), _ingress),
-    ("networking.k8s.io", "ingressclasses"): Printer(_columns("Controller|Parameters|Age"), _ingress_class),
-    ("networking.k8s.io", "ipaddresses"): Printer(_columns("ParentRef"), _service_address),
-    ("networking.k8s.io", "servicecidrs"): Printer(_columns("CIDRs|Age"), _service_range),
-    ("networking.k8s.io", "networkpolicies"): Printer(_columns("Pod-Selector|Age"), _policy),
+    ("", "endpoints"): Printer(named("Endpoints|Age"), _endpoints),
+    ("discovery.k8s.io", "endpointslices"): Printer(named("AddressType|Ports|Endpoints|Age"), _slice),
+    ("networking.k8s.io", "ingresses"): Printer(named("Class|Hosts|Address|Ports|Age"), _ingress),
+    ("networking.k8s.io", "ingressclasses"): Printer(named("Controller|Parameters|Age"), _ingress_class),
+    ("networking.k8s.io", "ipaddresses"): Printer(named("ParentRef"), _service_address),
+    ("networking.k8s.io", "servicecidrs"): Printer(named("CIDRs|Age"), _service_range),
+    ("networking.k8s.io", "networkpolicies"): Printer(named("Pod-Selector|Age"), _policy),
 }

@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text
-from tonnage.twin.apiserver.columns import NAME, NONE, Column, Printer, age, age_column, duration, wide
+from tonnage.twin.apiserver.columns import NONE, Printer, age, duration, named, wide
 from tonnage.twin.apiserver.objects.selectors import selector_shown
 from tonnage.twin.apiserver.store import Resource
 
@@ -162,44 +162,44 @@ def _scale(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [_name(obj), number(obj, "spec", "replicas"), number(obj, "status", "replicas"), age(obj, now)]
 
 
-def _columns(names: str) -> tuple[Column, ...]:
-    return (NAME, *(age_column() if name == "Age" else Column(name) for name in names.split("|")))
-
-
-SCALE: Final = Printer(_columns("Desired|Available|Age"), _scale)
+SCALE: Final = Printer(named("Desired|Available|Age"), _scale)
 """The subresource `scale` of every kind."""
-_ROLE_BINDING: Final = Printer((*_columns("Role|Age"), *wide("Users", "Groups", "ServiceAccounts")), _binding)
+_ROLE_BINDING: Final = Printer((*named("Role|Age"), *wide("Users", "Groups", "ServiceAccounts")), _binding)
 _RBAC: Final = "rbac.authorization.k8s.io"
 _FLOWS: Final = "flowcontrol.apiserver.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 POLICIES: Final[dict[Resource, Printer]] = {
-    ("", "limitranges"): Printer(_columns("Created At"), _created),
-    (_RBAC, "roles"): Printer(_columns("Created At"), _created),
-    (_RBAC, "clusterroles"): Printer(_columns("Created At"), _created),
+    ("", "limitranges"): Printer(named("Created At"), _created),
+    (_RBAC, "roles"): Printer(named("Created At"), _created),
+    (_RBAC, "clusterroles"): Printer(named("Created At"), _created),
     (_RBAC, "rolebindings"): _ROLE_BINDING,
     (_RBAC, "clusterrolebindings"): _ROLE_BINDING,
     ("autoscaling", "horizontalpodautoscalers"): Printer(
-        _columns("Reference|Targets|MinPods|MaxPods|Replicas|Age"), _autoscaler
+        named("Reference|Targets|MinPods|MaxPods|Replicas|Age"), _autoscaler
     ),
-    (_ADMISSION, "mutatingwebhookconfigurations"): Printer(_columns("Webhooks|Age"), _counted("webhooks")),
-    (_ADMISSION, "validatingwebhookconfigurations"): Printer(_columns("Webhooks|Age"), _counted("webhooks")),
+    (_ADMISSION, "mutatingwebhookconfigurations"): Printer(
+        named("Webhooks:integer|Age"), _counted("webhooks")
+    ),
+    (_ADMISSION, "validatingwebhookconfigurations"): Printer(
+        named("Webhooks:integer|Age"), _counted("webhooks")
+    ),
     (_ADMISSION, "validatingadmissionpolicies"): Printer(
-        _columns("Validations|ParamKind|Age"), _admission_policy
+        named("Validations:integer|ParamKind|Age"), _admission_policy
     ),
     (_ADMISSION, "validatingadmissionpolicybindings"): Printer(
-        _columns("PolicyName|ParamRef|Age"), _policy_binding
+        named("PolicyName|ParamRef|Age"), _policy_binding
     ),
     ("certificates.k8s.io", "certificatesigningrequests"): Printer(
-        _columns("Age|SignerName|Requestor|RequestedDuration|Condition"), _signing_request
+        named("Age|SignerName|Requestor|RequestedDuration|Condition"), _signing_request
     ),
-    ("", "componentstatuses"): Printer(_columns("Status|Message|Error"), _component),
-    ("apiregistration.k8s.io", "apiservices"): Printer(_columns("Service|Available|Age"), _api_service),
+    ("", "componentstatuses"): Printer(named("Status|Message|Error"), _component),
+    ("apiregistration.k8s.io", "apiservices"): Printer(named("Service|Available|Age"), _api_service),
     (_FLOWS, "flowschemas"): Printer(
-        _columns("PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL"),
+        named("PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL"),
         _flow_schema,
         _precedence,
     ),
     (_FLOWS, "prioritylevelconfigurations"): Printer(
-        _columns("Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age"), _priority_level
+        named("Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age"), _priority_level
     ),
 }

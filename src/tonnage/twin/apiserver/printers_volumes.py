@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, items, mapping, text, texts
-from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, wide
+from tonnage.twin.apiserver.columns import Column, Printer, age, age_column, named, wide
 from tonnage.twin.apiserver.store import Resource
 
 _UNSET: Final = "<unset>"
@@ -127,22 +127,17 @@ def _capacity(obj: JsonObject, _now: datetime) -> list[JsonValue]:
     return [text(obj, "metadata", "name"), text(obj, "metadata", "creationTimestamp")]
 
 
-def _columns(names: str) -> tuple[Column, ...]:
-    plain = (age_column() if name == "Age" else Column(name) for name in names.split("|"))
-    return (NAME, *plain)
-
-
 VOLUMES: Final[dict[Resource, Printer]] = {
     ("", "persistentvolumeclaims"): Printer(
         (
-            *_columns("Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age"),
+            *named("Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age"),
             *wide("VolumeMode"),
         ),
         _claim,
     ),
     ("", "persistentvolumes"): Printer(
         (
-            *_columns("Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass"),
+            *named("Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass"),
             Column("VolumeAttributesClass"),
             Column("Reason"),
             age_column(),
@@ -151,14 +146,16 @@ VOLUMES: Final[dict[Resource, Printer]] = {
         _volume,
     ),
     ("storage.k8s.io", "storageclasses"): Printer(
-        _columns("Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _class
+        named("Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _class
     ),
-    ("storage.k8s.io", "volumeattachments"): Printer(_columns("Attacher|PV|Node|Attached|Age"), _attachment),
-    ("storage.k8s.io", "volumeattributesclasses"): Printer(_columns("DriverName|Age"), _attributes_class),
-    ("storage.k8s.io", "csistoragecapacities"): Printer(_columns("Created At"), _capacity),
-    ("storage.k8s.io", "csinodes"): Printer(_columns("Drivers|Age"), _csi_node),
+    ("storage.k8s.io", "volumeattachments"): Printer(
+        named("Attacher|PV|Node|Attached:boolean|Age"), _attachment
+    ),
+    ("storage.k8s.io", "volumeattributesclasses"): Printer(named("DriverName|Age"), _attributes_class),
+    ("storage.k8s.io", "csistoragecapacities"): Printer(named("Created At"), _capacity),
+    ("storage.k8s.io", "csinodes"): Printer(named("Drivers:integer|Age"), _csi_node),
     ("storage.k8s.io", "csidrivers"): Printer(
-        _columns("AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age"),
+        named("AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age"),
         _driver,
     ),
 }

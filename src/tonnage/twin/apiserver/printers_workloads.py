@@ -12,7 +12,6 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, number, text
 from tonnage.twin.apiserver.columns import (
-    NAME,
     NONE,
     Cells,
     Column,
@@ -22,6 +21,7 @@ from tonnage.twin.apiserver.columns import (
     duration,
     labels_text,
     moment,
+    named,
     since,
     wide,
 )
@@ -145,16 +145,14 @@ def _pod_template(obj: JsonObject, _now: datetime) -> list[JsonValue]:
 def _printer(
     columns: str, integers: Iterable[str], wide_columns: tuple[Column, ...], cells: Cells
 ) -> Printer:
-    plain = (Column(name, "integer" if name in integers else "string") for name in columns.split("|"))
-    return Printer((NAME, *plain, *wide_columns), cells)
+    typed = "|".join(f"{name}:integer" if name in integers else name for name in columns.split("|"))
+    return Printer((*named(typed), *wide_columns), cells)
 
 
 _WIDE: Final = wide("Containers", "Images", "Selector")
 _COUNTS: Final = frozenset({"Up-to-date", "Available", "Desired", "Current", "Ready", "Active"})
 WORKLOADS: Final[dict[Resource, Printer]] = {
-    ("apps", "deployments"): _printer(
-        "Ready|Up-to-date|Available|Age", _COUNTS - {"Ready"}, _WIDE, _deployment
-    ),
+    ("apps", "deployments"): _printer("Ready|Up-to-date|Available|Age", (), _WIDE, _deployment),
     ("apps", "replicasets"): _printer("Desired|Current|Ready|Age", _COUNTS, _WIDE, _replica_set),
     ("apps", "daemonsets"): _printer(
         "Desired|Current|Ready|Up-to-date|Available|Node Selector|Age", _COUNTS, _WIDE, _daemon_set
@@ -164,6 +162,6 @@ WORKLOADS: Final[dict[Resource, Printer]] = {
     ("", "replicationcontrollers"): _printer("Desired|Current|Ready|Age", _COUNTS, _WIDE, _replica_set),
     ("batch", "jobs"): _printer("Status|Completions|Duration|Age", (), _WIDE, _job),
     ("batch", "cronjobs"): _printer(
-        "Schedule|Timezone|Suspend|Active|Last Schedule|Age", _COUNTS, _WIDE, _cron_job
+        "Schedule|Timezone|Suspend:boolean|Active|Last Schedule|Age", _COUNTS, _WIDE, _cron_job
     ),
 }
