@@ -119,7 +119,7 @@ class KubeletProxy:
             raise bad_request(f"pod {text(pod, 'metadata', 'name')} does not have a host assigned")
         node = self._store.get(NODE, ("", name))
         if node is None:
-            raise not_found(NODE, name)
+            raise not_found(POD, name)  # as upstream says it: what is missed is called as what was asked for
         addresses = mappings(node.object, "status", "addresses")
         host = next((text(one, "address") for one in addresses if text(one, "type") == "InternalIP"), "")
         port = number(mapping(node.object, "status", "daemonEndpoints"), "kubeletEndpoint", "Port")

@@ -40,6 +40,7 @@ async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
 
 def _readable(pipeline: Pipeline, request: Request, body: JsonValue) -> JsonObject:
     """The object that a body is, with the name of the path. Raises ApiError 400."""
-    obj, _ = pipeline.codec.decode(request.served, body, request.options.field_validation)
+    obj, warnings = pipeline.codec.decode(request.served, body, request.options.field_validation)
+    request.notes.warn(*warnings)
     pipeline.address(request, obj)
     return obj
