@@ -14,7 +14,11 @@ from tonnage.twin.apiserver.objects.validate import validate_create, validate_up
 from tonnage.wire.schema import load_schema
 
 META = {"name": "p", "namespace": "ml", "uid": "u", "resourceVersion": "1"}
-TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+NO_POLICY = "restartPolicy: Required value: must specify restartPolicy when restart rules are used"
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
 WORKLOAD: dict[str, Any] = {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}}
 UNREADABLE = {
     "spec": {"selector": {"matchLabels": None, "matchExpressions": [{"key": "a", "operator": "Gt"}]}}
@@ -110,6 +114,30 @@ def said(api_version: str, kind: str, body: Any, old: Any = None) -> list[str]:
 )
 def test_a_new_workload(kind: str, changes: dict[str, Any], errors: list[str]) -> None:
     assert said("apps/v1", kind, merged_json(WORKLOAD, changes)) == errors
+
+
+@pytest.mark.parametrize(
+    ("part", "policy", "errors"),
+    [
+        pytest.param("initContainers", {}, [NO_POLICY], id="rules of an init container need a policy"),
+        pytest.param(
+            "containers",
+            {"restartPolicy": ""},
+            [
+                'restartPolicy: Unsupported value: "": supported values: "Always", "Never", "OnFailure"',
+                'restartPolicyRules[0].action: Unsupported value: "x": supported values: "Restart"',
+                "restartPolicyRules[0].exitCodes: Required value: must be specified",
+            ],
+            id="an empty policy is one, and none that is known",
+        ),
+    ],
+)
+def test_when_a_container_starts_again(part: str, policy: dict[str, Any], errors: list[str]) -> None:
+    own = {"name": "d", "image": "i", "restartPolicyRules": [{"action": "x"}], **policy}
+    found = [own] if part == "initContainers" else [*TEMPLATE["spec"]["containers"], own]
+    body = merged_json(WORKLOAD, {"spec": {"template": {"spec": {part: found}}}})
+    where = f"spec.template.spec.{part}[{len(found) - 1}]."
+    assert said("apps/v1", "Deployment", body) == [where + error for error in errors]
 
 
 def test_the_selector_of_a_daemon_set_is_told_first() -> None:

@@ -33,6 +33,7 @@ _PULL: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGES: Final = ("File", "FallbackToLogsOnError")
 _RESTARTS: Final = ("Always", "Never", "OnFailure")
 _OPERATORS: Final = ("In", "NotIn")
+_RULES_NEED: Final = "must specify restartPolicy when restart rules are used"
 _MOST_RULES: Final = 20
 _MOST_CODES: Final = 255
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
@@ -88,20 +89,24 @@ def init_containers(found: list[JsonObject], regular: list[JsonObject], path: st
 
 
 def _init_restarts(container: JsonObject, path: str) -> Found:
-    if text(container, "restartPolicy") != "Always":
+    rules = items(container, "restartPolicyRules")
+    if container.get("restartPolicy") is None:
+        if rules:
+            yield required(f"{path}.restartPolicy", _RULES_NEED)
+    elif text(container, "restartPolicy") != "Always":
         yield from _restarts(container, path)
-    elif items(container, "restartPolicyRules"):
+    elif rules:
         words = "restartPolicyRules are not allowed for init containers with restart policy Always"
         yield forbidden(f"{path}.restartPolicyRules", words)
 
 
 def _restarts(container: JsonObject, path: str) -> Found:
     """A container's own policy for its restarts, and its rules."""
-    policy, rules = text(container, "restartPolicy"), mappings(container, "restartPolicyRules")
-    if policy and policy not in _RESTARTS:
+    policy, rules = container.get("restartPolicy"), mappings(container, "restartPolicyRules")
+    if policy is not None and policy not in _RESTARTS:
         yield unsupported(f"{path}.restartPolicy", policy, _RESTARTS)
-    if rules and not policy:
-        yield required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+    if rules and policy is None:
+        yield required(f"{path}.restartPolicy", _RULES_NEED)
     if len(rules) > _MOST_RULES:
         yield too_long(f"{path}.restartPolicyRules", _MOST_RULES)
     for index, rule in enumerate(rules):
