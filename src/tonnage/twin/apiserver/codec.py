@@ -11,6 +11,7 @@ from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, is_firs
 from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, UNCHECKED, unchanged_left_out
+from tonnage.twin.apiserver.objects.custom_counts import scale_problems
 from tonnage.twin.apiserver.objects.custom_rules import has_rules, rule_problems
 from tonnage.twin.apiserver.objects.custom_values import (
     decode_custom,
@@ -136,6 +137,8 @@ class Codec:
             return errors
         schema = served.custom.schema
         found = unchanged_left_out(validate_custom(schema, obj), schema, obj, old)
+        if served.custom.scale is not None:
+            found += tuple(scale_problems(served.custom.scale, obj, status_only=subresource == "status"))
         if any(one.type in BLOCKING for one in found):
             return (*errors, *found, *([UNCHECKED] if has_rules(schema) else []))
         broken, stayed = rule_problems(schema, obj, old)

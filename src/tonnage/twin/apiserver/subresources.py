@@ -84,7 +84,7 @@ async def rescale(
             if uid not in ("", own):
                 raise other_uid(whole, uid, own)
             written.entries = owners.updated(manager, ownership.now(), replicas)
-        if replicas < 0:
+        if replicas < 0 and served.custom is None:
             fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
             raise InvalidError(invalid_status(_SCALE, request.name, (fault,)))
         result = copied(old)

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, mappings, texts
-from tonnage.twin.apiserver.objects.custom_values import schema_of
+from tonnage.twin.apiserver.objects.embedded import schema_of
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError
 from tonnage.twin.apiserver.objects.structural import LIST_KEYS

@@ -16,7 +16,8 @@ from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, 
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.body import BodyError, copy_json, repeated_fields
 from tonnage.twin.apiserver.objects.decode import Decoded, decode
-from tonnage.twin.apiserver.objects.formats import has_format
+from tonnage.twin.apiserver.objects.embedded import decode_metadata, schema_of, whole_objects
+from tonnage.twin.apiserver.objects.formats import has_format, is_recognized
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import (
     Errors,
@@ -68,6 +69,8 @@ def decode_custom(
     rest: JsonObject = {key: value for key, value in body.items() if key != "metadata"}
     value = _pruned(copy_json(rest), kind_schema, pruner, root=True)
     assert isinstance(value, dict)
+    for path, inner in whole_objects(value, kind_schema):
+        pruner.unknown += decode_metadata(schema, inner, path, _subject(body))
     unknown = (*repeated_fields(body), *decoded.unknown, *pruner.unknown)
     if strict and unknown:
         raise BodyError(
@@ -118,17 +121,6 @@ def _pruned(value: JsonValue, schema: JsonObject | None, pruner: _Pruner, *, roo
             value[index] = _pruned(element, held, pruner)
             pruner.path.pop()
     return value
-
-
-def schema_of(schema: JsonObject | None, key: str) -> JsonObject | None:
-    """Schema of a property, declared or additional."""
-    if schema is None:
-        return None
-    declared = mapping(schema, "properties").get(key)
-    if isinstance(declared, dict):
-        return declared
-    extra = schema.get("additionalProperties")
-    return extra if isinstance(extra, dict) else None
 
 
 def _takes_more(schema: JsonObject | None) -> bool:
@@ -230,6 +222,11 @@ def _wrong_type(value: JsonValue, schema: JsonObject, path: str) -> Iterator[Fie
         wanted = "integer,string"
     else:
         fits = not wanted or actual == wanted or (wanted == "number" and actual == "integer")
+    form = text(schema, "format")
+    if not fits and is_recognized(form):
+        fits = isinstance(value, list)  # upstream takes lists for what has a format
+        if not isinstance(value, str):
+            wanted, actual = form, {"integer": "int64", "number": "float64"}.get(actual, "")
     if not fits:
         detail = f"{_named(path)} must be of type {wanted}: {quoted(actual)}"
         yield FieldError(Fault.TYPE_INVALID, path or "<nil>", actual, detail)
