@@ -156,6 +156,13 @@ def test_a_pods_image_may_change_and_its_resources_may_not() -> None:
     ]
 
 
+def test_not_even_an_empty_struct_may_come_to_a_pod() -> None:
+    old = pod()
+    new = pod(lifecycle={})
+    new["metadata"] = {**UNIQUE, "resourceVersion": "1"}
+    assert [error.field for error in validate_update(row("", "Pod"), new, old)] == ["spec"]
+
+
 def test_containers_may_not_come_to_a_running_pod() -> None:
     new, old = changed(containers=[])
     assert "pod updates may not add or remove containers" in str(

@@ -17,6 +17,7 @@ def changed_paths(new: JsonValue, old: JsonValue, path: str) -> list[tuple[str, 
             for index, (now, was) in enumerate(zip(new, old, strict=True))
             for one in changed_paths(now, was, f"{path}[{index}]")
         ]
-    empty: tuple[JsonValue, ...] = (None, "", [], {}, False)
+    # An empty map is a struct that somebody points to: lists and maps that are empty are left out.
+    empty: tuple[JsonValue, ...] = (None, "", [], False)
     same = same_json(new, old) or (new in empty and old in empty)
     return [] if same else [(path, new, old)]
