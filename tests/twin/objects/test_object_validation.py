@@ -340,3 +340,8 @@ def test_some_names_are_whatever_a_path_may_hold(group: str, kind: str, name: st
     obj = stored(row(group, kind), {"metadata": {"name": name, "namespace": "ml"}})
     fields = [error.field for error in validate_create(row(group, kind), obj)]
     assert ("metadata.name" not in fields) == taken
+
+
+def test_a_pods_node_may_be_named_as_it_was_once() -> None:
+    source = {"fieldRef": {"fieldPath": "spec.host"}}
+    assert not validate_create(row("", "Pod"), pod(env=[{"name": "NODE", "valueFrom": source}]))

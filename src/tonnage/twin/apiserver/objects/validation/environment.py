@@ -78,6 +78,8 @@ def _source(source: JsonObject, value: str, path: str) -> Found:
 def field_reference(reference: JsonObject, path: str, known: tuple[str, ...] = _FIELD_PATHS) -> Found:
     """A field of the pod itself, named by its path."""
     field_path = text(reference, "fieldPath")
+    if field_path == "spec.host":  # as clients of old call it
+        field_path = "spec.nodeName"
     version = text(reference, "apiVersion")
     unconverted = "error converting fieldPath:"
     if not version:
