@@ -58,6 +58,7 @@ async def test_pods_fit_until_the_quota_is_used_up(running: Cluster) -> None:
         "used": {f"requests.{GPU}": "4", "pods": "2"},
     }
     await running.api.delete(POD, "a", namespace="default", grace_period_s=0)
+    await used(running)
     await running.apply(POD, "b", asking({GPU: 2}))
     assert (await used(running))["used"][f"requests.{GPU}"] == "3"
 
@@ -161,4 +162,20 @@ async def test_what_somebody_says_of_the_status_stays_until_something_changes(ru
     await running.api.patch(RESOURCE_QUOTA, "gpus", told, namespace="default", subresource="status")
     assert await used(running) == told["status"]
     await running.apply(POD, "a", asking({GPU: 1}))
-    assert await used(running) == {"hard": {"pods": "10"}, "used": {"pods": "1"}}
+    assert await used(running) == {"hard": {"pods": "5"}, "used": {"pods": "4"}}
+    await running.api.delete(POD, "a", namespace="default", grace_period_s=0)
+    assert await used(running) == {"hard": {"pods": "10"}, "used": {"pods": "0"}}
+
+
+async def test_what_was_charged_for_nothing_stays_charged_until_something_goes(running: Cluster) -> None:
+    await quota(running, {"count/configmaps": "5", "pods": "2"})
+    await used(running)
+    await running.apply(POD, "a", asking({GPU: 1}))
+    await running.apply(CONFIG_MAP, "c", {})
+    for kind, name, body in ((POD, "a", asking({GPU: 1})), (CONFIG_MAP, "c", {})):
+        with pytest.raises(ApiError, match="already exists"):
+            await running.apply(kind, name, body)
+    assert (await used(running))["used"] == {"count/configmaps": "2", "pods": "2"}
+    assert "used: pods=2" in await refused(running, "b", asking({GPU: 1}))
+    await running.api.delete(CONFIG_MAP, "c", namespace="default")
+    assert (await used(running))["used"] == {"count/configmaps": "0", "pods": "1"}

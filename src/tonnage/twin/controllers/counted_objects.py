@@ -18,7 +18,7 @@ from tonnage.wire.objects import CustomResourceDefinition, Object, Service
 class CountedObjects:
     """An informer per kind, begun when it is first wanted. `changed` is told of namespaces."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock, changed: Callable[[str], None]) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, changed: Callable[..., None]) -> None:
         self._api = api
         self._clock = clock
         self._changed = changed
@@ -72,9 +72,10 @@ class CountedObjects:
             self._changed("")
 
     def _seen(self, delta: Delta[Service]) -> None:
-        one = delta.after or delta.before
+        one, before = delta.after or delta.before, delta.before
         if one is not None:
-            self._changed(one.metadata.namespace)
+            frees = before is not None and (delta.after is None or before.spec != delta.after.spec)
+            self._changed(one.metadata.namespace, frees=frees)
 
     def _defined(self, delta: Delta[CustomResourceDefinition]) -> None:
         before = custom_kind(delta.before) if delta.before is not None else None
