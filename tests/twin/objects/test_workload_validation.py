@@ -140,6 +140,20 @@ def test_when_a_container_starts_again(part: str, policy: dict[str, Any], errors
     assert said("apps/v1", "Deployment", body) == [where + error for error in errors]
 
 
+def test_claims_without_a_name_are_none_that_a_container_may_have() -> None:
+    asking = {"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}
+    claims = [{"name": name, "resourceClaimName": "x"} for name in ("", "h")]
+    template = {**TEMPLATE, "spec": {"containers": [asking], "resourceClaims": claims}}
+    where = "spec.template.spec"
+    assert said("apps/v1", "Deployment", merged_json(WORKLOAD, {"spec": {"template": template}})) == [
+        f"{where}.resourceClaims[0].name: Required value",
+        (
+            f'{where}.containers[0].resources.claims[0]: Not found: "g": '
+            "must be one of the names in pod.spec.resourceClaims: h"
+        ),
+    ]
+
+
 def test_the_selector_of_a_daemon_set_is_told_first() -> None:
     empty = {"spec": {"selector": {}, "template": TEMPLATE}}
     assert said("apps/v1", "DaemonSet", empty, WORKLOAD) == [

@@ -143,7 +143,7 @@ def pod_spec(spec: JsonObject, path: str, name: str | None = None) -> Found:
     yield from _resource_claims(claims, f"{path}.resourceClaims")
     facts = PodFacts(
         volumes=known,
-        claims=tuple(dict.fromkeys(text(claim, "name") for claim in claims)),
+        claims=tuple(filter(None, dict.fromkeys(text(claim, "name") for claim in claims))),
         restart_policy=text(spec, "restartPolicy"),
         grace_period_s=grace if isinstance(grace, int) else None,
         host_users=spec.get("hostUsers") is not False,
