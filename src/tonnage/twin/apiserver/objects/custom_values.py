@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -23,7 +23,6 @@ from tonnage.twin.apiserver.objects.problems import (
     Errors,
     Fault,
     FieldError,
-    complaints,
     duplicate,
     invalid,
     quoted,
@@ -34,6 +33,7 @@ from tonnage.twin.apiserver.objects.problems import (
     unsupported,
 )
 from tonnage.twin.apiserver.objects.structural import EMBEDDED, INT_OR_STRING, LIST_KEYS, LIST_TYPE, PRESERVE
+from tonnage.twin.apiserver.objects.validation.metadata import embedded_metadata
 from tonnage.wire.schema import Schema
 
 _META: Final = ("apiVersion", "kind", "metadata")
@@ -319,10 +319,9 @@ def _embedded(value: JsonObject, path: str) -> Iterator[FieldError]:
     elif wrong := names.dns_label_1035(kind.lower()):
         words = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
         yield invalid(f"{path}.kind", kind, words)
-    for key, label in sorted(mapping(value, "metadata", "labels").items()):
-        where = f"{path}.metadata.labels"
-        yield from complaints(where, key, names.qualified_name(key))
-        yield from complaints(where, label, names.label_value(str(label)))
+    if "metadata" in value:
+        for error in embedded_metadata(mapping(value, "metadata")):
+            yield replace(error, field=f"{path}.{error.field}")
 
 
 def _logic(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:

@@ -115,6 +115,12 @@ def any_metadata(kind_row: KindRow, obj: JsonObject) -> Found:
     yield from _whole(meta, namespaced=kind_row.namespaced)
 
 
+def embedded_metadata(meta: JsonObject) -> Found:
+    """Metadata of a whole object within another, which may have no name."""
+    yield from _named({**meta, "name": text(meta, "name") or "fakename"}, names.path_segment)
+    yield from _whole(meta, namespaced=bool(text(meta, "namespace")))
+
+
 def namespaced_metadata(obj: JsonObject) -> Found:
     """Metadata of a new object with a namespace and the usual name, for rules that check more before it."""
     meta = mapping(obj, "metadata")
