@@ -69,6 +69,8 @@ def test_failures_are_told_in_the_servers_words(text: str, words: str) -> None:
     ("text", "found"),
     [
         ("isURL('http://[::1')", False),
+        ("[1, 2].exists_one(i, v, i == 1 && v == 2) && [1, 2].exists_one(v, v == 2)", True),
+        ("[1, 1].exists_one(i, v, v == 1)", False),
         ("isURL('http://[::1]:80/a')", True),
         ("'%s'.format([timestamp('2020-01-01T00:00:00.5Z')])", "2020-01-01T00:00:00.5Z"),
         ("'%s'.format([timestamp('2020-01-01T00:00:00Z')])", "2020-01-01T00:00:00Z"),

@@ -33,6 +33,8 @@ LONGEST: Final = 10 * 1024
 OVER_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
+_EXISTS_ONE: Final = re.compile(r"\bexists_one(\(\s*[A-Za-z_]\w*\s*,\s*[A-Za-z_]\w*\s*,)")
+"""With two variables the library knows the other spelling alone; a space keeps all places as they are."""
 _ABSENT: Final = re.compile(r"No value with name \"([\w.]+)\" found in Activation")
 
 
@@ -59,7 +61,7 @@ class Expression:
         environment, titles = _environment(known)
         root = f"selfType{zlib.crc32(text.encode()) % 10**9}"
         try:
-            program = environment.compile(text)
+            program = environment.compile(_EXISTS_ONE.sub(r"existsOne \1", text))
         except RuntimeError as error:
             words = compile_words(str(error), Written(text, titles, root), lambda: _parsed(environment, text))
             self.error = f"compilation failed: {words}"
