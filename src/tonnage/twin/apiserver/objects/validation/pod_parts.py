@@ -146,8 +146,9 @@ def _without_own(now: JsonObject, was: JsonObject) -> JsonObject:
     """The new container with the cpu and memory of the old one."""
     resources: JsonObject = {}
     for side in ("requests", "limits"):
-        known = mapping(was, "resources", side)
-        resources[side] = _with_own(mapping(now, "resources", side), known)
+        amounts = _with_own(mapping(now, "resources", side), mapping(was, "resources", side))
+        if amounts:
+            resources[side] = amounts
     return {**now, "resources": resources}
 
 
