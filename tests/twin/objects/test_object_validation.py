@@ -163,6 +163,19 @@ def test_not_even_an_empty_struct_may_come_to_a_pod() -> None:
     assert [error.field for error in validate_update(row("", "Pod"), new, old)] == ["spec"]
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"securityContext": {"runAsNonRoot": False}}, id="a user that may be root"),
+        pytest.param({"automountServiceAccountToken": False}, id="a token"),
+        pytest.param({"hostUsers": True}, id="users of the host"),
+    ],
+)
+def test_what_a_pod_says_for_the_first_time_is_a_change(spec: dict[str, Any]) -> None:
+    new, old = changed(**spec)
+    assert [error.field for error in validate_update(row("", "Pod"), new, old)] == ["spec"]
+
+
 def test_containers_may_not_come_to_a_running_pod() -> None:
     new, old = changed(containers=[])
     assert "pod updates may not add or remove containers" in str(
