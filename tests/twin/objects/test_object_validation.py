@@ -156,9 +156,11 @@ def test_a_pods_image_may_change_and_its_resources_may_not() -> None:
     ]
 
 
-def test_not_even_an_empty_struct_may_come_to_a_pod() -> None:
-    old = pod()
-    new = pod(lifecycle={})
+@pytest.mark.parametrize(
+    "said", [{"lifecycle": {}}, {"securityContext": {"runAsUser": 0, "privileged": False}}]
+)
+def test_not_even_an_empty_struct_or_a_zero_may_come_to_a_pod(said: dict[str, Any]) -> None:
+    old, new = pod(), pod(**said)
     new["metadata"] = {**UNIQUE, "resourceVersion": "1"}
     assert [error.field for error in validate_update(row("", "Pod"), new, old)] == ["spec"]
 

@@ -132,6 +132,8 @@ def _broken(rule: JsonObject, place: _Place, value: JsonValue, old: JsonValue) -
         return None  # said when the definition was made
     except CelError as error:
         words = f"{error} evaluating rule: {told}"
+        if str(error).startswith("compilation failed"):
+            words = f"rule compile error: {error}"
         if str(error).startswith("no such overload"):
             words = (
                 f"'{error}': call arguments did not match a supported operator, function or macro signature "

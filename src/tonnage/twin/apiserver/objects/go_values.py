@@ -15,7 +15,6 @@ import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping
-from tonnage.twin.apiserver.objects.patch import same_json
 
 _Row = tuple[str, str, str, JsonValue]
 _IN_CONTEXT: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
@@ -74,21 +73,6 @@ def in_go(name: str, obj: JsonObject) -> JsonObject:
         else:
             shown[go] = _held(str(unset), value)
     return shown
-
-
-def same_in_go(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two values in Go are the same: empty lists and maps are as none, what is pointed to is not.
-
-    >>> same_in_go({"a": []}, {"a": None}), same_in_go({"a": False}, {"a": None})
-    (True, False)
-    """
-    if isinstance(one, dict) and isinstance(other, dict) and one and other:
-        keys = one.keys() | other.keys()
-        return all(same_in_go(one.get(key), other.get(key)) for key in keys)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_in_go, one, other))
-    empty: tuple[JsonValue, ...] = (None, [], {})
-    return same_json(one, other) or (one in empty and other in empty)
 
 
 def _held(name: str, value: JsonValue) -> JsonValue:

@@ -240,7 +240,7 @@ def _standard(schema: JsonObject, path: str, place: _Place) -> Found:
     if schema.get("default") is not None and place.no_defaults:
         yield forbidden(f"{path}.default", f"must not be set {place.no_defaults}")
     for key in _UNSUPPORTED:
-        if schema.get(key):
+        if schema.get(key) or (key == "$ref" and key in schema):
             yield forbidden(f"{path}.{key}", f"{key} is not supported")
     if kind == "null":
         yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")

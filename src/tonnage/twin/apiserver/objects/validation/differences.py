@@ -7,7 +7,10 @@ from tonnage.twin.apiserver.objects.patch import same_json
 
 
 def changed_paths(new: JsonValue, old: JsonValue, path: str) -> list[tuple[str, JsonValue, JsonValue]]:
-    """Places where two values differ: path, new, old."""
+    """Places where two values differ: path, new, old.
+
+    What is decoded has no empty lists and maps, so that an empty map is a struct that somebody points to.
+    """
     if isinstance(new, dict) and isinstance(old, dict):
         keys = list(dict.fromkeys([*old, *new]))
         return [one for key in keys for one in changed_paths(new.get(key), old.get(key), f"{path}.{key}")]
@@ -17,7 +20,4 @@ def changed_paths(new: JsonValue, old: JsonValue, path: str) -> list[tuple[str, 
             for index, (now, was) in enumerate(zip(new, old, strict=True))
             for one in changed_paths(now, was, f"{path}[{index}]")
         ]
-    # An empty map is a struct that somebody points to: lists and maps that are empty are left out.
-    empty: tuple[JsonValue, ...] = (None, "", [], False)
-    same = same_json(new, old) or (new in empty and old in empty)
-    return [] if same else [(path, new, old)]
+    return [] if same_json(new, old) else [(path, new, old)]

@@ -8,7 +8,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.body import copy_json
-from tonnage.twin.apiserver.objects.go_values import difference, pod_spec_in_go, same_in_go
+from tonnage.twin.apiserver.objects.go_values import difference, pod_spec_in_go
 from tonnage.twin.apiserver.objects.pod_containers import every_container
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
@@ -285,9 +285,9 @@ def pod_update(new: JsonObject, old: JsonObject) -> Found:
         yield from narrowed_selector(spec, before)
         yield from narrowed_affinity(spec, before)
     munged = _without_changeable(spec, before)
-    now, was = pod_spec_in_go(munged), pod_spec_in_go(before)
-    if changed_paths(munged, before, "spec") or not same_in_go(now, was):
-        yield forbidden("spec", f"{_CHANGEABLE}\n{difference(was, now)}")
+    if changed_paths(munged, before, "spec"):
+        shown = difference(pod_spec_in_go(before), pod_spec_in_go(munged))
+        yield forbidden("spec", f"{_CHANGEABLE}\n{shown}")
 
 
 def _deadline(spec: JsonObject, before: JsonObject) -> Found:
