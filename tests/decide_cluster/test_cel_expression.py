@@ -102,3 +102,38 @@ def test_what_goes_on_for_long_is_ended() -> None:
         )
     with pytest.raises(UnsupportedError):
         expression("'" + "x" * 11000 + "'", KNOWN)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "isURL(dyn(optional.of('a')))",
+        "isURL(dyn({'a': optional.of(1)}))",
+        "[optional.of(1)].map(x, dyn(x)).all(y, isURL(y))",
+        "[optional.of(1), 1].all(y, isURL(y))",
+        "isURL(true ? optional.of(1) : dyn(1))",
+        "([dyn(1)] + [optional.of(1)]).all(y, isURL(y))",
+        "isURL(object.?none.orValue(optional.of(1)))",
+        "[1].transformMap(k, v, optional.of(v)).all(k, isURL(dyn(k)))",
+        "[1].transformMapEntry(k, v, {'a': optional.of(v)}).all(k, isURL(dyn(k)))",
+        "'%s'.format([{'a': optional.of(1)}])",
+    ],
+)
+def test_no_optional_comes_where_the_library_would_end_the_process(text: str) -> None:
+    with pytest.raises(UnsupportedError, match="an optional among values"):
+        value(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("isURL(dyn({?'a': object.?name}))", False),
+        ("[?object.?name, ?object.?none]", ["ab"]),
+        ("quantity(object.?none.orValue('1Gi')).isGreaterThan(quantity('1'))", True),
+        ("object.?name.optMap(x, x + 'c').orValue('')", "abc"),
+        ("[optional.of(1)].exists(one, one.hasValue())", True),
+        ("object.?none.or(optional.of('a')).value()", "a"),
+    ],
+)
+def test_optionals_whose_type_is_known_are_as_good_as_any_value(text: str, found: object) -> None:
+    assert value(text) == found

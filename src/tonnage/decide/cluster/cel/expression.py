@@ -23,6 +23,7 @@ from tonnage.decide.cluster.cel.functions import as_message
 from tonnage.decide.cluster.cel.kinds import CelKind, Known, kind_named
 from tonnage.decide.cluster.cel.library import checker, runtime, runtime_names
 from tonnage.decide.cluster.cel.literals import unmakeable, wrong_literals
+from tonnage.decide.cluster.cel.optionals import LOST, loses_optionals
 from tonnage.decide.cluster.cel.tree import copied, packed, parsed, type_words, unpacked, walk
 from tonnage.decide.cluster.cel.wording import Written, compile_words, full_name, titled
 from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
@@ -80,6 +81,8 @@ class Expression:
             self.error = f"must evaluate to {one_of} but got {got}"
         else:
             self.error = unmakeable(self.tree)
+        if not self.error and loses_optionals(self.tree, runtime_names()):
+            raise UnsupportedError(LOST)
 
     def evaluate(self, values: Mapping[str, object], host: Host | None = None) -> JsonValue:
         """What it comes to as JSON has it; raises as `value` does."""

@@ -54,8 +54,8 @@ _SHAPES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
     "Ident": {"name": (1, "string")},
     "Select": {"operand": (1, "Expr"), "field": (2, "string"), "test_only": (3, "bool")},
     "Call": {"target": (1, "Expr"), "function": (2, "string"), "args": (3, "Expr*")},
-    "CreateList": {"elements": (1, "Expr*")},
-    "Entry": {"map_key": (3, "Expr"), "value": (4, "Expr")},
+    "CreateList": {"elements": (1, "Expr*"), "optional_indices": (2, "int32*")},
+    "Entry": {"map_key": (3, "Expr"), "value": (4, "Expr"), "optional_entry": (5, "bool")},
     "CreateStruct": {"message_name": (1, "string"), "entries": (2, "Entry*")},
     "Comprehension": {
         "iter_var": (1, "string"),

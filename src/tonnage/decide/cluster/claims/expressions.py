@@ -13,6 +13,8 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
+from tonnage.decide.cluster.cel.optionals import LOST, loses_optionals
+from tonnage.decide.cluster.cel.tree import unpacked
 from tonnage.decide.cluster.claims.cel_environment import checker, generic_overloads, runtime
 from tonnage.decide.cluster.claims.cel_errors import CelError, CompileError, UnsupportedError
 from tonnage.decide.cluster.claims.cel_tree import ATTRIBUTES, CAPACITY, LARGEST_MAP, PADDED, Tree, read_tree
@@ -60,7 +62,10 @@ class Selector:
         if result.name() not in ("BOOL", "ERROR", *(("DYN",) if minor > 36 else ())):
             self.error = f"must evaluate to bool or the unknown type, not {written_type(result.name())}"
             return
-        self._tree = read_tree(compiled.serialize(), generic_overloads())
+        serialized = compiled.serialize()
+        if loses_optionals(unpacked(serialized), generic_overloads()):
+            raise UnsupportedError(LOST)
+        self._tree = read_tree(serialized, generic_overloads())
         if self._tree.whole_device:
             raise UnsupportedError(WHOLE_DEVICE)
         if self._tree.steps > _MOST_STEPS or self._tree.replaces > _MOST_REPLACES:
