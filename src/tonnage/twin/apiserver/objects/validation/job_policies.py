@@ -81,7 +81,7 @@ def _exit_codes(codes: JsonObject, path: str, known: set[str]) -> Found:
         words = "must be one of the container or initContainer names in the pod template"
         yield invalid(f"{path}.containerName", name, words)
     if not values:
-        yield invalid(f"{path}.values", codes.get("values"), "at least one value is required")
+        yield invalid(f"{path}.values", values, "at least one value is required")
     elif len(values) > _MOST_CODES:
         yield too_many(f"{path}.values", len(values), _MOST_CODES)
     seen: set[JsonValue] = set()
@@ -126,14 +126,14 @@ def success_policy(spec: JsonObject, path: str) -> Found:
 
 
 def policy_in_go(policy: JsonValue) -> JsonValue:
-    """A policy as the server prints it: its internal fields have capital names. What is none stays."""
+    """A policy as the server prints it: its internal fields have capital names."""
     if not isinstance(policy, dict):
         return policy
     rules: list[JsonValue] = [
         _failure_in_go(rule) if "action" in rule else _capital(rule, "SucceededIndexes SucceededCount")
         for rule in mappings(policy, "rules")
     ]
-    return {"Rules": rules or None}
+    return {"Rules": rules}
 
 
 def _failure_in_go(rule: JsonObject) -> JsonObject:
