@@ -54,7 +54,7 @@ class MpsFiles:
                 folder.mkdir(exist_ok=True)
                 folder.chmod(_ANYBODY)
             if not self._shm.is_dir():
-                self._shm.mkdir()
+                self._shm.mkdir(exist_ok=True)  # all daemons share it, and may start together
                 self._shm.chmod(_SHARED)
             _let_containers_in(self.pipe, self._node)
         except OSError as error:
