@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, unchanged
 from tonnage.twin.apiserver.objects.validation.placement import node_selector
-from tonnage.twin.apiserver.objects.validation.vendor_volumes import vendor_volume
+from tonnage.twin.apiserver.objects.validation.vendor_volumes import stored_vendor_source
 from tonnage.twin.apiserver.objects.validation.volume_claims import (
     NOT_POSITIVE,
     access_modes,
@@ -132,7 +132,7 @@ def _source(spec: JsonObject, path: str, volume: str) -> Found:
         if rule := _OWN_RULES.get(key):
             yield from rule(source, f"{path}.{where}")
         else:
-            yield from vendor_volume(key, source, f"{path}.{where}", volume)
+            yield from stored_vendor_source(key, source, f"{path}.{where}", volume)
         if key == "local" and spec.get("nodeAffinity") is None:
             yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
     if not checked:

@@ -23,16 +23,27 @@ from tonnage.twin.apiserver.objects.problems import (
     required,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.disks import DISKS, portal_fits
 from tonnage.twin.apiserver.objects.validation.environment import field_reference, resource_reference
 from tonnage.twin.apiserver.objects.validation.fields import Found
 from tonnage.twin.apiserver.objects.validation.file_paths import file_path
 from tonnage.twin.apiserver.objects.validation.metadata import template_metadata
+from tonnage.twin.apiserver.objects.validation.vendor_volumes import (
+    PORTAL_WORDS,
+    is_long_portal,
+    vendor_source,
+)
 from tonnage.twin.apiserver.objects.validation.volume_claims import claim_spec
 from tonnage.twin.apiserver.objects.validation.volume_sources import driver_name, host_path, network_path
 
 Volumes = dict[str, JsonObject]
 """Good volumes by name."""
+_SOURCES: Final = (
+    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
+    "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI",
+    "fc", "flexVolume", "configMap", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume",
+    "azureDisk", "storageos", "projected", "scaleIO", "csi", "ephemeral", "image",
+)  # fmt: skip
+"""What a volume may come from, in the order in which the server looks."""
 _MODE_WORDS: Final = "must be a number between 0 and 0777 (octal), both inclusive"
 _PROJECTED: Final = ("secret", "configMap", "downwardAPI", "serviceAccountToken")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
@@ -77,19 +88,29 @@ def _name(name: str, good: Volumes, path: str) -> Found:
 
 
 def _source(volume: JsonObject, path: str, pod: str | None) -> Found:
-    given = [key for key in _RULES if volume.get(key) is not None]
+    name = text(volume, "name")
+    given = [key for key in _SOURCES if volume.get(key) is not None]
     if not given:
         yield required(path, "must specify a volume type")
-        return
-    first = given[0]
-    if first == "image" and pod is not None and not text(volume, "image", "reference"):
-        yield required(f"{path}.image.reference")
-    yield from _RULES[first](mapping(volume, first), f"{path}.{_PLACES.get(first, first)}")
-    for key in given[1:]:
-        yield forbidden(f"{path}.{_MORE_PLACES.get(key, key)}", "may not specify more than 1 volume type")
-    yield from portal_fits(volume, path)
-    name = text(volume, "name")
-    if first == "ephemeral" and pod and name:
+    for key in given:
+        if key == given[0]:
+            yield from _only_source(key, volume, path, pod)
+        else:
+            shown = _MORE_PLACES.get(key, key)
+            yield forbidden(f"{path}.{shown}", "may not specify more than 1 volume type")
+        if key == "iscsi" and is_long_portal(mapping(volume, key), name):
+            yield invalid(f"{path}.name", name, PORTAL_WORDS)
+
+
+def _only_source(key: str, volume: JsonObject, path: str, pod: str | None) -> Found:
+    source, where = mapping(volume, key), f"{path}.{_PLACES.get(key, key)}"
+    if key == "image" and pod is not None and not text(source, "reference"):
+        yield required(f"{where}.reference")
+    if rule := _OWN_RULES.get(key):
+        yield from rule(source, where)
+    else:
+        yield from vendor_source(key, source, where)
+    if key == "ephemeral" and pod and (name := text(volume, "name")):
         claim = f"{pod}-{name}"
         for wrong in names.dns_subdomain(claim):
             yield invalid(f"{path}.name", name, f"PVC name {quoted(claim)}: {wrong}")
@@ -219,27 +240,19 @@ def _mode(value: JsonValue, path: str) -> Found:
         yield invalid(path, value, _MODE_WORDS)
 
 
-_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
+_OWN_RULES: Final[dict[str, Callable[[JsonObject, str], Found]]] = {
     "emptyDir": _empty,
     "hostPath": host_path,
-    **{key: DISKS[key] for key in ("gitRepo", "gcePersistentDisk", "awsElasticBlockStore")},
     "secret": partial(_keyed, name_key="secretName"),
     "nfs": network_path,
-    **{key: DISKS[key] for key in ("iscsi", "glusterfs", "flocker")},
     "persistentVolumeClaim": _claimed,
-    **{key: DISKS[key] for key in ("rbd", "cinder", "cephfs", "quobyte")},
     "downwardAPI": _downward,
-    **{key: DISKS[key] for key in ("fc", "flexVolume")},
     "configMap": partial(_keyed, name_key="name"),
-    **{key: DISKS[key] for key in ("azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume")},
-    **{key: DISKS[key] for key in ("azureDisk", "storageos")},
     "projected": _projected,
-    "scaleIO": DISKS["scaleIO"],
     "csi": _plugged_in,
     "ephemeral": _ephemeral,
     "image": _image,
 }
-"""The rules of every source, in the order in which the server looks for one."""
 _PLACES: Final = {"gcePersistentDisk": "persistentDisk"}
 _MORE_PLACES: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 """Sources that the server calls otherwise, in what is wrong with one and where there are two."""
