@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver import quota_usage
 from tonnage.twin.controllers.replica_set import ReplicaSetController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
-from tonnage.wire.kinds import CONFIG_MAP, EVENT, POD, REPLICA_SET, RESOURCE_CLAIM, RESOURCE_QUOTA, SERVICE
+from tonnage.wire.kinds import (
+    CONFIG_MAP,
+    EVENT,
+    POD,
+    REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_QUOTA,
+    SERVICE,
+    VOLUME_CLAIM,
+)
 
 Cluster = Any
 GPU = "nvidia.com/gpu"
@@ -179,3 +191,69 @@ async def test_what_was_charged_for_nothing_stays_charged_until_something_goes(r
     assert "used: pods=2" in await refused(running, "b", asking({GPU: 1}))
     await running.api.delete(CONFIG_MAP, "c", namespace="default")
     assert (await used(running))["used"] == {"count/configmaps": "0", "pods": "1"}
+
+
+async def test_amounts_are_summed_as_the_objects_write_them(running: Cluster) -> None:
+    await quota(running, {"limits.memory": "8Gi", "requests.storage": "9Gi", "requests.cpu": "4"})
+    await used(running)
+    await running.apply(POD, "a", asking({"memory": "1G", "cpu": "0.5"}))
+    storage: JsonObject = {"resources": {"requests": {"storage": "2G"}}, "accessModes": ["ReadWriteOnce"]}
+    await running.apply(VOLUME_CLAIM, "v", {"spec": storage})
+    told = {"limits.memory": "1G", "requests.storage": "2G", "requests.cpu": "500m"}
+    assert (await used(running))["used"] == told
+    await running.apply(POD, "b", asking({"memory": "1Gi", "cpu": "1"}))
+    assert (await used(running))["used"]["limits.memory"] == "2073741824"
+    assert "requested: limits.memory=8G, used: limits.memory=2073741824, limited: limits.memory=8Gi" in (
+        await refused(running, "c", asking({"memory": "8G", "cpu": "1"}))
+    )
+
+
+async def test_a_pod_that_is_given_a_deadline_is_charged_to_quotas_of_such_pods(running: Cluster) -> None:
+    await quota(running, {"pods": "1"}, scopes=["Terminating"])
+    await used(running)
+    late: JsonObject = {"spec": {"activeDeadlineSeconds": 60}}
+    for name in ("a", "b"):
+        await running.apply(POD, name, asking({}))
+    await running.api.patch(POD, "a", late, namespace="default")
+    assert (await used(running))["used"] == {"pods": "1"}
+    with pytest.raises(ApiError, match="exceeded quota: gpus, requested: pods=1, used: pods=1"):
+        await running.api.patch(POD, "b", late, namespace="default")
+
+
+async def test_what_one_object_costs_does_not_grow_with_those_there(
+    running: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither admission nor the controller counts anew what only grows."""
+    await quota(running, {"pods": "50", "count/configmaps": "50"})
+    await used(running)
+    counts: list[str] = []
+    for module in ("apiserver.quotas", "controllers.resource_quota"):
+        counted = partial(_counted, counts, module)
+        monkeypatch.setattr(f"tonnage.twin.{module}.counted", counted)
+    for number in range(20):
+        await running.apply(POD, f"p{number}", asking({GPU: 1}))
+        await running.apply(CONFIG_MAP, f"c{number}", {})
+        await running.clock.advance(1)
+    assert counts == []
+    assert (await used(running))["used"] == {"pods": "20", "count/configmaps": "20"}
+    await running.api.delete(POD, "p0", namespace="default", grace_period_s=0)
+    assert (await used(running))["used"] == {"pods": "19", "count/configmaps": "20"}
+    assert counts == ["controllers.resource_quota"]
+
+
+def _counted(counts: list[str], module: str, *of: Any) -> Any:
+    counts.append(module)
+    return quota_usage.counted(*of)
+
+
+async def test_a_pod_that_was_there_first_is_counted_though_it_was_not_seen_yet(cluster: Cluster) -> None:
+    """What is charged to no status, as there is none yet, must not be lost."""
+    cluster.start(ResourceQuotaController(cluster.api, cluster.clock, cluster.informers).run())
+    await cluster.clock.settle()
+    for number in range(8):
+        await quota(cluster, {"pods": "9"})
+        for _ in range(number):
+            await asyncio.sleep(0)
+        await cluster.apply(POD, f"p{number}", asking({GPU: 1}))
+        assert (await used(cluster))["used"] == {"pods": str(number + 1)}
+        await cluster.api.delete(RESOURCE_QUOTA, "gpus", namespace="default")

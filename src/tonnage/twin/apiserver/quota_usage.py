@@ -14,15 +14,18 @@ import msgspec
 
 from tonnage.adapters.reading import snapshot_from
 from tonnage.decide.cluster.admission.charges import (
+    Charges,
     charged_to_claims,
     charged_to_pods,
     claim_charges,
     pod_charges,
 )
 from tonnage.decide.cluster.admission.object_charges import UNCOUNTED, Resource, counted_by, object_charges
+from tonnage.decide.cluster.admission.quota import Formats, form_of
 from tonnage.decide.cluster.admission.scopes import counts
 from tonnage.model.json import JsonObject
-from tonnage.model.quantity import parse_quantity, write_quantity
+from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
+from tonnage.twin.apiserver.strategies import POD
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.objects import Pod, ResourceQuota
 
@@ -41,14 +44,15 @@ def counted(
     hard = hard_of(quota)
     found = snapshot_from([quota, *pods])
     [limits] = found.quotas
-    charges: list[Mapping[str, Fraction]] = [pod_charges(pod) for pod in found.pods if counts(limits, pod)]
+    charges: list[Charges] = [pod_charges(pod) for pod in found.pods if counts(limits, pod)]
     for resource, there in objects.items():
         if not limits.scopes:
             charges += [charges_of(resource, one) for one in there or ()]
+    before = quota.status.get("used", {})
     used = {
         key: write_quantity(
             sum((charge.get(key, Fraction(0)) for charge in charges), Fraction(0)),
-            "binary" if amount.endswith("i") else "decimal",
+            _form(before.get(key)) or quantity_format(amount),
         )
         for key, amount in hard.items()
         if charged_to_pods(key) or objects.get(counted_here(key) or ("", "")) is not None
@@ -69,7 +73,16 @@ def counted_here(key: str) -> Resource | None:
     return None if charged_to_pods(key) or resource in UNCOUNTED else resource
 
 
-def charges_of(resource: Resource, one: JsonObject) -> Mapping[str, Fraction]:
+def bounds(key: str, resource: Resource) -> bool:
+    """Whether a key of a quota counts something of a kind.
+
+    >>> bounds("requests.cpu", ("", "pods")), bounds("requests.cpu", ("", "services"))
+    (True, False)
+    """
+    return charged_to_pods(key) if resource == POD else counted_here(key) == resource
+
+
+def charges_of(resource: Resource, one: JsonObject) -> Charges:
     """What an object that is no pod costs, by key."""
     if resource != DEVICE_CLAIM:
         return object_charges(resource, one)
@@ -77,31 +90,20 @@ def charges_of(resource: Resource, one: JsonObject) -> Mapping[str, Fraction]:
     return claim_charges(claim)
 
 
-def at_least(known: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
-    """What is used at least, by what was said of it and by what was counted: whatever is more.
+def added(used: Mapping[str, str], charges: Charges, formats: Formats) -> dict[str, str]:
+    """What is used once charges are added: written as it was, or as what is added to nothing.
 
-    >>> at_least({"pods": "2", "cpu": "100m"}, {"pods": "1", "cpu": "1"})
-    {'pods': '2', 'cpu': '1'}
+    >>> added({"memory": "0", "pods": "1"}, {"memory": Fraction(1024)}, {"requests.memory": "binary"})
+    {'memory': '1Ki', 'pods': '1'}
     """
-    return {key: _larger(known.get(key), amount) for key, amount in found.items()}
-
-
-def _larger(known: str | None, found: str) -> str:
-    try:
-        return known if known is not None and parse_quantity(known) >= parse_quantity(found) else found
-    except ValueError:
-        return found
-
-
-def added(
-    hard: Mapping[str, str], used: Mapping[str, str], charges: Mapping[str, Fraction]
-) -> dict[str, str]:
-    """What is used once charges are added, written as the bounds are."""
     return {
-        key: amount
-        if not charges.get(key)
-        else write_quantity(
-            parse_quantity(amount) + charges[key], "binary" if hard[key].endswith("i") else "decimal"
-        )
+        key: write_quantity(parse_quantity(amount) + charges[key], _form(amount) or form_of(key, formats))
+        if charges.get(key)
+        else amount
         for key, amount in used.items()
     }
+
+
+def _form(amount: str | None) -> str:
+    """How an amount is written; nothing is written in no form of its own."""
+    return quantity_format(amount) if amount is not None and parse_quantity(amount) else ""

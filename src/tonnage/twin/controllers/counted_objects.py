@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -14,14 +16,26 @@ from tonnage.twin.controllers.every_kind import Resource, built_in_kinds, custom
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import CustomResourceDefinition, Object, Service
 
+_VOLUME_CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
+
 
 class CountedObjects:
-    """An informer per kind, begun when it is first wanted. `changed` is told of namespaces."""
+    """An informer per kind, begun when it is first wanted.
 
-    def __init__(self, api: KubernetesApi, clock: Clock, changed: Callable[..., None]) -> None:
+    `changed` is told of objects that came or may cost something else now, `known` of kinds of which all are.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        changed: Callable[[Resource, Delta[Service]], None],
+        known: Callable[[Resource], None],
+    ) -> None:
         self._api = api
         self._clock = clock
         self._changed = changed
+        self._told_known = known
         self._group: asyncio.TaskGroup | None = None
         self._informers: dict[Resource, Informer[Service]] = {}
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
@@ -62,20 +76,20 @@ class CountedObjects:
         whole = Kind(kind.group, kind.version, kind.kind, kind.plural, True, Service)
         informer = Informer(self._api, whole, self._clock)
         informer.add_index("namespace", lambda one: [one.metadata.namespace])
-        informer.subscribe(self._seen)
+        informer.subscribe(partial(self._seen, resource))
         self._informers[resource] = informer
         self._tasks[resource] = self._group.create_task(self._follow(resource, informer))
 
     async def _follow(self, resource: Resource, informer: Informer[Service]) -> None:
         async with following(informer):
             self._known.add(resource)
-            self._changed("")
+            self._told_known(resource)
 
-    def _seen(self, delta: Delta[Service]) -> None:
-        one, before = delta.after or delta.before, delta.before
-        if one is not None:
-            frees = before is not None and (delta.after is None or before.spec != delta.after.spec)
-            self._changed(one.metadata.namespace, frees=frees)
+    def _seen(self, resource: Resource, delta: Delta[Service]) -> None:
+        before, after = delta.before, delta.after
+        typed = before is None or after is None or before.spec.get("type") != after.spec.get("type")
+        if typed or resource == _VOLUME_CLAIM:
+            self._changed(resource, delta)
 
     def _defined(self, delta: Delta[CustomResourceDefinition]) -> None:
         before = custom_kind(delta.before) if delta.before is not None else None

@@ -27,7 +27,7 @@ _DECLARED: Final = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cp
 """Keys that make every container declare the amount."""
 
 Formats = Mapping[str, str]
-"""How a pod writes its amounts, by resource."""
+"""How amounts are written, by `requests.` or `limits.` and the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,28 @@ def pod_refusals(
     matching = [(quota, keys) for quota, keys in tracked if keys]
     early = [found for quota, keys in matching if (found := _undeclared(pod, quota, keys))]
     early += [found for quota, keys in matching if (found := _uncounted(quota, keys))]
-    known = pod_charges(before) if before is not None else {}
-    charges = {key: amount - known.get(key, Fraction(0)) for key, amount in pod_charges(pod).items()}
     over: list[QuotaRefusal] = []
     for quota, keys in matching:
+        charges = pod_change(quota, pod, before)
         found = _exceeded(quota, keys, charges, partial(_pod_users, quota, snapshot), formats or {})
         if found is not None:
             over.append(found)
     return (*early, *over)
+
+
+def pod_change(quota: Quota, pod: Pod, before: Pod | None) -> Charges:
+    """What a pod costs of a quota that counts it, more than it did where that counted it before."""
+    known = pod_charges(before) if before is not None and counts(quota, before) else {}
+    return more(pod_charges(pod), known)
+
+
+def more(charges: Charges, before: Charges) -> Charges:
+    """By how much charges have grown, at least nothing.
+
+    >>> more({"pods": Fraction(2)}, {"pods": Fraction(3)})
+    {'pods': Fraction(0, 1)}
+    """
+    return {key: max(amount - before.get(key, Fraction(0)), Fraction(0)) for key, amount in charges.items()}
 
 
 def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> tuple[OverQuota, ...]:
@@ -138,20 +152,13 @@ def claim_refusals(claim: ResourceClaim, snapshot: Snapshot, *, minor: int) -> t
     return tuple(found)
 
 
-def object_refusal(
-    quota: Quota, asked: Charges, used: Charges, forms: tuple[str, str] = ("decimal", "decimal")
-) -> OverQuota | None:
-    """What a quota says against an object that is neither pod nor claim for devices, given what is used.
+def object_refusal(quota: Quota, asked: Charges, formats: Formats | None = None) -> OverQuota | None:
+    """What a quota says against an object that is neither pod nor claim for devices.
 
-    `forms`: how the object, and what is there already, write amounts. A quota with scopes counts no objects.
+    A quota with scopes counts no objects.
     """
-    rows = []
-    for key in sorted(asked.keys() & quota.hard.keys()) if not quota.scopes else ():
-        amount, before, hard = asked[key], used.get(key, Fraction(0)), _amount(quota.hard[key])
-        if amount and hard is not None and amount + before > hard:
-            told = write_quantity(amount, forms[0]), write_quantity(before, forms[1])
-            rows.append(Row(key, *told, canonical_quantity(quota.hard[key]), amount > hard))
-    return OverQuota(quota, tuple(rows)) if rows else None
+    keys = sorted(asked.keys() & quota.hard.keys()) if not quota.scopes else ()
+    return _exceeded(quota, keys, asked, list, formats or {})
 
 
 def _tracked(quota: Quota, counted: Callable[[str], bool]) -> list[str]:
@@ -197,7 +204,7 @@ def _exceeded(
         else:
             used = sum((spent.get(key, Fraction(0)) for _, spent in counted), Fraction(0))
         if asked > 0 and hard is not None and used is not None and asked + used > hard:
-            form = formats.get(_side(key), "decimal")
+            form = form_of(key, formats)
             told = canonical_quantity(quota.used[key]) if key in quota.used else write_quantity(used, form)
             most = canonical_quantity(quota.hard[key])
             rows.append(Row(key, write_quantity(asked, form), told, most, asked > hard))
@@ -206,7 +213,7 @@ def _exceeded(
     first = rows[0].key
     shares = [(name, spent[first]) for name, spent in counted or users() if spent.get(first)]
     shares.sort(key=lambda share: (-share[1], share[0]))
-    form = formats.get(_side(first), "decimal")
+    form = form_of(first, formats)
     return OverQuota(quota, tuple(rows), tuple((name, write_quantity(n, form)) for name, n in shares))
 
 
@@ -223,9 +230,14 @@ def _claim_users(quota: Quota, snapshot: Snapshot, minor: int) -> Users:
     return [(c.name, claim_charges(c, snapshot.device_classes, minor=minor)) for c in claims]
 
 
-def _side(key: str) -> str:
-    """The key with the side that it is about: `cpu` counts requests."""
-    return key if key.startswith(("requests.", "limits.")) else f"requests.{key}"
+def form_of(key: str, formats: Formats) -> str:
+    """How the amount of a key is written; `cpu` is about requests.
+
+    >>> form_of("memory", {"requests.memory": "binary"})
+    'binary'
+    """
+    side = key if key.startswith(("requests.", "limits.")) else f"requests.{key}"
+    return formats.get(side, "decimal")
 
 
 def fits(row: Row, wanted: Mapping[str, str]) -> bool:
