@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tonnage.twin.apiserver.gate import asked_by
@@ -112,6 +112,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, min_size=1, max_size=8), st.sampled_from(("GET", "DELETE", "PATCH")))
+@example(["api", "v1", "namespaces", "ml", "status", "x"], "GET")
 def test_a_right_is_asked_for_the_object_that_is_served(segments: list[str], method: str) -> None:
     """Whatever tricks a path has: double slashes, escaped ones, dots."""
     address = address_of(segments)

@@ -90,11 +90,7 @@ def address_of(segments: list[str]) -> Address | None:
         return None
     namespace, watched = "", rest[0] == "watch" and len(rest) > 1
     rest = rest[1:] if watched else rest
-    if (
-        rest[0] == "namespaces"
-        and len(rest) > 2
-        and not (len(rest) == 3 and rest[2] in ("status", "finalize"))
-    ):
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource = (*rest[:3], "", "")[:3]
     return Address((group, version, plural), namespace, name, subresource, tuple(rest[3:]), watched)
