@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, drop, flag, items, mapping, mappings, put, text
 from tonnage.twin.apiserver.api_services import availability
 from tonnage.twin.apiserver.requests import User
@@ -32,8 +32,12 @@ def _claim(claim: JsonObject, _user: User) -> None:
     pair_sources(claim, {})
 
 
-def _definition(definition: JsonObject, _user: User) -> None:
-    put(definition, stored_versions(definition), "status", "storedVersions")
+def name_stored_versions(definition: JsonObject, _: object) -> None:
+    """Say in what versions objects may be stored: the storage version beside those of old."""
+    known = items(definition, "status", "storedVersions")
+    storing = [at(one, "name") for one in mappings(definition, "spec", "versions") if flag(one, "storage")]
+    fresh = [one for one in storing[:1] if one not in known]
+    put(definition, [*known, *fresh], "status", "storedVersions")
 
 
 def _signing_request(signing_request: JsonObject, user: User) -> None:
@@ -51,11 +55,7 @@ def _api_service(api_service: JsonObject, _user: User) -> None:
     api_service["status"] = availability(api_service, text(api_service, "metadata", "creationTimestamp"))
 
 
-def _service_account(account: JsonObject, _user: User) -> None:
-    name_secrets(account, {})
-
-
-def name_secrets(account: JsonObject, _old: JsonObject) -> None:
+def name_secrets(account: JsonObject, _: object) -> None:
     """Keep of the secrets that an account lists their names alone."""
     if listed := mappings(account, "secrets"):
         account["secrets"] = [{"name": text(one, "name")} if text(one, "name") else {} for one in listed]
@@ -65,13 +65,6 @@ def _daemon_set(daemon_set: JsonObject, _user: User) -> None:
     known = text(daemon_set, "metadata", "annotations", TEMPLATE_GENERATION)
     if not known.isdecimal() or int(known) < 1:
         put(daemon_set, "1", "metadata", "annotations", TEMPLATE_GENERATION)
-
-
-def stored_versions(definition: JsonObject) -> list[JsonValue]:
-    """In what versions objects of a custom kind may be stored: the storage version beside those of old."""
-    known = items(definition, "status", "storedVersions")
-    storing = [at(one, "name") for one in mappings(definition, "spec", "versions") if flag(one, "storage")]
-    return [*known, *(one for one in storing[:1] if one not in known)]
 
 
 def _job(job: JsonObject, _user: User) -> None:
@@ -98,36 +91,28 @@ def _job(job: JsonObject, _user: User) -> None:
     put(job, dict(sorted(selected.items())), "spec", "selector", "matchLabels")
 
 
-def without_election(lease: JsonObject) -> None:
+def drop_election(lease: JsonObject, _: object) -> None:
     """Drop what leaders are elected by together, which a server of this version takes only with a gate."""
     for key in ("preferredHolder", "strategy"):
         drop(lease, "spec", key)
 
 
-def _lease(lease: JsonObject, _user: User) -> None:
-    without_election(lease)
-
-
-def without_topology(endpoint_slice: JsonObject) -> None:
+def drop_topology(endpoint_slice: JsonObject, _: object) -> None:
     """Drop where endpoints lie in the words of an older version, which nobody writes any more."""
     for endpoint in mappings(endpoint_slice, "endpoints"):
         drop(endpoint, "deprecatedTopology")
-
-
-def _endpoint_slice(endpoint_slice: JsonObject, _user: User) -> None:
-    without_topology(endpoint_slice)
 
 
 AT_BIRTH: Final[dict[Resource, Callable[[JsonObject, User], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "persistentvolumeclaims"): _claim,
     ("", "persistentvolumes"): _volume,
-    ("", "serviceaccounts"): _service_account,
-    ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
+    ("", "serviceaccounts"): name_secrets,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): name_stored_versions,
     ("apiregistration.k8s.io", "apiservices"): _api_service,
     ("apps", "daemonsets"): _daemon_set,
     ("batch", "jobs"): _job,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
-    ("coordination.k8s.io", "leases"): _lease,
-    ("discovery.k8s.io", "endpointslices"): _endpoint_slice,
+    ("coordination.k8s.io", "leases"): drop_election,
+    ("discovery.k8s.io", "endpointslices"): drop_topology,
 }

@@ -12,10 +12,10 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, put, text
 from tonnage.twin.apiserver.births import (
     TEMPLATE_GENERATION,
+    drop_election,
+    drop_topology,
     name_secrets,
-    stored_versions,
-    without_election,
-    without_topology,
+    name_stored_versions,
 )
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import pair_sources
@@ -32,10 +32,6 @@ def _service(service: JsonObject, _old: JsonObject) -> None:
         put(service, {}, "status", "loadBalancer")
 
 
-def _definition(definition: JsonObject, _old: JsonObject) -> None:
-    put(definition, stored_versions(definition), "status", "storedVersions")
-
-
 def _signing_request(signing_request: JsonObject, old: JsonObject) -> None:
     signing_request["spec"] = copied(mapping(old, "spec"))
 
@@ -48,22 +44,14 @@ def _count_templates(obj: JsonObject, old: JsonObject) -> None:
     put(obj, str(count), "metadata", "annotations", TEMPLATE_GENERATION)
 
 
-def _lease(lease: JsonObject, _old: JsonObject) -> None:
-    without_election(lease)
-
-
-def _endpoint_slice(endpoint_slice: JsonObject, _old: JsonObject) -> None:
-    without_topology(endpoint_slice)
-
-
 AT_CHANGE: Final[dict[Resource, Callable[[JsonObject, JsonObject], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "persistentvolumeclaims"): pair_sources,
     ("", "serviceaccounts"): name_secrets,
     ("", "services"): _service,
-    ("apiextensions.k8s.io", "customresourcedefinitions"): _definition,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): name_stored_versions,
     ("apps", "daemonsets"): _count_templates,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
-    ("coordination.k8s.io", "leases"): _lease,
-    ("discovery.k8s.io", "endpointslices"): _endpoint_slice,
+    ("coordination.k8s.io", "leases"): drop_election,
+    ("discovery.k8s.io", "endpointslices"): drop_topology,
 }

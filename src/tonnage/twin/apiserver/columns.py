@@ -15,6 +15,7 @@ from tonnage.twin.apiserver.access import mappings, text
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
+UNSET: Final = "<unset>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,16 @@ def since(value: str, now: datetime) -> str:
     """How long ago a timestamp was."""
     then = moment(value)
     return UNKNOWN if then is None else duration((now - then).total_seconds())
+
+
+def name_of(obj: JsonObject) -> str:
+    """What an object is called."""
+    return text(obj, "metadata", "name")
+
+
+def created(obj: JsonObject, _now: datetime) -> list[JsonValue]:
+    """What an object is called and when it was made, as cells."""
+    return [name_of(obj), text(obj, "metadata", "creationTimestamp")]
 
 
 def age(obj: JsonObject, now: datetime) -> str:

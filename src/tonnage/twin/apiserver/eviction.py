@@ -15,10 +15,17 @@ from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, p
 from tonnage.twin.apiserver.deletion import delete, expect
 from tonnage.twin.apiserver.deletion_options import deletion_options
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
-from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.twin.apiserver.objects.selectors import label_requirements, labels_of, matches_labels
 from tonnage.twin.apiserver.pipeline import Pipeline, fresh
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
-from tonnage.twin.apiserver.statuses import Cause, StatusError, bad_request, forbidden, too_many_requests
+from tonnage.twin.apiserver.statuses import (
+    DONE,
+    Cause,
+    StatusError,
+    bad_request,
+    forbidden,
+    too_many_requests,
+)
 from tonnage.twin.apiserver.store import Resource, Stored
 from tonnage.wire.schema import KindRow
 from tonnage.wire.timestamps import timestamp
@@ -29,13 +36,6 @@ _REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption bud
 _RETRY_S: Final = 10
 _MOST_DISRUPTED: Final = 2000
 _STORE_ERRORS: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
-_DONE: Final[JsonObject] = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "metadata": {},
-    "status": "Success",
-    "code": 201,
-}
 _AMBIGUOUS: Final = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 )
@@ -62,7 +62,7 @@ async def evict(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonO
     going = replace(request, verb="delete", subresource="", options=write)
     # The mark has raised the version that the evictor may have asked for.
     await delete(pipeline, going, options if dry_run else replace(options, resource_version=""))
-    return _DONE
+    return DONE
 
 
 def _wanted(request: Request, body: JsonObject) -> tuple[JsonObject, bool]:
@@ -88,7 +88,7 @@ def _unguarded(pod: JsonObject) -> bool:
 
 
 def _budgets_of(pipeline: Pipeline, request: Request, pod: JsonObject) -> list[Stored]:
-    labels = {key: str(value) for key, value in mapping(pod, "metadata", "labels").items()}
+    labels = labels_of(pod)
     return [
         stored
         for stored in pipeline.store.list(BUDGET, namespace=request.namespace)

@@ -6,16 +6,15 @@ covers that revision; after that it answers 410, with a token that goes on at th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.continuing import LATEST, Token, read_token
 from tonnage.twin.apiserver.event_versions import RENAMED, stored_path
 from tonnage.twin.apiserver.objects.problems import quoted
-from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_fields, parse_labels
+from tonnage.twin.apiserver.objects.selectors import labels_of, matches_labels, parse_fields, parse_labels
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, expired, too_new
 from tonnage.twin.apiserver.store import Name, Store, Stored, TooOldError
@@ -75,7 +74,7 @@ def matcher(served: Served, label_selector: str, field_selector: str) -> Matches
         return everything
 
     def matches(obj: JsonObject) -> bool:
-        return all(field.matches(obj) for field in fields) and matches_labels(labels, _labels(obj))
+        return all(field.matches(obj) for field in fields) and matches_labels(labels, labels_of(obj))
 
     return matches
 
@@ -166,10 +165,3 @@ def _name(obj: JsonObject) -> Name:
     assert isinstance(namespace, str)
     assert isinstance(name, str)
     return namespace, name
-
-
-def _labels(obj: JsonObject) -> Mapping[str, str]:
-    metadata = obj.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    # Not copied: what is stored has been decoded, so values are strings.
-    return cast("dict[str, str]", labels) if isinstance(labels, dict) else {}

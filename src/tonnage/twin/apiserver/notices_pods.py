@@ -14,6 +14,7 @@ from tonnage.twin.apiserver.access import at, mapping, mappings, number, text, t
 from tonnage.twin.apiserver.notices_network import odd_address
 from tonnage.twin.apiserver.notices_paths import overlapping_paths
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.pod_containers import every_container
 
 _OLD_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -92,7 +93,7 @@ def described_pod(described: JsonObject, path: str) -> Iterator[str]:
         yield from whole_bytes(key, shown, f"{where}.overhead")
     if _SECCOMP in annotations and at(spec, "securityContext", "seccompProfile") is None:
         yield f"{head}metadata.annotations[{_SECCOMP}]: {_FIELD}"
-    containers = _containers(spec, where)
+    containers = list(every_container(spec, where))
     for container, one in containers:
         yield from _profiles(container, annotations, head)
         yield from _container(container, one)
@@ -214,14 +215,6 @@ def _twice(spec: JsonObject, where: str) -> Iterator[str]:
         for index, value in enumerate(found):
             if not value and what == "name":
                 yield f'{where}.{key}[{index}].name: invalid empty name ""'
-
-
-def _containers(spec: JsonObject, where: str) -> list[tuple[JsonObject, str]]:
-    return [
-        (container, f"{where}.{key}[{index}]")
-        for key in ("initContainers", "containers", "ephemeralContainers")
-        for index, container in enumerate(mappings(spec, key))
-    ]
 
 
 def _profiles(container: JsonObject, annotations: JsonObject, head: str) -> Iterator[str]:

@@ -11,7 +11,9 @@ from typing import Final
 from tonnage.decide.cluster.admission.pod_security import PREFIX, Demand, Insecure, Policy, against, policy_of
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import flag, mapping, mappings, text
+from tonnage.twin.apiserver.objects.pod_containers import every_container
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
+from tonnage.twin.apiserver.objects.selectors import labels_of
 from tonnage.twin.apiserver.pod_births import TEMPLATES
 from tonnage.twin.apiserver.pod_parts import POD_PARTS
 from tonnage.twin.apiserver.requests import Request
@@ -42,7 +44,7 @@ class PodSecurity:
         if request.resource != POD and path is None:
             return
         namespace = self._store.get(NAMESPACE, ("", request.namespace))
-        policy = policy_of(_labels(namespace.object if namespace is not None else {}))
+        policy = policy_of(labels_of(namespace.object if namespace is not None else {}))
         if policy == Policy():
             return
         if path is not None:
@@ -57,8 +59,8 @@ class PodSecurity:
                 raise forbidden(POD, text(obj, "metadata", "name"), found.text)
 
     def _namespace(self, request: Request, namespace: JsonObject, old: JsonObject | None) -> None:
-        policy = policy_of(_labels(namespace))
-        before = policy_of(_labels(old)) if old is not None else Policy()
+        policy = policy_of(labels_of(namespace))
+        before = policy_of(labels_of(old)) if old is not None else Policy()
         name = text(namespace, "metadata", "name")
         if policy.unread and policy.unread != before.unread:
             faults = tuple(
@@ -94,10 +96,6 @@ class PodSecurity:
         yield from sorted(f"{_counted(found)}: {why}" for why, found in names.items())
 
 
-def _labels(namespace: JsonObject) -> dict[str, str]:
-    return {key: str(value) for key, value in mapping(namespace, "metadata", "labels").items()}
-
-
 def _told(request: Request, policy: Policy, template: JsonObject, *, refused: bool = False) -> None:
     audited = against(template, policy.audit, minor=MINOR)
     if audited is not None:
@@ -131,9 +129,9 @@ def _changed(pod: JsonObject, old: JsonObject) -> bool:
     return _looks(pod) != _looks(old)
 
 
-def _looks(pod: JsonObject) -> list[list[tuple[str, str]]]:
-    parts = ("containers", "initContainers", "ephemeralContainers")
-    return [[(text(c, "name"), text(c, "image")) for c in mappings(pod, "spec", part)] for part in parts]
+def _looks(pod: JsonObject) -> list[tuple[str, str, str]]:
+    found = every_container(mapping(pod, "spec"), "")
+    return [(where, text(one, "name"), text(one, "image")) for one, where in found]
 
 
 def _one_of_each_owner(pods: Iterable[JsonObject]) -> list[JsonObject]:

@@ -19,7 +19,9 @@ from tonnage.twin.apiserver.columns import (
     Printer,
     age,
     age_column,
+    created,
     labels_text,
+    name_of,
     named,
     since,
     wide,
@@ -33,30 +35,26 @@ from tonnage.twin.apiserver.printers_workloads import WORKLOADS
 from tonnage.twin.apiserver.store import Resource
 
 
-def _name(obj: JsonObject) -> str:
-    return text(obj, "metadata", "name")
-
-
 def _printer(columns: str, cells: Cells, *more: Column) -> Printer:
     """A printer with a name, the columns named, and further ones."""
     return Printer((NAME, *(Column(name) for name in columns.split("|") if name), *more), cells)
 
 
 def _config_map(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [_name(obj), len(mapping(obj, "data")) + len(mapping(obj, "binaryData")), age(obj, now)]
+    return [name_of(obj), len(mapping(obj, "data")) + len(mapping(obj, "binaryData")), age(obj, now)]
 
 
 def _secret(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [_name(obj), text(obj, "type"), len(mapping(obj, "data")), age(obj, now)]
+    return [name_of(obj), text(obj, "type"), len(mapping(obj, "data")), age(obj, now)]
 
 
 def _namespace(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [_name(obj), text(obj, "status", "phase"), age(obj, now)]
+    return [name_of(obj), text(obj, "status", "phase"), age(obj, now)]
 
 
 def _priority_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [
-        _name(obj),
+        name_of(obj),
         number(obj, "value"),
         flag(obj, "globalDefault"),
         age(obj, now),
@@ -64,12 +62,8 @@ def _priority_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
     ]
 
 
-def _definition(obj: JsonObject, _now: datetime) -> list[JsonValue]:
-    return [_name(obj), text(obj, "metadata", "creationTimestamp")]
-
-
 def _lease(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [_name(obj), text(obj, "spec", "holderIdentity"), age(obj, now)]
+    return [name_of(obj), text(obj, "spec", "holderIdentity"), age(obj, now)]
 
 
 def _event(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -93,7 +87,7 @@ def _event(obj: JsonObject, now: datetime) -> list[JsonValue]:
         text(obj, "message").strip(),
         since(first, now),
         count,
-        _name(obj),
+        name_of(obj),
     ]
 
 
@@ -118,7 +112,7 @@ def _service(obj: JsonObject, now: datetime) -> list[JsonValue]:
         shown = f"{number(port, 'port')}:{node_port}" if node_port else f"{number(port, 'port')}"
         ports.append(f"{shown}/{text(port, 'protocol')}")
     return [
-        _name(obj),
+        name_of(obj),
         text(spec, "type"),
         (texts(spec, "clusterIPs") or [text(spec, "clusterIP") or NONE])[0],
         _external_ip(obj, spec),
@@ -150,13 +144,13 @@ def _quota(obj: JsonObject, now: datetime) -> list[JsonValue]:
     for resource in sorted(hard):
         shown = f"{resource}: {used.get(resource, '0')}/{hard[resource]}"
         (limits if resource.startswith("limits.") else requests).append(shown)
-    return [_name(obj), ", ".join(requests), ", ".join(limits), age(obj, now)]
+    return [name_of(obj), ", ".join(requests), ", ".join(limits), age(obj, now)]
 
 
 def _disruption_budget(obj: JsonObject, now: datetime) -> list[JsonValue]:
     least, most = at(obj, "spec", "minAvailable"), at(obj, "spec", "maxUnavailable")
     return [
-        _name(obj),
+        name_of(obj),
         "N/A" if least is None else str(least),
         "N/A" if most is None else str(most),
         number(obj, "status", "disruptionsAllowed"),
@@ -167,7 +161,7 @@ def _disruption_budget(obj: JsonObject, now: datetime) -> list[JsonValue]:
 def _resource_slice(obj: JsonObject, now: datetime) -> list[JsonValue]:
     spec = mapping(obj, "spec")
     return [
-        _name(obj),
+        name_of(obj),
         text(spec, "nodeName"),
         text(spec, "driver"),
         text(spec, "pool", "name"),
@@ -184,11 +178,11 @@ def _claim(obj: JsonObject, now: datetime) -> list[JsonValue]:
         states.append("pending")
     else:
         states += ["allocated", *(["reserved"] if reserved else [])]
-    return [_name(obj), ",".join(states), age(obj, now)]
+    return [name_of(obj), ",".join(states), age(obj, now)]
 
 
 def _runtime_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [_name(obj), text(obj, "handler"), age(obj, now)]
+    return [name_of(obj), text(obj, "handler"), age(obj, now)]
 
 
 def _revision(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -197,7 +191,7 @@ def _revision(obj: JsonObject, now: datetime) -> list[JsonValue]:
     )
     group = text(owner, "apiVersion").partition("/")[0] if owner else ""
     kind = f"{text(owner, 'kind').lower()}.{group}/{text(owner, 'name')}" if owner else NONE
-    return [_name(obj), kind, number(obj, "revision"), age(obj, now)]
+    return [name_of(obj), kind, number(obj, "revision"), age(obj, now)]
 
 
 _INTEGER: Final = "integer"
@@ -214,7 +208,7 @@ PRINTERS: Final[Mapping[Resource, Printer]] = {
     ("", "events"): Printer(_EVENT_COLUMNS, _event),
     ("", "services"): _printer("Type|Cluster-IP|External-IP|Port(s)|Age", _service, *wide("Selector")),
     ("", "resourcequotas"): _printer("Request|Limit|Age", _quota),
-    ("apiextensions.k8s.io", "customresourcedefinitions"): _printer("Created At", _definition),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): _printer("Created At", created),
     ("apps", "controllerrevisions"): _printer("Controller|Revision|Age", _revision),
     ("coordination.k8s.io", "leases"): _printer("Holder|Age", _lease),
     ("node.k8s.io", "runtimeclasses"): _printer("Handler|Age", _runtime_class),

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
-from tonnage.twin.apiserver.columns import NONE, Printer, age, named
+from tonnage.twin.apiserver.columns import NONE, UNSET, Printer, age, name_of, named
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.subresources import selector_text
 
@@ -19,7 +19,7 @@ _SHOWN: Final = 3
 
 def _policy(obj: JsonObject, now: datetime) -> list[JsonValue]:
     selector = selector_text(at(obj, "spec", "podSelector")) or NONE
-    return [text(obj, "metadata", "name"), selector, age(obj, now)]
+    return [name_of(obj), selector, age(obj, now)]
 
 
 def _ingress(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -28,7 +28,7 @@ def _ingress(obj: JsonObject, now: datetime) -> list[JsonValue]:
         text(one, "ip") or text(one, "hostname") for one in mappings(obj, "status", "loadBalancer", "ingress")
     ]
     return [
-        text(obj, "metadata", "name"),
+        name_of(obj),
         text(obj, "spec", "ingressClassName") or NONE,
         shortened(hosts) or "*",
         ",".join(given),
@@ -52,7 +52,7 @@ def _ingress_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
     group = text(parameters, "apiGroup")
     kind = text(parameters, "kind") + (f".{group}" if group else "")
     shown = f"{kind}/{text(parameters, 'name')}" if parameters else NONE
-    return [text(obj, "metadata", "name"), text(obj, "spec", "controller"), shown, age(obj, now)]
+    return [name_of(obj), text(obj, "spec", "controller"), shown, age(obj, now)]
 
 
 def _endpoints(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -61,24 +61,23 @@ def _endpoints(obj: JsonObject, now: datetime) -> list[JsonValue]:
         addresses = [text(one, "ip") for one in mappings(subset, "addresses")]
         ports = [number(one, "port") for one in mappings(subset, "ports")]
         found += [f"{address}:{port}" for port in ports for address in addresses] or addresses
-    return [text(obj, "metadata", "name"), shortened(found) or NONE, age(obj, now)]
+    return [name_of(obj), shortened(found) or NONE, age(obj, now)]
 
 
 def _slice(obj: JsonObject, now: datetime) -> list[JsonValue]:
     ports = [str(at(one, "port") or text(one, "name") or "*") for one in mappings(obj, "ports")]
     addresses = [address for one in mappings(obj, "endpoints") for address in texts(one, "addresses")]
-    unset = "<unset>"
     return [
-        text(obj, "metadata", "name"),
+        name_of(obj),
         text(obj, "addressType"),
-        shortened(ports) or unset,
-        shortened(addresses) or unset,
+        shortened(ports) or UNSET,
+        shortened(addresses) or UNSET,
         age(obj, now),
     ]
 
 
 def _service_range(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [text(obj, "metadata", "name"), ",".join(texts(obj, "spec", "cidrs")), age(obj, now)]
+    return [name_of(obj), ",".join(texts(obj, "spec", "cidrs")), age(obj, now)]
 
 
 def _service_address(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -86,7 +85,7 @@ def _service_address(obj: JsonObject, now: datetime) -> list[JsonValue]:
     parent = mapping(obj, "spec", "parentRef")
     kind = ".".join(filter(None, (text(parent, "resource"), text(parent, "group")))).lower()
     owner = "/".join(filter(None, (kind, text(parent, "namespace"), text(parent, "name"))))
-    return [text(obj, "metadata", "name"), owner or NONE, age(obj, now)]
+    return [name_of(obj), owner or NONE, age(obj, now)]
 
 
 NETWORK: Final[dict[Resource, Printer]] = {

@@ -21,6 +21,7 @@ from tonnage.twin.apiserver.columns import (
     age_column,
     duration,
     moment,
+    name_of,
     wide,
 )
 from tonnage.twin.apiserver.store import Resource
@@ -60,7 +61,7 @@ def _pod(obj: JsonObject, now: datetime) -> list[JsonValue]:
     if summary.restarts and summary.last_restart is not None:
         restarts += f" ({duration((now - summary.last_restart).total_seconds())} ago)"
     return [
-        text(obj, "metadata", "name"),
+        name_of(obj),
         f"{summary.ready}/{total}",
         summary.reason,
         restarts,
@@ -160,7 +161,7 @@ def _gates(spec: JsonObject, status: JsonObject) -> str:
 def _node(obj: JsonObject, now: datetime) -> list[JsonValue]:
     info = mapping(obj, "status", "nodeInfo")
     return [
-        text(obj, "metadata", "name"),
+        name_of(obj),
         _node_status(obj),
         _roles(mapping(obj, "metadata", "labels")),
         age(obj, now),

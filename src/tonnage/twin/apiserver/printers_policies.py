@@ -11,30 +11,31 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text
-from tonnage.twin.apiserver.columns import NONE, Printer, age, duration, named, wide
+from tonnage.twin.apiserver.columns import (
+    NONE,
+    UNKNOWN,
+    UNSET,
+    Printer,
+    age,
+    created,
+    duration,
+    name_of,
+    named,
+    wide,
+)
 from tonnage.twin.apiserver.objects.selectors import selector_shown
 from tonnage.twin.apiserver.store import Resource
 
-_UNSET: Final = "<unset>"
-_UNKNOWN: Final = "<unknown>"
 _TARGETS: Final = 2
-
-
-def _name(obj: JsonObject) -> str:
-    return text(obj, "metadata", "name")
-
-
-def _created(obj: JsonObject, _now: datetime) -> list[JsonValue]:
-    return [_name(obj), text(obj, "metadata", "creationTimestamp")]
 
 
 def _autoscaler(obj: JsonObject, now: datetime) -> list[JsonValue]:
     target, least = mapping(obj, "spec", "scaleTargetRef"), at(obj, "spec", "minReplicas")
     return [
-        _name(obj),
+        name_of(obj),
         f"{text(target, 'kind')}/{text(target, 'name')}",
         _targets(mappings(obj, "spec", "metrics"), mappings(obj, "status", "currentMetrics")),
-        _UNSET if least is None else str(least),
+        UNSET if least is None else str(least),
         number(obj, "spec", "maxReplicas"),
         number(obj, "status", "currentReplicas"),
         age(obj, now),
@@ -52,7 +53,7 @@ def _targets(wanted: list[JsonObject], current: list[JsonObject]) -> str:
         shown.append(_target(metric, key, seen))
     more = len(shown) - _TARGETS
     listed = ", ".join(shown[:_TARGETS])
-    return (f"{listed} + {more} more..." if more > 0 else listed) or "<none>"
+    return (f"{listed} + {more} more..." if more > 0 else listed) or NONE
 
 
 def _target(metric: JsonObject, key: str, seen: JsonObject) -> str:
@@ -60,13 +61,13 @@ def _target(metric: JsonObject, key: str, seen: JsonObject) -> str:
     target = mapping(source, "target")
     name = f"{text(source, 'name')}: " if key in ("resource", "containerResource") else ""
     if text(target, "type") == "Utilization":
-        now = f"{seen['averageUtilization']}%" if "averageUtilization" in seen else _UNKNOWN
+        now = f"{seen['averageUtilization']}%" if "averageUtilization" in seen else UNKNOWN
         return f"{name}{now}/{target.get('averageUtilization')}%"
     average = "averageValue" in target
     value = "averageValue" if average else "value"
     # An average of one object's or of an outer metric is marked; a resource and pods' metrics have no other.
     mark = " (avg)" if average and key in ("object", "external") else ""
-    return f"{name}{seen.get(value) or _UNKNOWN}/{target.get(value) or _UNKNOWN}{mark}"
+    return f"{name}{seen.get(value) or UNKNOWN}/{target.get(value) or UNKNOWN}{mark}"
 
 
 def _binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -80,28 +81,28 @@ def _binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
         )
 
     whose: list[JsonValue] = [named(kind) for kind in ("User", "Group", "ServiceAccount")]
-    return [_name(obj), f"{text(role, 'kind')}/{text(role, 'name')}", age(obj, now), *whose]
+    return [name_of(obj), f"{text(role, 'kind')}/{text(role, 'name')}", age(obj, now), *whose]
 
 
 def _counted(key: str) -> Callable[[JsonObject, datetime], list[JsonValue]]:
-    return lambda obj, now: [_name(obj), len(items(obj, key)), age(obj, now)]
+    return lambda obj, now: [name_of(obj), len(items(obj, key)), age(obj, now)]
 
 
 def _admission_policy(obj: JsonObject, now: datetime) -> list[JsonValue]:
     kind = mapping(obj, "spec", "paramKind")
-    shown = f"{text(kind, 'apiVersion')}/{text(kind, 'kind')}" if kind else _UNSET
-    return [_name(obj), len(items(obj, "spec", "validations")), shown, age(obj, now)]
+    shown = f"{text(kind, 'apiVersion')}/{text(kind, 'kind')}" if kind else UNSET
+    return [name_of(obj), len(items(obj, "spec", "validations")), shown, age(obj, now)]
 
 
 def _policy_binding(obj: JsonObject, now: datetime) -> list[JsonValue]:
     parameter = mapping(obj, "spec", "paramRef")
-    shown = _UNSET
+    shown = UNSET
     if parameter:
         name = text(parameter, "name")
         shown = f"{text(parameter, 'namespace') or '*'}/{name}" if name else shown
         if not name and isinstance(selector := at(parameter, "selector"), dict):
             shown = selector_shown(selector)
-    return [_name(obj), text(obj, "spec", "policyName"), shown, age(obj, now)]
+    return [name_of(obj), text(obj, "spec", "policyName"), shown, age(obj, now)]
 
 
 def _signing_request(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -112,7 +113,7 @@ def _signing_request(obj: JsonObject, now: datetime) -> list[JsonValue]:
     state += ",Issued" if text(obj, "status", "certificate") else ""
     wanted = duration(seconds) if isinstance(seconds, int) else NONE
     return [
-        _name(obj),
+        name_of(obj),
         age(obj, now),
         text(spec, "signerName") or NONE,
         text(spec, "username"),
@@ -128,11 +129,11 @@ def _flow_schema(obj: JsonObject, now: datetime) -> list[JsonValue]:
         text(spec, "priorityLevelConfiguration", "name"),
         text(spec, "distinguisherMethod", "type"),
     )
-    return [_name(obj), level, number(spec, "matchingPrecedence"), method or NONE, age(obj, now), dangling]
+    return [name_of(obj), level, number(spec, "matchingPrecedence"), method or NONE, age(obj, now), dangling]
 
 
 def _precedence(obj: JsonObject) -> tuple[int, str]:
-    return number(obj, "spec", "matchingPrecedence"), _name(obj)
+    return number(obj, "spec", "matchingPrecedence"), name_of(obj)
 
 
 def _priority_level(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -141,7 +142,7 @@ def _priority_level(obj: JsonObject, now: datetime) -> list[JsonValue]:
     shares: JsonValue = NONE if limited is None else number(limited, "nominalConcurrencyShares")
     keys = ("queues", "handSize", "queueLengthLimit")
     queues: list[JsonValue] = [NONE if queuing is None else number(queuing, key) for key in keys]
-    return [_name(obj), text(obj, "spec", "type"), shares, *queues, age(obj, now)]
+    return [name_of(obj), text(obj, "spec", "type"), shares, *queues, age(obj, now)]
 
 
 def _api_service(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -149,17 +150,22 @@ def _api_service(obj: JsonObject, now: datetime) -> list[JsonValue]:
     found = next((one for one in conditions if text(one, "type") == "Available"), {})
     state, reason = text(found, "status") or "Unknown", text(found, "reason")
     where = f"{text(service, 'namespace')}/{text(service, 'name')}" if service else "Local"
-    return [_name(obj), where, f"{state} ({reason})" if reason and state != "True" else state, age(obj, now)]
+    return [
+        name_of(obj),
+        where,
+        f"{state} ({reason})" if reason and state != "True" else state,
+        age(obj, now),
+    ]
 
 
 def _component(obj: JsonObject, _now: datetime) -> list[JsonValue]:
     found = next((one for one in mappings(obj, "conditions") if text(one, "type") == "Healthy"), {})
     state = {"True": "Healthy", "False": "Unhealthy"}.get(text(found, "status"), "Unknown")
-    return [_name(obj), state, text(found, "message"), text(found, "error")]
+    return [name_of(obj), state, text(found, "message"), text(found, "error")]
 
 
 def _scale(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [_name(obj), number(obj, "spec", "replicas"), number(obj, "status", "replicas"), age(obj, now)]
+    return [name_of(obj), number(obj, "spec", "replicas"), number(obj, "status", "replicas"), age(obj, now)]
 
 
 SCALE: Final = Printer(named("Desired|Available|Age"), _scale)
@@ -169,9 +175,9 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 _FLOWS: Final = "flowcontrol.apiserver.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 POLICIES: Final[dict[Resource, Printer]] = {
-    ("", "limitranges"): Printer(named("Created At"), _created),
-    (_RBAC, "roles"): Printer(named("Created At"), _created),
-    (_RBAC, "clusterroles"): Printer(named("Created At"), _created),
+    ("", "limitranges"): Printer(named("Created At"), created),
+    (_RBAC, "roles"): Printer(named("Created At"), created),
+    (_RBAC, "clusterroles"): Printer(named("Created At"), created),
     (_RBAC, "rolebindings"): _ROLE_BINDING,
     (_RBAC, "clusterrolebindings"): _ROLE_BINDING,
     ("autoscaling", "horizontalpodautoscalers"): Printer(

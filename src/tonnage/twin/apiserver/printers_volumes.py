@@ -10,10 +10,19 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, items, mapping, text, texts
-from tonnage.twin.apiserver.columns import Column, Printer, age, age_column, named, wide
+from tonnage.twin.apiserver.columns import (
+    UNSET,
+    Column,
+    Printer,
+    age,
+    age_column,
+    created,
+    name_of,
+    named,
+    wide,
+)
 from tonnage.twin.apiserver.store import Resource
 
-_UNSET: Final = "<unset>"
 _MODES: Final = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
@@ -47,37 +56,37 @@ def _phase(obj: JsonObject) -> str:
 def _claim(obj: JsonObject, now: datetime) -> list[JsonValue]:
     bound = text(obj, "spec", "volumeName")
     return [
-        text(obj, "metadata", "name"),
+        name_of(obj),
         _phase(obj),
         bound,
         (text(obj, "status", "capacity", "storage") or "0") if bound else "",
         access_modes(texts(obj, "status", "accessModes")) if bound else "",
         _storage_class(obj),
-        text(obj, "spec", "volumeAttributesClassName") or _UNSET,
+        text(obj, "spec", "volumeAttributesClassName") or UNSET,
         age(obj, now),
-        text(obj, "spec", "volumeMode") or _UNSET,
+        text(obj, "spec", "volumeMode") or UNSET,
     ]
 
 
 def _volume(obj: JsonObject, now: datetime) -> list[JsonValue]:
     claim = mapping(obj, "spec", "claimRef")
     return [
-        text(obj, "metadata", "name"),
+        name_of(obj),
         text(obj, "spec", "capacity", "storage"),
         access_modes(texts(obj, "spec", "accessModes")),
         text(obj, "spec", "persistentVolumeReclaimPolicy"),
         _phase(obj),
         f"{text(claim, 'namespace')}/{text(claim, 'name')}" if claim else "",
         _storage_class(obj),
-        text(obj, "spec", "volumeAttributesClassName") or _UNSET,
+        text(obj, "spec", "volumeAttributesClassName") or UNSET,
         text(obj, "status", "reason"),
         age(obj, now),
-        text(obj, "spec", "volumeMode") or _UNSET,
+        text(obj, "spec", "volumeMode") or UNSET,
     ]
 
 
 def _class(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    name, notes = text(obj, "metadata", "name"), mapping(obj, "metadata", "annotations")
+    name, notes = name_of(obj), mapping(obj, "metadata", "annotations")
     default = any(notes.get(key) == "true" for key in _DEFAULT_CLASS)
     return [
         f"{name} (default)" if default else name,
@@ -90,18 +99,18 @@ def _class(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 
 def _csi_node(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [text(obj, "metadata", "name"), len(items(obj, "spec", "drivers")), age(obj, now)]
+    return [name_of(obj), len(items(obj, "spec", "drivers")), age(obj, now)]
 
 
 def _driver(obj: JsonObject, now: datetime) -> list[JsonValue]:
     requests = items(obj, "spec", "tokenRequests")
     attach = at(obj, "spec", "attachRequired")
     return [
-        text(obj, "metadata", "name"),
+        name_of(obj),
         attach is None or attach is True,
         flag(obj, "spec", "podInfoOnMount"),
         flag(obj, "spec", "storageCapacity"),
-        ",".join(str(at(one, "audience") or "") for one in requests) if requests else _UNSET,
+        ",".join(str(at(one, "audience") or "") for one in requests) if requests else UNSET,
         flag(obj, "spec", "requiresRepublish"),
         ",".join(texts(obj, "spec", "volumeLifecycleModes")) or "Persistent",
         age(obj, now),
@@ -110,7 +119,7 @@ def _driver(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _attachment(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [
-        text(obj, "metadata", "name"),
+        name_of(obj),
         text(obj, "spec", "attacher"),
         text(obj, "spec", "source", "persistentVolumeName"),
         text(obj, "spec", "nodeName"),
@@ -120,11 +129,7 @@ def _attachment(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 
 def _attributes_class(obj: JsonObject, now: datetime) -> list[JsonValue]:
-    return [text(obj, "metadata", "name"), text(obj, "driverName"), age(obj, now)]
-
-
-def _capacity(obj: JsonObject, _now: datetime) -> list[JsonValue]:
-    return [text(obj, "metadata", "name"), text(obj, "metadata", "creationTimestamp")]
+    return [name_of(obj), text(obj, "driverName"), age(obj, now)]
 
 
 VOLUMES: Final[dict[Resource, Printer]] = {
@@ -152,7 +157,7 @@ VOLUMES: Final[dict[Resource, Printer]] = {
         named("Attacher|PV|Node|Attached:boolean|Age"), _attachment
     ),
     ("storage.k8s.io", "volumeattributesclasses"): Printer(named("DriverName|Age"), _attributes_class),
-    ("storage.k8s.io", "csistoragecapacities"): Printer(named("Created At"), _capacity),
+    ("storage.k8s.io", "csistoragecapacities"): Printer(named("Created At"), created),
     ("storage.k8s.io", "csinodes"): Printer(named("Drivers:integer|Age"), _csi_node),
     ("storage.k8s.io", "csidrivers"): Printer(
         named("AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age"),

@@ -21,16 +21,13 @@ from tonnage.twin.apiserver.columns import (
     duration,
     labels_text,
     moment,
+    name_of,
     named,
     since,
     wide,
 )
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.subresources import selector_text
-
-
-def _name(obj: JsonObject) -> str:
-    return text(obj, "metadata", "name")
 
 
 def _selector(obj: JsonObject) -> str:
@@ -44,7 +41,7 @@ def _template(obj: JsonObject) -> list[JsonValue]:
 def _deployment(obj: JsonObject, now: datetime) -> list[JsonValue]:
     status = mapping(obj, "status")
     return [
-        _name(obj),
+        name_of(obj),
         f"{number(status, 'readyReplicas')}/{number(obj, 'spec', 'replicas')}",
         number(status, "updatedReplicas"),
         number(status, "availableReplicas"),
@@ -56,7 +53,7 @@ def _deployment(obj: JsonObject, now: datetime) -> list[JsonValue]:
 def _replica_set(obj: JsonObject, now: datetime) -> list[JsonValue]:
     status = mapping(obj, "status")
     return [
-        _name(obj),
+        name_of(obj),
         number(obj, "spec", "replicas"),
         number(status, "replicas"),
         number(status, "readyReplicas"),
@@ -75,7 +72,7 @@ def _daemon_set(obj: JsonObject, now: datetime) -> list[JsonValue]:
         "numberAvailable",
     )
     return [
-        _name(obj),
+        name_of(obj),
         *(number(status, key) for key in counts),
         labels_text(mapping(obj, "spec", "template", "spec", "nodeSelector")),
         age(obj, now),
@@ -85,7 +82,7 @@ def _daemon_set(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _stateful_set(obj: JsonObject, now: datetime) -> list[JsonValue]:
     ready = f"{number(obj, 'status', 'readyReplicas')}/{number(obj, 'spec', 'replicas')}"
-    return [_name(obj), ready, age(obj, now), *containers(mapping(obj, "spec", "template", "spec"))]
+    return [name_of(obj), ready, age(obj, now), *containers(mapping(obj, "spec", "template", "spec"))]
 
 
 def _job(obj: JsonObject, now: datetime) -> list[JsonValue]:
@@ -101,7 +98,7 @@ def _job(obj: JsonObject, now: datetime) -> list[JsonValue]:
         completions = f"{done}/{wanted}"
     begun, ended = moment(text(status, "startTime")), moment(text(status, "completionTime"))
     lasted = "" if begun is None else duration(((ended or now) - begun).total_seconds())
-    return [_name(obj), _job_status(obj), completions, lasted, age(obj, now), *_template(obj)]
+    return [name_of(obj), _job_status(obj), completions, lasted, age(obj, now), *_template(obj)]
 
 
 def _job_status(obj: JsonObject) -> str:
@@ -125,7 +122,7 @@ def _cron_job(obj: JsonObject, now: datetime) -> list[JsonValue]:
     last = text(obj, "status", "lastScheduleTime")
     pod_spec = mapping(spec, "jobTemplate", "spec", "template", "spec")
     return [
-        _name(obj),
+        name_of(obj),
         text(spec, "schedule"),
         text(spec, "timeZone") or NONE,
         str(flag(spec, "suspend")),
@@ -139,7 +136,7 @@ def _cron_job(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _pod_template(obj: JsonObject, _now: datetime) -> list[JsonValue]:
     labels = labels_text(mapping(obj, "template", "metadata", "labels"))
-    return [_name(obj), *containers(mapping(obj, "template", "spec")), labels]
+    return [name_of(obj), *containers(mapping(obj, "template", "spec")), labels]
 
 
 def _printer(

@@ -18,6 +18,7 @@ from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.exchange import Exchange
 from tonnage.twin.apiserver.kubelet_http import KubeletResponse, connect, open_response
 from tonnage.twin.apiserver.kubelet_socket import KubeletSocket, open_socket
+from tonnage.twin.apiserver.objects.pod_containers import every_container
 from tonnage.twin.apiserver.requests import Address
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_path, not_found
 from tonnage.twin.apiserver.store import Store
@@ -136,8 +137,7 @@ def unreachable(why: str) -> StatusError:
 def _container(pod: JsonObject, asked: str) -> str:
     """The container meant. Raises ApiError 400."""
     spec, pod_name = mapping(pod, "spec"), text(pod, "metadata", "name")
-    parts = ("initContainers", "containers", "ephemeralContainers")
-    known = [text(one, "name") for part in parts for one in mappings(spec, part)]
+    known = [text(one, "name") for one, _ in every_container(spec, "")]
     if asked:
         if asked not in known:
             raise bad_request(f"container {asked} is not valid for pod {pod_name}")

@@ -58,6 +58,16 @@ _CALLED_ONE: Final[dict[Resource, Resource]] = {("", "componentstatuses"): ("", 
 """What upstream calls a resource where one of it is missing."""
 
 
+DONE: Final[JsonObject] = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
+"""The Status that answers what was posted to a subresource and makes nothing that could be shown."""
+
+
 def success(resource: Resource, name: str, uid: str) -> JsonObject:
     """The Status that answers a finished deletion."""
     return {

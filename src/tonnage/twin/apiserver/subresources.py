@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable, check_name, other_uid
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
-from tonnage.twin.apiserver.statuses import StatusError, bad_request, conflict, no_such_path
+from tonnage.twin.apiserver.statuses import DONE, StatusError, bad_request, conflict, no_such_path
 from tonnage.twin.apiserver.store import StaleError
 from tonnage.twin.apiserver.topology_labels import topology_labels
 from tonnage.wire.schema import KindRow
@@ -28,13 +28,6 @@ from tonnage.wire.timestamps import timestamp
 _ATTEMPTS: Final = 5
 _SCALE: Final = KindRow("autoscaling", "v1", "Scale", "scales", "scale", True, (), "autoscaling/v1.Scale")
 _SERVED: Final = Served(_SCALE, "ScaleList")
-_DONE: Final[JsonObject] = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "metadata": {},
-    "status": "Success",
-    "code": 201,
-}
 
 
 def scale_of(served: Served, obj: JsonObject) -> JsonObject:
@@ -177,7 +170,7 @@ async def bind(pipeline: Pipeline, request: Request, body: JsonObject) -> JsonOb
         _set_scheduled(pod, timestamp(pipeline.clock.now()))
 
     _rewrite(pipeline, request, bound)
-    return _DONE
+    return DONE
 
 
 def _bindable(request: Request, pod: JsonObject, uid: str) -> None:

@@ -14,16 +14,14 @@ import msgspec
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, text
-from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, since
+from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, name_of, since
 from tonnage.twin.apiserver.jsonpath import JsonPath
 from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.store import Resource
 
-_GENERIC: Final = Printer(
-    (NAME, age_column()), lambda obj, now: [text(obj, "metadata", "name"), age(obj, now)]
-)
+_GENERIC: Final = Printer((NAME, age_column()), lambda obj, now: [name_of(obj), age(obj, now)])
 
 
 class Tables:
@@ -119,7 +117,7 @@ def _custom(columns: Sequence[JsonObject]) -> Printer:
     def cells(obj: JsonObject, now: datetime) -> list[JsonValue]:
         found = (path.first(obj) if path else None for path in paths)
         return [
-            text(obj, "metadata", "name"),
+            name_of(obj),
             *(_cell(*pair, now) for pair in zip(shown, found, strict=True)),
         ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn
+from typing import Final, NoReturn, cast
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
@@ -63,6 +63,13 @@ class Requirement:
 def matches_labels(requirements: Sequence[Requirement], labels: Mapping[str, str]) -> bool:
     """Whether labels meet every requirement; no requirement means everything."""
     return all(requirement.matches(labels) for requirement in requirements)
+
+
+def labels_of(obj: JsonObject | None) -> Mapping[str, str]:
+    """An object's labels. Not a copy: what has been decoded has strings for values."""
+    metadata = obj.get("metadata") if obj is not None else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return cast("dict[str, str]", labels) if isinstance(labels, dict) else {}
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:

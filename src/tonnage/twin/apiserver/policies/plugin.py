@@ -13,7 +13,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, mapping, mappings, text, texts
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.twin.apiserver.objects.selectors import label_requirements, labels_of, matches_labels
 from tonnage.twin.apiserver.policies.evaluating import (
     BOOL,
     STRING,
@@ -143,11 +143,8 @@ class AdmissionPolicies:
         if asked.request.namespace and asked.request.resource != NAMESPACE:
             stored = self._store.get(NAMESPACE, ("", asked.request.namespace))
             namespace = stored.object if stored is not None else None
-        shown = self._shown(asked.obj, served), self._shown(asked.old, served)
+        shown = asked.shown(self._codec.in_version, served)
         return Activation(asked, served, shown, self._authority, namespace)
-
-    def _shown(self, obj: JsonObject | None, served: Served) -> JsonValue:
-        return None if obj is None else self._codec.in_version(served, obj)
 
     def _param_kind(self, spec: JsonObject) -> Served | None:
         """The kind of the policy's parameters, None if it has none. Raises _MisconfiguredError."""
@@ -180,13 +177,13 @@ class AdmissionPolicies:
         found: list[JsonValue]
         if text(ref, "name"):
             stored = self._store.get(served.key, (namespace, text(ref, "name")))
-            found = [] if stored is None else [self._shown(stored.object, served)]
+            found = [] if stored is None else [self._codec.in_version(served, stored.object)]
         else:
             requirements = label_requirements(selector_at(ref, "selector"))
             found = [
-                self._shown(one.object, served)
+                self._codec.in_version(served, one.object)
                 for one in self._store.list(served.key, namespace=namespace)
-                if matches_labels(requirements, _labels(one.object))
+                if matches_labels(requirements, labels_of(one.object))
             ]
         if not found and text(ref, "parameterNotFoundAction") == "Deny":
             raise _MisconfiguredError(
@@ -289,7 +286,3 @@ def _refusal(asked: Asked, denial: Denial) -> StatusError:
     reason = denial.reason or "Invalid"
     details: JsonObject = {**(error.details or {}), "causes": [{"message": denial.error}]}
     return StatusError(_CODES.get(reason, 422), reason, error.message, details=details)
-
-
-def _labels(obj: JsonObject) -> dict[str, str]:
-    return {key: str(value) for key, value in mapping(obj, "metadata", "labels").items()}

@@ -10,10 +10,10 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, mapping, mappings, text
+from tonnage.twin.apiserver.objects.pod_containers import every_container
 from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 
 _SECRET_REFERENCES: Final = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
-_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def names_object(pod: JsonObject, plural: str, name: str) -> bool:
@@ -54,7 +54,7 @@ def _config_maps(spec: JsonObject) -> Iterator[str]:
 
 
 def _environment(spec: JsonObject, whole: str, key: str) -> Iterator[str]:
-    for container in (one for kind in _CONTAINERS for one in mappings(spec, kind)):
+    for container, _ in every_container(spec, ""):
         yield from (text(one, whole, "name") for one in mappings(container, "envFrom"))
         yield from (text(one, "valueFrom", key, "name") for one in mappings(container, "env"))
 

@@ -5,13 +5,13 @@ Source: k8s.io/apiserver pkg/admission/plugin/webhook/predicates (v1.35).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, mapping, text, texts
-from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import at, text, texts
+from tonnage.twin.apiserver.objects.selectors import label_requirements, labels_of, matches_labels
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.store import Store
@@ -30,6 +30,7 @@ _EXEMPT: Final = frozenset(
 )
 
 
+InVersion = Callable[[Served, JsonObject], JsonObject]
 CONNECT: Final = "connect"
 """The verb of what opens a stream, such as exec; its object are the options of the stream."""
 
@@ -60,6 +61,11 @@ class Asked:
     def namespace(self) -> str:
         """The namespace; of a namespace itself, its name."""
         return self.name if self.request.resource == NAMESPACE else self.request.namespace
+
+    def shown(self, in_version: InVersion, served: Served) -> tuple[JsonValue, JsonValue]:
+        """The object as it is now and as it was, in this version of its kind."""
+        now, before = (None if one is None else in_version(served, one) for one in (self.obj, self.old))
+        return now, before
 
 
 def is_exempt(request: Request) -> bool:
@@ -117,7 +123,7 @@ def selects_namespace(selector: JsonObject, asked: Asked, store: Store) -> bool:
     else:
         stored = store.get(NAMESPACE, ("", asked.namespace))
         found = stored.object if stored is not None else asked.old
-    return matches_labels(label_requirements(selector), _labels(found))
+    return matches_labels(label_requirements(selector), labels_of(found))
 
 
 def selects_object(selector: JsonObject, asked: Asked) -> bool:
@@ -126,7 +132,7 @@ def selects_object(selector: JsonObject, asked: Asked) -> bool:
         return True
     requirements = label_requirements(selector)
     return any(
-        one is not None and matches_labels(requirements, _labels(one)) for one in (asked.obj, asked.old)
+        one is not None and matches_labels(requirements, labels_of(one)) for one in (asked.obj, asked.old)
     )
 
 
@@ -134,7 +140,3 @@ def selector_at(owner: JsonObject, key: str) -> JsonObject:
     """A label selector, empty for one that takes everything."""
     found = at(owner, key)
     return found if isinstance(found, dict) else {}
-
-
-def _labels(obj: JsonObject | None) -> dict[str, str]:
-    return {key: str(value) for key, value in mapping(obj, "metadata", "labels").items()}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tonnage.model.errors import ApiError
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import copied, mapping, mappings, number, text
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.objects.body import BodyError
@@ -125,7 +125,7 @@ class _Webhooks:
         conditions = mappings(found, "matchConditions")
         if served is None or not conditions:
             return served
-        shown = self._shown(asked.obj, served), self._shown(asked.old, served)
+        shown = asked.shown(self._codec.in_version, served)
         activation = Activation(asked, served, shown, self._authority)
         try:
             return served if conditions_met(conditions, activation, may_fail=hook.may_fail) else None
@@ -139,7 +139,7 @@ class _Webhooks:
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         version = review_version(hook.written)
         uid = str(uuid.uuid4())
-        shown = self._shown(asked.obj, served), self._shown(asked.old, served)
+        shown = asked.shown(self._codec.in_version, served)
         body = review(uid, version, asked, served, shown)
         timeout_s = min(max(number(hook.written, "timeoutSeconds", default=_DEFAULT_S), 1), 30)
         data = await post(mapping(hook.written, "clientConfig"), self._store, body, timeout_s)
@@ -154,9 +154,6 @@ class _Webhooks:
         """Note that a webhook which may fail has failed."""
         key = f"{_OPEN[self._sort]}round_{round_}_index_{hook.index}"
         asked.request.notes.audit[key] = hook.name
-
-    def _shown(self, obj: JsonObject | None, served: Served) -> JsonValue:
-        return None if obj is None else self._codec.in_version(served, obj)
 
 
 _Key = tuple[str, str]

@@ -19,7 +19,7 @@ from tonnage.twin.apiserver.objects.problems import (
     required,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.twin.apiserver.objects.selectors import label_requirements, labels_of, matches_labels
 
 Found = Iterator[FieldError]
 NEGATIVE: Final = "must be greater than or equal to 0"
@@ -93,8 +93,7 @@ def is_readable(selector: JsonObject) -> bool:
 
 def selects(selector: JsonObject, template: JsonObject) -> bool:
     """Whether a readable selector matches the labels of a pod template."""
-    found = {key: str(value) for key, value in mapping(template, "metadata", "labels").items()}
-    return matches_labels(label_requirements(selector), found)
+    return matches_labels(label_requirements(selector), labels_of(template))
 
 
 def is_empty_selector(selector: JsonObject) -> bool:
