@@ -22,6 +22,7 @@ from tonnage.decide.cluster.requests import PODS
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.local import kubelet_client
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts
 from tonnage.twin.kubelet.images import full_image
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
@@ -139,14 +140,11 @@ class LightNodes:
         pod = self._pods.get(key[1], key[0])
         if pod is None:
             return
-        try:
+        with passing_over(404):
             if pod.metadata.deletion_timestamp is not None:
                 await self._end(pod)
             elif pod.status.phase in ("", "Pending"):
                 await self._start(pod)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     async def _start(self, pod: Pod) -> None:
         occupied = self._occupied[pod.spec.node_name]

@@ -12,9 +12,9 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.account_tokens import secret_claims
+from tonnage.twin.controllers.refusals import or_none, passing_over
 from tonnage.wire.kinds import SECRET, SERVICE_ACCOUNT
 from tonnage.wire.objects import Object, Secret
 
@@ -62,25 +62,17 @@ class AccountSecretsController:
         if secret is None:
             return
         account = await self._account(secret)
-        try:
+        with passing_over(404, 409):
             if account is None:
                 await self._api.delete(SECRET, key[1], namespace=key[0], uid=secret.metadata.uid)
             elif lacking := self._lacking(secret, account):
                 await self._fill(secret, account, lacking)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     async def _account(self, secret: Secret) -> Object | None:
         """Whose token is wanted; None: there is no such account."""
         name, uid = (secret.metadata.annotations.get(key, "") for key in (_NAME, _UID))
-        try:
-            found = await self._api.get(SERVICE_ACCOUNT, name, secret.metadata.namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
-        return found if uid in ("", found.metadata.uid) else None
+        found = await or_none(self._api.get(SERVICE_ACCOUNT, name, secret.metadata.namespace))
+        return found if found is not None and uid in ("", found.metadata.uid) else None
 
     def _lacking(self, secret: Secret, account: Object) -> dict[str, str]:
         """What a Secret does not have, in Base64."""

@@ -12,9 +12,9 @@ from typing import Final
 from tonnage.adapters.informer import Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.wire.kinds import ENDPOINT_SLICE, SERVICE, Kind
 from tonnage.wire.objects import Service
 from tonnage.wire.timestamps import timestamp
@@ -56,11 +56,7 @@ class ApiAvailabilityController:
         others = [one for one in before if text(one, "type") != "Available"]
         now = timestamp(self._clock.now())
         status: JsonObject = {"conditions": [*others, {**told, "lastTransitionTime": now}]}
-        try:
-            await self._api.patch(API_SERVICE, key[1], {"status": status}, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        await merge_status(self._api, API_SERVICE, api, status)
 
     def _hindrance(self, wanted: JsonObject) -> JsonObject | None:
         """The condition, without its time, of an APIService whose service cannot be reached."""

@@ -18,6 +18,7 @@ from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_label
 from tonnage.twin.apiserver.subresources import selector_text
 from tonnage.twin.controllers.autoscaler_status import unmeasured, with_condition
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.policies import PodMaker
 from tonnage.wire.schema import load_schema
@@ -72,17 +73,7 @@ class AutoscalerController:
         status = await self._judged(found)
         if status != {key: value for key, value in found.status.items() if value is not None}:
             patch: JsonObject = {key: None for key in found.status if key not in status}
-            try:
-                await self._api.patch(
-                    AUTOSCALER,
-                    name,
-                    {"status": {**patch, **status}},
-                    namespace=namespace,
-                    subresource="status",
-                )
-            except ApiError as error:
-                if error.code != 404:
-                    raise
+            await merge_status(self._api, AUTOSCALER, found, {**patch, **status})
         return _PERIOD_S
 
     async def _judged(self, found: PodMaker) -> JsonObject:

@@ -10,9 +10,9 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.pod_claims import is_done
+from tonnage.twin.controllers.refusals import or_none
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM
 from tonnage.wire.objects import Pod
@@ -73,14 +73,9 @@ class ClaimReservationsController:
         name = str(consumer.get("name"))
         pod = self._pods.get(name, namespace)
         if pod is None:
-            try:
-                # It may be so new that nobody has heard of it here.
-                pod = await self._api.get(POD, name, namespace)
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-                return False
-        return pod.metadata.uid == consumer.get("uid") and not is_done(pod)
+            # It may be so new that nobody has heard of it here.
+            pod = await or_none(self._api.get(POD, name, namespace))
+        return pod is not None and pod.metadata.uid == consumer.get("uid") and not is_done(pod)
 
     async def _patch(self, claim: ResourceClaim, change: JsonObject, subresource: str) -> ResourceClaim:
         """Write a change of the claim as it was seen. Raises ApiError 409: it is another one now."""

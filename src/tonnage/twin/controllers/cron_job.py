@@ -17,12 +17,13 @@ from tonnage.adapters.informer import Delta, Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.cron import Schedule, schedule_of
 from tonnage.twin.controllers.cron_plan import due, job_body, job_name, next_in_s, surplus
 from tonnage.twin.controllers.job_plan import condition, is_finished
 from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.pod_control import message_of
+from tonnage.twin.controllers.refusals import or_none
+from tonnage.twin.controllers.status_writing import replace_status
 from tonnage.wire.kinds import CRON_JOB, JOB
 from tonnage.wire.objects import ObjectReference
 from tonnage.wire.timestamps import moment_of, timestamp
@@ -112,13 +113,7 @@ class CronJobController:
         return any(reference.uid == uid for reference in fresh.status.active)
 
     async def _missing(self, reference: ObjectReference) -> bool:
-        try:
-            await self._api.get(JOB, reference.name, reference.namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return True
-        return False
+        return await or_none(self._api.get(JOB, reference.name, reference.namespace)) is None
 
     async def _start_due(self, cron_job: CronJob) -> float | None:
         """Start what is due; the seconds until to look again."""
@@ -218,16 +213,8 @@ class CronJobController:
         await self._events.emit(cron_job, "Normal", "SuccessfulDelete", told)
 
     async def _write(self, cron_job: CronJob) -> None:
-        metadata = cron_job.metadata
-        body: JsonObject = {
-            "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
-            "status": msgspec.to_builtins(cron_job.status),
-        }
-        try:
-            await self._api.replace(CRON_JOB, body, namespace=metadata.namespace, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        status = msgspec.to_builtins(cron_job.status)
+        await or_none(replace_status(self._api, CRON_JOB, cron_job, status))
 
 
 def _forget(status: CronJobStatus, uid: str) -> None:

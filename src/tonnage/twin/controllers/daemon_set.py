@@ -14,10 +14,10 @@ from tonnage.twin.controllers.daemon_history import hash_of, history_of, revisio
 from tonnage.twin.controllers.daemon_plan import Failed, node_of, plan, status_of
 from tonnage.twin.controllers.daemon_template import REVISION_LABEL, fit_of, pod_template
 from tonnage.twin.controllers.expectations import Expectations
-from tonnage.twin.controllers.ownership import Ownership, controller_of, controller_reference
+from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, controller_reference
 from tonnage.twin.controllers.pod_control import PodControl
 from tonnage.twin.controllers.replica_set_status import status_patch
-from tonnage.twin.controllers.selection import selects
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.twin.controllers.templates import pod_from
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from tonnage.wire.objects import ControllerRevision, DaemonSet, Node, Pod
@@ -77,18 +77,8 @@ class DaemonSetController:
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
-        for pod in (delta.before, delta.after):
-            if pod is None:
-                continue
-            controller = controller_of(pod)
-            if controller is not None:
-                if controller.kind == DAEMON_SET.kind:
-                    self._queue.add((pod.metadata.namespace, controller.name))
-                continue
-            for daemon_set in self._daemons:
-                same = daemon_set.metadata.namespace == pod.metadata.namespace
-                if same and selects(daemon_set.spec.selector, pod.metadata.labels):
-                    self._queue.add(key_of(daemon_set))
+        for key in concerned(delta, DAEMON_SET, self._daemons, lambda one: one.spec.selector):
+            self._queue.add(key)
 
     async def _reconcile(self, key: Key) -> float | None:
         namespace, name = key
@@ -148,7 +138,7 @@ class DaemonSetController:
         if own and history_of(daemon_set, [there]).current is not None:
             return there
         count = (daemon_set.status.collision_count or 0) + 1
-        await self._patch_status(daemon_set, {"collisionCount": count})
+        await merge_status(self._api, DAEMON_SET, daemon_set, {"collisionCount": count})
         raise ApiError(409, "Conflict", f"controllerrevisions.apps {name!r} belongs to another template")
 
     async def _carry_out(
@@ -189,18 +179,5 @@ class DaemonSetController:
         status, again_s = status_of(daemon_set, self._nodes, pods, revision, self._clock.now())
         patch = status_patch(daemon_set.status, status)
         if patch is not None:
-            await self._patch_status(daemon_set, patch)
+            await merge_status(self._api, DAEMON_SET, daemon_set, patch)
         return again_s
-
-    async def _patch_status(self, daemon_set: DaemonSet, patch: JsonObject) -> None:
-        try:
-            await self._api.patch(
-                DAEMON_SET,
-                daemon_set.metadata.name,
-                {"status": patch},
-                namespace=daemon_set.metadata.namespace,
-                subresource="status",
-            )
-        except ApiError as error:
-            if error.code != 404:
-                raise

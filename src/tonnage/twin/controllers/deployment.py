@@ -6,7 +6,7 @@ from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers import deployment_plan
 from tonnage.twin.controllers.deployment_plan import CreateSet, DeleteSet, ScaleSet
@@ -23,8 +23,10 @@ from tonnage.twin.controllers.deployment_sets import (
 from tonnage.twin.controllers.deployment_status import deployment_status
 from tonnage.twin.controllers.ownership import Ownership, controller_of
 from tonnage.twin.controllers.pod_control import namespace_ends
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.controllers.replica_set_status import status_patch
 from tonnage.twin.controllers.selection import selects
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.wire.kinds import DEPLOYMENT, POD, REPLICA_SET
 from tonnage.wire.objects import Deployment, Pod, ReplicaSet
 
@@ -168,7 +170,8 @@ class DeploymentController:
         own = controller is not None and controller.uid == deployment.metadata.uid
         if own and sets_of(deployment, [there]).new is not None:
             return
-        await self._patch_status(deployment, {"collisionCount": (deployment.status.collision_count or 0) + 1})
+        count = (deployment.status.collision_count or 0) + 1
+        await merge_status(self._api, DEPLOYMENT, deployment, {"collisionCount": count})
 
     async def _scale(self, deployment: Deployment, target: ReplicaSet, replicas: int) -> None:
         annotations: JsonObject = {**scale_annotations(deployment)}
@@ -181,36 +184,20 @@ class DeploymentController:
             await self._events.emit(deployment, "Normal", "ScalingReplicaSet", text)
 
     async def _delete(self, target: ReplicaSet) -> None:
-        try:
+        with passing_over(404, 409):
             await self._api.delete(
                 REPLICA_SET,
                 target.metadata.name,
                 namespace=target.metadata.namespace,
                 uid=target.metadata.uid,
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     async def _update_status(self, deployment: Deployment, sets: Sets, created: str) -> float | None:
         planned = deployment_status(deployment, sets, self._clock.now(), created=created)
         patch = status_patch(deployment.status, planned.status)
         if patch is not None:
-            await self._patch_status(deployment, patch)
+            await merge_status(self._api, DEPLOYMENT, deployment, patch)
         return planned.again_s
-
-    async def _patch_status(self, deployment: Deployment, patch: JsonObject) -> None:
-        try:
-            await self._api.patch(
-                DEPLOYMENT,
-                deployment.metadata.name,
-                {"status": patch},
-                namespace=deployment.metadata.namespace,
-                subresource="status",
-            )
-        except ClusterError as error:
-            if not (isinstance(error, ApiError) and error.code == 404):
-                raise
 
 
 def _has_selector(deployment: Deployment) -> bool:

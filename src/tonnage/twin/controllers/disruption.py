@@ -9,13 +9,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-import msgspec
-
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.selectors import selector_shown
 from tonnage.twin.controllers.disruption_plan import (
@@ -28,8 +25,10 @@ from tonnage.twin.controllers.disruption_plan import (
     owners_to_ask,
     status_of,
 )
+from tonnage.twin.controllers.refusals import or_none
 from tonnage.twin.controllers.scales import Scales
 from tonnage.twin.controllers.selection import takes
+from tonnage.twin.controllers.status_writing import replace_status, tell_of_pod
 from tonnage.wire.kinds import DISRUPTION_BUDGET, POD
 from tonnage.wire.objects import Pod, PodDisruptionBudget
 from tonnage.wire.timestamps import moment_of, timestamp
@@ -124,20 +123,8 @@ class DisruptionController:
     async def _write(self, budget: PodDisruptionBudget, status: JsonObject) -> None:
         if status == budget.status:
             return
-        metadata = budget.metadata
-        body: JsonObject = {
-            # With its version: the server may just have taken an eviction from it.
-            "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
-            "spec": budget.spec,
-            "status": status,
-        }
-        try:
-            await self._api.replace(
-                DISRUPTION_BUDGET, body, namespace=metadata.namespace, subresource="status"
-            )
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        # As of its version: the server may just have taken an eviction from it.
+        await or_none(replace_status(self._api, DISRUPTION_BUDGET, budget, status))
 
     async def _clear(self, key: Key) -> float | None:
         """Take the mark from a pod that was to be disrupted and was not."""
@@ -153,18 +140,7 @@ class DisruptionController:
             "reason": None,
             "message": None,
         }
-        try:
-            await self._api.patch(
-                POD,
-                name,
-                {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}},
-                namespace=namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
+        await tell_of_pod(self._api, pod, {"conditions": [condition]})
         return None
 
 

@@ -11,12 +11,13 @@ from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError, ClusterError, Problem
+from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers import pod_state, slice_plan
 from tonnage.twin.controllers.endpoint_subsets import LEADER, subsets_of, truncated
 from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.pod_control import message_of, namespace_ends
+from tonnage.twin.controllers.refusals import or_none, passing_over
 from tonnage.twin.controllers.service_ports import HEADLESS, has_endpoints, is_headless, stands_behind
 from tonnage.twin.controllers.topology_shares import refusal
 from tonnage.twin.controllers.trigger_times import TRIGGER_TIME, TriggerTimes
@@ -100,20 +101,12 @@ class EndpointsController:
         found = self._endpoints.get(key[1], key[0])
         if found is None or LEADER in found.metadata.annotations:
             return
-        try:
+        with passing_over(404, 409):
             await self._api.delete(ENDPOINTS, key[1], namespace=key[0], uid=found.metadata.uid)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     async def _keep_endpoints(self, service: Service, pods: list[Pod], since: str) -> None:
         namespace, name = key_of(service)
-        try:
-            current: Endpoints | None = await self._api.get(ENDPOINTS, name, namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            current = None
+        current = await or_none(self._api.get(ENDPOINTS, name, namespace))
         subsets, over = truncated(subsets_of(service, pods))
         if current is not None and _correct(current, service, subsets, over):
             return
@@ -183,13 +176,8 @@ class EndpointsController:
     async def _zone(self, node: str) -> str | None:
         if not node:
             return None
-        try:
-            found = await self._api.get(NODE, node)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
-        return found.metadata.labels.get(_ZONE, "")
+        found = await or_none(self._api.get(NODE, node))
+        return None if found is None else found.metadata.labels.get(_ZONE, "")
 
 
 def _counts_alike(before: Pod, after: Pod) -> bool:

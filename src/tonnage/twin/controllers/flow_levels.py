@@ -10,9 +10,9 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mappings, text
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object, Service
 from tonnage.wire.timestamps import timestamp
@@ -57,11 +57,7 @@ class FlowLevelsController:
         others = [one for one in before if text(one, "type") != _DANGLING]
         now = timestamp(self._clock.now())
         status: JsonObject = {"conditions": [*others, {**wanted, "lastTransitionTime": now}]}
-        try:
-            await self._api.patch(FLOW_SCHEMA, key[1], {"status": status}, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        await merge_status(self._api, FLOW_SCHEMA, schema, status)
 
 
 def dangling(level: str, *, exists: bool) -> JsonObject:

@@ -13,10 +13,10 @@ from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.every_kind import EveryKind, Resource
 from tonnage.twin.controllers.ownership import owner_as_json
+from tonnage.twin.controllers.refusals import or_none, passing_over
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object, OwnerReference
 
@@ -108,7 +108,7 @@ class GarbageCollector:
         propagation = _own_propagation(obj)
         if owners.waiting and has_dependants and propagation == "Background":
             propagation = "Foreground"  # the owner waits for the whole tree
-        try:
+        with passing_over(404, 409):
             await self._api.delete(
                 kind,
                 obj.metadata.name,
@@ -116,9 +116,6 @@ class GarbageCollector:
                 propagation=propagation,
                 uid=obj.metadata.uid,
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     async def _owners_of(self, obj: Object) -> Owners | None:
         """None where an owner is of a kind that nobody serves, or that no object without a namespace has."""
@@ -149,13 +146,8 @@ class GarbageCollector:
         known = self._objects.get(resource, namespace, reference.name)
         if known is not None and known.metadata.uid == reference.uid:
             return known
-        try:
-            owner = await self._api.get(kind, reference.name, namespace or None)
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
-        return owner if owner.metadata.uid == reference.uid else None
+        owner = await or_none(self._api.get(kind, reference.name, namespace or None))
+        return owner if owner is not None and owner.metadata.uid == reference.uid else None
 
     async def _tell_strangers(self, obj: Object, owners: Iterable[OwnerReference]) -> None:
         """Say of owners that are not where they would have to be that they stand in another namespace."""
@@ -201,11 +193,8 @@ class GarbageCollector:
 
     async def _patch(self, kind: Kind[Object], obj: Object, metadata: JsonObject) -> None:
         patch: JsonObject = {"metadata": {**metadata, "resourceVersion": obj.metadata.resource_version}}
-        try:
+        with passing_over(404):  # a conflict is retried on a fresher copy
             await self._api.patch(kind, obj.metadata.name, patch, namespace=obj.metadata.namespace or None)
-        except ApiError as error:
-            if error.code != 404:
-                raise  # a conflict is retried on a fresher copy
 
 
 def _ref(resource: Resource, obj: Object) -> Ref:

@@ -35,6 +35,8 @@ from tonnage.twin.controllers.job_tracking import enact, ensure, settle, track
 from tonnage.twin.controllers.job_view import View
 from tonnage.twin.controllers.ownership import Ownership, controller_of
 from tonnage.twin.controllers.pod_control import PodControl
+from tonnage.twin.controllers.refusals import passing_over
+from tonnage.twin.controllers.status_writing import replace_status
 from tonnage.wire.kinds import JOB, POD
 from tonnage.wire.objects import Pod
 from tonnage.wire.timestamps import timestamp
@@ -259,12 +261,7 @@ class JobController:
                 raise
 
     async def _write(self, job: Job, status: JobStatus) -> Job:
-        metadata = job.metadata
-        body: JsonObject = {
-            "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
-            "status": msgspec.to_builtins(status),
-        }
-        kept = await self._api.replace(JOB, body, namespace=metadata.namespace, subresource="status")
+        kept = await replace_status(self._api, JOB, job, msgspec.to_builtins(status))
         self._written[key_of(job)] = int(kept.metadata.resource_version)
         return kept
 
@@ -274,11 +271,8 @@ class JobController:
         if wait is None or wait > 0 or job.metadata.deletion_timestamp is not None:
             return wait if job.metadata.deletion_timestamp is None else None
         metadata = job.metadata
-        try:
+        with passing_over(404, 409):
             await self._api.delete(
                 JOB, metadata.name, namespace=metadata.namespace, propagation="Foreground", uid=metadata.uid
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
         return None

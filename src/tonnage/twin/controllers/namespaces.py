@@ -18,6 +18,8 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
+from tonnage.twin.controllers.refusals import passing_over
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, POD, Kind
 from tonnage.wire.objects import Condition, Namespace, Object, Pod
 from tonnage.wire.timestamps import moment_of, timestamp
@@ -99,11 +101,8 @@ class NamespaceController:
         if found is None:
             await _create_unless_there(self._api, CONFIG_MAP, {"metadata": metadata, "data": data}, namespace)
         elif found.data != data:
-            try:
+            with passing_over(404):
                 await self._api.patch(CONFIG_MAP, ROOT_CA, {"data": data}, namespace=namespace)
-            except ApiError as error:
-                if error.code != 404:
-                    raise
 
     def _kinds(self) -> list[Kind[Object]]:
         custom = (custom_kind(definition) for definition in self._definitions)
@@ -153,13 +152,10 @@ class NamespaceController:
         return (self._clock.now() - since).total_seconds() >= grace
 
     async def _delete(self, kind: Kind[T], obj: T) -> None:
-        try:
+        with passing_over(404, 409):
             await self._api.delete(
                 kind, obj.metadata.name, namespace=obj.metadata.namespace, uid=obj.metadata.uid
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     async def _tell(self, namespace: Namespace, left: Leftovers) -> None:
         before = msgspec.convert(namespace.status.get("conditions") or [], list[Condition])
@@ -167,7 +163,7 @@ class NamespaceController:
         if before == after:
             return
         conditions: list[JsonValue] = msgspec.to_builtins(after)
-        await self._patch_quietly(namespace, {"status": {"conditions": conditions}}, "status")
+        await merge_status(self._api, NAMESPACE, namespace, {"conditions": conditions})
 
     async def _finalize(self, namespace: Namespace) -> None:
         """Take the namespace's own finalizer away, by which it goes once nobody else holds it."""
@@ -177,18 +173,8 @@ class NamespaceController:
         body: JsonObject = msgspec.to_builtins(fresh)
         rest = [name for name in fresh.spec.get("finalizers") or [] if name != "kubernetes"]
         body["spec"] = {**fresh.spec, "finalizers": rest}
-        try:
+        with passing_over(404):
             await self._api.replace(NAMESPACE, body, subresource="finalize")
-        except ApiError as error:
-            if error.code != 404:
-                raise
-
-    async def _patch_quietly(self, namespace: Namespace, patch: JsonObject, subresource: str) -> None:
-        try:
-            await self._api.patch(NAMESPACE, namespace.metadata.name, patch, subresource=subresource)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def _unexpected(namespace: str, kind: Kind[T]) -> str:

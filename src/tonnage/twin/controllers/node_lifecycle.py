@@ -11,7 +11,6 @@ from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.node_health import (
     GRACE_S,
@@ -19,6 +18,7 @@ from tonnage.twin.controllers.node_health import (
     silent_conditions,
     wanted_taints,
 )
+from tonnage.twin.controllers.status_writing import tell_of_pod
 from tonnage.wire.kinds import LEASE, NODE, POD
 from tonnage.wire.objects import Condition, Node, ObjectReference, Pod
 from tonnage.wire.reports import Lease
@@ -152,18 +152,7 @@ class NodeLifecycleController:
             "status": "False",
             "lastTransitionTime": timestamp(self._clock.now()),
         }
-        try:
-            await self._api.patch(
-                POD,
-                pod.metadata.name,
-                {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}},
-                namespace=pod.metadata.namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
-        except ApiError as error:
-            if error.code not in (404, 409, 422):
-                raise
+        await tell_of_pod(self._api, pod, {"conditions": [condition]})
         await self._events.emit(pod, "Warning", "NodeNotReady", "Node is not ready")
 
 

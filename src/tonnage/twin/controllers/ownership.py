@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from tonnage.adapters.informer import Delta, Key, key_of
 from tonnage.adapters.ports import KubernetesApi
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.refusals import or_none
 from tonnage.twin.controllers.selection import selects
 from tonnage.wire.kinds import Kind
-from tonnage.wire.objects import LabelSelector, Object, OwnerReference
+from tonnage.wire.objects import LabelSelector, Object, OwnerReference, Pod
 
 T = TypeVar("T", bound=Object)
 OwnerT = TypeVar("OwnerT", bound=Object)
@@ -64,6 +65,26 @@ def claims_of(owner: Object, selector: LabelSelector, candidates: Iterable[T]) -
     return claims
 
 
+def concerned(
+    delta: Delta[Pod],
+    kind: Kind[OwnerT],
+    owners: Iterable[OwnerT],
+    selector_of: Callable[[OwnerT], LabelSelector],
+) -> Iterator[Key]:
+    """The owners that a pod's change concerns: its controller, or else all whose selector takes it."""
+    for pod in (delta.before, delta.after):
+        if pod is None:
+            continue
+        namespace, controller = pod.metadata.namespace, controller_of(pod)
+        if controller is not None:
+            if controller.kind == kind.kind:
+                yield namespace, controller.name
+            continue
+        for owner in owners:
+            if owner.metadata.namespace == namespace and selects(selector_of(owner), pod.metadata.labels):
+                yield key_of(owner)
+
+
 class Ownership(Generic[OwnerT, T]):
     """Carries out claims for owners of one kind. What is adopted gets the `finalizer`, if there is one."""
 
@@ -107,14 +128,10 @@ class Ownership(Generic[OwnerT, T]):
                 **({"finalizers": list(finalizers)} if finalizers else {}),
             }
         }
-        try:
-            return await self._api.patch(
-                self._kind, obj.metadata.name, patch, namespace=obj.metadata.namespace or None
-            )
-        except ApiError as error:
-            if error.code in (404, 409, 422):
-                return None
-            raise
+        name, namespace = obj.metadata.name, obj.metadata.namespace or None
+        return await or_none(
+            self._api.patch(self._kind, name, patch, namespace=namespace), codes=(404, 409, 422)
+        )
 
 
 def owner_as_json(owner: OwnerReference) -> JsonObject:

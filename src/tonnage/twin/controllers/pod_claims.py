@@ -14,6 +14,7 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.ownership import controller_of
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from tonnage.wire.objects import Pod
@@ -110,11 +111,8 @@ class PodClaimsController:
         namespace, name = key_of(claim)
         if claim.metadata.deletion_timestamp is not None or claim.status.get("reservedFor"):
             return
-        try:
+        with passing_over(404, 409):
             await self._api.delete(RESOURCE_CLAIM, name, namespace=namespace, uid=claim.metadata.uid)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
 
 def _template_of(entry: JsonObject) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
+from tonnage.twin.controllers.refusals import or_none, passing_over
 from tonnage.twin.controllers.taint_eviction import disrupt
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node, Pod
@@ -62,7 +62,7 @@ class PodGarbageController:
         left_s = self._missing_s.setdefault(name, now_s) + QUARANTINE_S - now_s
         if left_s > 0:
             return left_s
-        if await self._exists(name):
+        if await or_none(self._api.get(NODE, name)) is not None:
             return QUARANTINE_S
         finished = pod.status.phase in ("Succeeded", "Failed")
         text = "PodGC: node no longer exists"
@@ -72,17 +72,8 @@ class PodGarbageController:
             self._missing_s.pop(name, None)
         return None
 
-    async def _exists(self, name: str) -> bool:
-        try:
-            await self._api.get(NODE, name)
-        except ApiError as error:
-            if error.code == 404:
-                return False
-            raise
-        return True
-
     async def _delete(self, pod: Pod) -> None:
-        try:
+        with passing_over(404, 409):
             await self._api.delete(
                 POD,
                 pod.metadata.name,
@@ -90,6 +81,3 @@ class PodGarbageController:
                 grace_period_s=0,
                 uid=pod.metadata.uid,
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise

@@ -10,9 +10,9 @@ from typing import Final
 from tonnage.adapters.informer import Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.policy_types import Types, expression_warnings
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import Service
 from tonnage.wire.schema import load_schema
@@ -50,8 +50,4 @@ class PolicyStatusController:
         warnings = expression_warnings(policy.spec, types)
         checked: JsonObject = {"expressionWarnings": warnings or None}
         status: JsonObject = {"observedGeneration": policy.metadata.generation, "typeChecking": checked}
-        try:
-            await self._api.patch(POLICY, key[1], {"status": status}, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        await merge_status(self._api, POLICY, policy, status)

@@ -6,16 +6,16 @@ import asyncio
 from typing import Final, Generic, TypeVar
 
 from tonnage.adapters.events import EventRecorder
-from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informer, Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.errors import ClusterError
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.expectations import Expectations
-from tonnage.twin.controllers.ownership import Ownership, controller_of, controller_reference
+from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, controller_reference
 from tonnage.twin.controllers.pod_control import PodControl, message_of
 from tonnage.twin.controllers.replica_set_status import replica_set_status, status_patch
-from tonnage.twin.controllers.selection import selects
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.twin.controllers.templates import pod_from
 from tonnage.wire.kinds import POD, REPLICA_SET, Kind
 from tonnage.wire.objects import LabelSelector, Pod, ReplicaSet
@@ -66,17 +66,8 @@ class PodReplicator(Generic[OwnerT]):
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
-        for pod in (delta.before, delta.after):
-            if pod is None:
-                continue
-            controller = controller_of(pod)
-            if controller is None:
-                for candidate in self._sets:
-                    same = candidate.metadata.namespace == pod.metadata.namespace
-                    if same and selects(_selector(candidate), pod.metadata.labels):
-                        self._queue.add(key_of(candidate))
-            elif controller.kind == self._kind.kind:
-                self._queue.add((pod.metadata.namespace, controller.name))
+        for key in concerned(delta, self._kind, self._sets, _selector):
+            self._queue.add(key)
 
     async def _reconcile(self, key: Key) -> float | None:
         namespace, name = key
@@ -144,17 +135,7 @@ class PodReplicator(Generic[OwnerT]):
         )
         patch = status_patch(owner.status, status)
         if patch is not None:
-            try:
-                await self._api.patch(
-                    self._kind,
-                    owner.metadata.name,
-                    {"status": patch},
-                    namespace=owner.metadata.namespace,
-                    subresource="status",
-                )
-            except ApiError as error:
-                if error.code != 404:
-                    raise
+            await merge_status(self._api, self._kind, owner, patch)
         return again_s
 
 

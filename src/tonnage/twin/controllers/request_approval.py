@@ -11,12 +11,12 @@ from typing import Final
 from tonnage.adapters.informer import Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import items, mappings, text, texts
 from tonnage.twin.apiserver.objects.validation.signing_requests import request_in
 from tonnage.twin.apiserver.signing import DECISIONS
 from tonnage.twin.controllers.kubelet_requests import KUBELET_CLIENT, common_name, fault_of
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Service
 
@@ -58,11 +58,8 @@ class RequestApprovalController:
                 "message": f"Auto approving {words} after SubjectAccessReview.",
             }
             status: JsonObject = {"conditions": [*_conditions(request), approved]}
-            try:
+            with passing_over(404):
                 await self._api.patch(REQUEST, key[1], {"status": status}, subresource="approval")
-            except ApiError as error:
-                if error.code != 404:
-                    raise
             return None
         return _AGAIN_S if rights else None
 

@@ -12,7 +12,6 @@ from typing import Final
 from tonnage.adapters.informer import Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mappings, number, text, texts
 from tonnage.twin.apiserver.objects.validation.signing_requests import request_in
@@ -24,6 +23,7 @@ from tonnage.twin.controllers.kubelet_requests import (
     fault_of,
 )
 from tonnage.twin.controllers.request_approval import REQUEST
+from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.twin.pki import Authority
 from tonnage.wire.objects import Service
 from tonnage.wire.timestamps import timestamp
@@ -64,11 +64,7 @@ class RequestSigningController:
             lifetime = timedelta(seconds=max(min(seconds, _LONGEST_S), _SHORTEST_S))
             held = self._authority.sign(asked, usages, lifetime, self._clock.now())
             status = {"certificate": base64.b64encode(held).decode()}
-        try:
-            await self._api.patch(REQUEST, key[1], {"status": status}, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        await merge_status(self._api, REQUEST, request, status)
 
     def _refused(self, request: Service, fault: str) -> JsonObject:
         failed: JsonObject = {

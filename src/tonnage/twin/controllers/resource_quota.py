@@ -11,11 +11,11 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.quota_usage import bounds, counted, counted_here, hard_of
 from tonnage.twin.controllers.counted_objects import CountedObjects
 from tonnage.twin.controllers.every_kind import Resource
+from tonnage.twin.controllers.refusals import or_none
 from tonnage.wire.kinds import POD, RESOURCE_QUOTA
 from tonnage.wire.objects import Pod, ResourceQuota, Service
 
@@ -92,13 +92,10 @@ class ResourceQuotaController:
             "status": {part: {**row} for part, row in rows.items()},
         }
         self._told[key] = math.inf
-        try:
-            written = await self._api.patch(
-                RESOURCE_QUOTA, name, patch, namespace=namespace, subresource="status"
-            )
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        written = await or_none(
+            self._api.patch(RESOURCE_QUOTA, name, patch, namespace=namespace, subresource="status")
+        )
+        if written is None:
             return None
         self._told[key] = int(written.metadata.resource_version)
         return _COUNTED_AGAIN_S

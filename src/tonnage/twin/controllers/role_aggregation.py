@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
 from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import CLUSTER_ROLE
 from tonnage.wire.objects import ClusterRole
 
@@ -46,11 +46,8 @@ class RoleAggregationController:
         if rules == (role.rules or []):
             return
         patch: list[JsonValue] = list(rules)
-        try:
+        with passing_over(404):
             await self._api.patch(CLUSTER_ROLE, key[1], {"rules": patch})
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[JsonValue]:

@@ -6,10 +6,10 @@ import asyncio
 
 from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import KubernetesApi
-from tonnage.model.errors import ApiError
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
 from tonnage.twin.controllers.disruption_plan import Scale
 from tonnage.twin.controllers.ownership import controller_of
+from tonnage.twin.controllers.refusals import or_none
 from tonnage.wire.kinds import DEPLOYMENT, REPLICA_SET, Kind
 from tonnage.wire.objects import OwnerReference
 from tonnage.wire.policies import PodMaker
@@ -74,12 +74,7 @@ class Scales:
     async def _asked(
         self, kind: Kind[PodMaker], owner: OwnerReference, namespace: str, path: tuple[str, ...]
     ) -> Scale | None:
-        try:
-            found = await self._api.get(kind, owner.name, namespace if kind.namespaced else None)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
-        if found.metadata.uid != owner.uid:
+        found = await or_none(self._api.get(kind, owner.name, namespace if kind.namespaced else None))
+        if found is None or found.metadata.uid != owner.uid:
             return None
         return Scale(owner.uid, count_at(found.spec, path))

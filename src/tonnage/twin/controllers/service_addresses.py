@@ -12,9 +12,9 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informers, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.services import ALLOCATOR, MANAGED_BY
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import SERVICE, Kind
 from tonnage.wire.objects import Service
 
@@ -47,16 +47,13 @@ class ServiceAddressesController:
     async def _reconcile(self, address: str) -> None:
         found = self._addresses.get(address)
         parent = next((_reference(one) for one in self._services.by_index("address", address)), None)
-        try:
+        with passing_over(404, 409):
             if found is None:
                 if parent is not None:
                     await self._api.create(IP_ADDRESS, _body(address, parent))
             elif _is_ours(found) and found.spec.get("parentRef") != parent:
                 # It is made again, if it is still somebody's, once it is seen to be gone.
                 await self._api.delete(IP_ADDRESS, address, uid=found.metadata.uid)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
 
 def _addresses_of(service: Service) -> Iterable[str]:

@@ -14,11 +14,12 @@ from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.endpoint_subsets import LEADER, MOST_ADDRESSES, Subset, repacked
 from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.pod_control import namespace_ends
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.controllers.service_ports import in_order
 from tonnage.twin.controllers.slice_plan import MANAGED_BY, SERVICE_NAME
 from tonnage.twin.controllers.trigger_times import TRIGGER_TIME
@@ -121,18 +122,15 @@ class SliceMirroringController:
                 spare.remove(old)
         namespace = found.metadata.namespace
         try:
-            if old is None:
-                await self._api.create(ENDPOINT_SLICE, body, namespace=namespace)
-                return
-            metadata["name"] = old.metadata.name
-            await self._api.replace(ENDPOINT_SLICE, body, namespace=namespace)
+            with passing_over(404):
+                if old is None:
+                    await self._api.create(ENDPOINT_SLICE, body, namespace=namespace)
+                    return
+                metadata["name"] = old.metadata.name
+                await self._api.replace(ENDPOINT_SLICE, body, namespace=namespace)
         except ClusterError as error:
-            if not (namespace_ends(error) or _is_gone(error)):
+            if not namespace_ends(error):
                 raise
-
-
-def _is_gone(error: ClusterError) -> bool:
-    return isinstance(error, ApiError) and error.code == 404
 
 
 def _is_mirrored(found: Endpoints) -> bool:

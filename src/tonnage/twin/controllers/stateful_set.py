@@ -14,10 +14,10 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.expectations import Expectations
-from tonnage.twin.controllers.ownership import Ownership, controller_of, owner_as_json
+from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, owner_as_json
 from tonnage.twin.controllers.pod_control import message_of
 from tonnage.twin.controllers.pod_state import available_in_s
-from tonnage.twin.controllers.selection import selects
+from tonnage.twin.controllers.refusals import or_none
 from tonnage.twin.controllers.stateful_plan import Plan, complete, plan, status_of
 from tonnage.twin.controllers.stateful_template import (
     claim_bodies,
@@ -30,6 +30,7 @@ from tonnage.twin.controllers.stateful_template import (
     surplus,
     template_in,
 )
+from tonnage.twin.controllers.status_writing import replace_status
 from tonnage.wire.kinds import CONTROLLER_REVISION, POD, STATEFUL_SET, VOLUME_CLAIM
 from tonnage.wire.objects import ControllerRevision, Pod
 from tonnage.wire.workloads import StatefulSet, StatefulSetStatus
@@ -63,18 +64,8 @@ class StatefulSetController:
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
-        for pod in (delta.before, delta.after):
-            if pod is None:
-                continue
-            owner = controller_of(pod)
-            if owner is not None:
-                if owner.kind == STATEFUL_SET.kind:
-                    self._queue.add((pod.metadata.namespace, owner.name))
-                continue
-            for one in self._sets:
-                same = one.metadata.namespace == pod.metadata.namespace
-                if same and selects(one.spec.selector, pod.metadata.labels):
-                    self._queue.add(key_of(one))
+        for key in concerned(delta, STATEFUL_SET, self._sets, lambda one: one.spec.selector):
+            self._queue.add(key)
 
     async def _reconcile(self, key: Key) -> float | None:
         found = self._sets.get(key[1], key[0])
@@ -181,12 +172,8 @@ class StatefulSetController:
         """Make a claim unless it is there; what is wrong with it, empty if nothing is."""
         metadata = body["metadata"]
         name = str(metadata["name"]) if isinstance(metadata, dict) else ""
-        try:
-            there = await self._api.get(VOLUME_CLAIM, name, found.metadata.namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-        else:
+        there = await or_none(self._api.get(VOLUME_CLAIM, name, found.metadata.namespace))
+        if there is not None:
             return f"pvc {name} is being deleted" if there.metadata.deletion_timestamp else ""
         pod, owner = f"{found.metadata.name}-{ordinal}", found.metadata.name
         try:
@@ -211,11 +198,8 @@ class StatefulSetController:
         for body in claim_bodies(found, ordinal):
             metadata = body["metadata"]
             name = str(metadata["name"]) if isinstance(metadata, dict) else ""
-            try:
-                claim = await self._api.get(VOLUME_CLAIM, name, found.metadata.namespace)
-            except ApiError as error:
-                if error.code != 404:
-                    raise
+            claim = await or_none(self._api.get(VOLUME_CLAIM, name, found.metadata.namespace))
+            if claim is None:
                 continue
             have = [owner_as_json(one) for one in claim.metadata.owner_references]
             rest = [one for one in have if one["uid"] not in ours]
@@ -244,16 +228,7 @@ class StatefulSetController:
     async def _write(self, found: StatefulSet, status: StatefulSetStatus) -> None:
         if status == found.status:
             return
-        metadata = found.metadata
-        body: JsonObject = {
-            "metadata": msgspec.to_builtins(metadata),  # who leaves labels out gives them up
-            "status": msgspec.to_builtins(status),
-        }
-        try:
-            await self._api.replace(STATEFUL_SET, body, namespace=metadata.namespace, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        await or_none(replace_status(self._api, STATEFUL_SET, found, msgspec.to_builtins(status)))
 
 
 def _called_after(pod: Pod, found: StatefulSet) -> bool:

@@ -10,11 +10,12 @@ from typing import Final
 
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.decide.cluster.matching import tolerates
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.refusals import passing_over
+from tonnage.twin.controllers.status_writing import tell_of_pod
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node, ObjectReference, Pod, Taint, Toleration
 from tonnage.wire.timestamps import moment_of, timestamp
@@ -114,13 +115,10 @@ class TaintEvictionController:
             "DeletionByTaintManager",
             "Taint manager: deleting due to NoExecute taint",
         )
-        try:
+        with passing_over(404, 409):
             await self._api.delete(
                 POD, pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
         self._due_s.pop(pod.metadata.uid, None)
 
     async def _tell(self, pod: Pod, text: str) -> None:
@@ -148,15 +146,4 @@ async def disrupt(
         condition["observedGeneration"] = generation
     if fail:
         status |= {"phase": "Failed", **({"observedGeneration": generation} if generation else {})}
-    try:
-        await api.patch(
-            POD,
-            pod.metadata.name,
-            {"metadata": {"uid": pod.metadata.uid}, "status": status},
-            namespace=pod.metadata.namespace,
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
-    except ApiError as error:
-        if error.code not in (404, 409, 422):
-            raise
+    await tell_of_pod(api, pod, status)

@@ -12,8 +12,8 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object, Pod, Service
 
@@ -87,11 +87,8 @@ class VolumeProtectionController:
         wanted: list[JsonValue] = [*finalizers]
         patch: JsonValue = {"metadata": {"finalizers": wanted, "resourceVersion": version}}
         namespace, name = key_of(found)
-        try:
+        with passing_over(404, 409):
             await self._api.patch(kind, name, patch, namespace=namespace or None)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
 
 def _classes_of(user: Service) -> Iterator[str]:

@@ -1,0 +1,44 @@
+"""How controllers write what they know into the status of an object."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from tonnage.adapters.ports import KubernetesApi, PatchType
+from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.refusals import passing_over
+from tonnage.wire.kinds import POD, Kind
+from tonnage.wire.objects import Object, Pod
+
+T = TypeVar("T", bound=Object)
+
+
+async def merge_status(api: KubernetesApi, kind: Kind[T], obj: Object, status: JsonObject) -> None:
+    """Merge fields into an object's status, unless it is gone."""
+    name, namespace = obj.metadata.name, obj.metadata.namespace or None
+    with passing_over(404):
+        await api.patch(kind, name, {"status": status}, namespace=namespace, subresource="status")
+
+
+async def replace_status(api: KubernetesApi, kind: Kind[T], obj: Object, status: JsonObject) -> T:
+    """The object with another status. Raises ApiError 404, and 409 where it is not as it was read."""
+    body: JsonObject = {
+        "metadata": msgspec.to_builtins(obj.metadata),  # who leaves labels out gives them up
+        "status": status,
+    }
+    return await api.replace(kind, body, namespace=obj.metadata.namespace or None, subresource="status")
+
+
+async def tell_of_pod(api: KubernetesApi, pod: Pod, status: JsonObject) -> None:
+    """Merge fields and conditions into a pod's status, unless the pod is gone or another has its name."""
+    with passing_over(404, 409, 422):
+        await api.patch(
+            POD,
+            pod.metadata.name,
+            {"metadata": {"uid": pod.metadata.uid}, "status": status},
+            namespace=pod.metadata.namespace,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
