@@ -10,7 +10,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 4)))
 FUZZ_SECONDS ?= 30
 BIN := .venv/bin
 
-.PHONY: help setup run test test-long test-kubernetes test-gpu preflight kubernetes-binaries image fuzz lint format bench bench-kubernetes docs check clean
+.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image fuzz lint format bench bench-kubernetes docs check clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -41,6 +41,9 @@ test: .venv/ready .pytest_cache/compiled ## Run every test that needs no GPU and
 test-long: .venv/ready .pytest_cache/compiled ## Run the tests that `make test` leaves out because they are long
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes -m long
+
+test-properties: .venv/ready ## Hold each property against 1,500 new examples
+	@$(BIN)/pytest -n $$(nproc) -q --ignore=tests/kubernetes -m hypothesis --hypothesis-profile=deep
 
 # What is wrong with a test, its own run says.
 .pytest_cache/compiled: export PYTHONDONTWRITEBYTECODE =

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tonnage.adapters.reading import BarePod, node_from, pod_from, read_pod
@@ -120,10 +120,12 @@ METAS = st.fixed_dictionaries(
         "ownerReferences": st.just([{"kind": "Job", "name": "j", "controller": True}]),
     },
 )
+NAMELESS: Body = {"initContainerStatuses": [{"name": ""}, {"name": "", "allocatedResources": {"cpu": "2"}}]}
 PODS = st.fixed_dictionaries({"metadata": METAS}, optional={"spec": SPECS, "status": STATUSES})
 
 
 @given(st.lists(PODS, min_size=1, max_size=6), st.booleans())
+@example([{"metadata": {"name": "p"}, "spec": {"containers": [{"name": ""}]}, "status": NAMELESS}], False)
 def test_pods_are_the_same_read_either_way(bodies: list[Body], escaped: bool) -> None:
     quick = ObjectReader().of(("v1", "Pod"))
     assert quick is not None

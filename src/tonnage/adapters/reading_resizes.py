@@ -15,7 +15,7 @@ def held_by(spec: w.PodSpec, status: w.PodStatus) -> tuple[HeldAmounts, ...]:
     statuses = [*status.container_statuses, *status.init_container_statuses]
     if not any("resources" in one or "allocatedResources" in one for one in statuses):
         return ()
-    by_name = {one.get("name"): one for one in statuses}
+    by_name = {one.get("name", ""): one for one in statuses}
     found = (_held(obj, by_name.get(obj.name, {})) for obj in (*spec.containers, *spec.init_containers))
     return tuple(held for held in found if held is not None)
 
