@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tonnage.twin.pki import Authority, KeyPair
 
@@ -22,12 +26,15 @@ def _context(folder: Path, ca: Authority, pair: KeyPair | None, purpose: ssl.Pur
     return context
 
 
-async def _peer_subject(folder: Path, ca: Authority, server_ca: Authority, hosts: list[str]) -> object:
+async def _peer_subject(
+    folder: Path, ca: Authority, server_ca: Authority, hosts: list[str], pair: KeyPair | None = None
+) -> object:
+    """Who the server sees: the holder of `pair`, by default of one that the authority made itself."""
     server = _context(
         folder, ca, server_ca.issue("kube-apiserver", hosts=hosts, server=True), ssl.Purpose.CLIENT_AUTH
     )
     server.verify_mode = ssl.CERT_REQUIRED
-    pair = ca.issue("kube-apiserver-kubelet-client", organizations=["system:masters"], client=True)
+    pair = pair or ca.issue("kube-apiserver-kubelet-client", organizations=["system:masters"], client=True)
     client = _context(folder, ca, pair, ssl.Purpose.SERVER_AUTH)
     seen: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
@@ -38,10 +45,10 @@ async def _peer_subject(folder: Path, ca: Authority, server_ca: Authority, hosts
     listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server)
     async with listener:
         port = listener.sockets[0].getsockname()[1]
-        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
-        subject = await seen
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+        assert await reader.read() == b""
         writer.close()
-        return subject
+        return await seen
 
 
 async def test_mutual_tls_by_address_shows_name_and_groups(tmp_path: Path) -> None:
@@ -69,6 +76,19 @@ async def test_a_kept_authority_issues_what_its_clients_still_trust(tmp_path: Pa
     ca = Authority.generate(datetime.now(UTC))
     again = Authority.load(KeyPair(ca.certificate_pem, ca.key_pem))
     assert await _peer_subject(tmp_path, ca, again, ["127.0.0.1"])
+
+
+@pytest.mark.parametrize("usages", [["client auth"], ["s/mime", "digital signature", "client auth"]])
+async def test_a_certificate_on_request_lets_its_holder_in(tmp_path: Path, usages: list[str]) -> None:
+    """A request need not say what its key may do."""
+    ca, key = Authority.generate(datetime.now(UTC)), ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "alice")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    held = ca.sign(request, usages, timedelta(hours=1), datetime.now(UTC))
+    form = serialization.PrivateFormat.PKCS8
+    written = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    subject = await _peer_subject(tmp_path, ca, ca, ["127.0.0.1"], KeyPair(held, written))
+    assert subject == ((("commonName", "alice"),),)
 
 
 def test_keys_never_show_in_a_representation() -> None:
