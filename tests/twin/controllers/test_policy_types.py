@@ -70,6 +70,20 @@ def warned(expression: str, *resources: tuple[str, str, str], **spec: Any) -> li
             id="what is asked, which nobody declares",
         ),
         pytest.param(
+            "object.requestResource == 'x'",
+            "1:7: undefined field 'requestResource'",
+            id="a field of its name",
+        ),
+        pytest.param(
+            "quantity('1').value == 1",
+            "1:14: unexpected failed resolution of 'kubernetes.Quantity'",
+            id="a field of a type of Kubernetes' own",
+        ),
+        pytest.param(
+            "ip('::1').value == 1", "1:10: type 'net.IP' does not support field selection", id="of an address"
+        ),
+        pytest.param("variables.most == 'x'", "", id="variables of such types, which are of any"),
+        pytest.param(
             "variables.count == 'x'",
             "1:17: found no matching overload for '_==_' applied to '(int, string)'",
             id="a variable with the type of its expression",
@@ -78,7 +92,8 @@ def warned(expression: str, *resources: tuple[str, str, str], **spec: Any) -> li
     ],
 )
 def test_expressions_are_held_to_the_kinds_they_are_about(expression: str, words: str) -> None:
-    variables = [{"name": "count", "expression": "object.spec.replicas"}]
+    written = (("count", "object.spec.replicas"), ("most", "quantity('5')"))
+    variables = [{"name": name, "expression": text} for name, text in written]
     found = warned(expression, DEPLOYMENTS, variables=variables)
     assert [one.splitlines()[0].partition(" (in")[0] for one in found] == (
         [f"apps/v1, Kind=Deployment: ERROR: <input>:{words}"] if words else []

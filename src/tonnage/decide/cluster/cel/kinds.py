@@ -45,16 +45,13 @@ Known = tuple[tuple[str, CelKind], ...]
 _SIMPLE: Final = frozenset({"double", "int", "uint", "bool", "string", "bytes"}) | {"timestamp", "duration"}
 
 
-_OWN: Final = ("kubernetes.", "net.")
-
-
 def kind_named(written: str) -> CelKind:
-    """A type by what errors call it; any for what has parts that the name does not tell.
+    """The type that a variable gets of one that errors call so: any for Kubernetes' own, and for objects.
 
     >>> kind_named("list(string)").element
     CelKind(name='string', element=None, fields=(), title='', most=0, least=0)
     """
-    if written in _SIMPLE or written.startswith(_OWN):
+    if written in _SIMPLE:
         return CelKind(written)
     head, _, inside_it = written.removesuffix(")").partition("(")
     if head == "list":

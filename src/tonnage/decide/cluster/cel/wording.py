@@ -14,6 +14,14 @@ from tonnage.decide.cluster.claims.cel_wording import as_member
 
 _MESSAGE: Final = re.compile(rf"\b{PACKAGE}\.(T\d+)\b")
 _CHANGES: Final = (
+    (
+        re.compile(r"undefined field '[^']*' not found in struct '(kubernetes\.[^']*)'"),
+        r"unexpected failed resolution of '\1'",
+    ),
+    (
+        re.compile(r"undefined field '[^']*' not found in struct '(net\.[^']*)'"),
+        r"type '\1' does not support field selection",
+    ),
     (re.compile(r"(undefined field '[^']*') not found in struct '[^']*'"), r"\1"),
     (
         re.compile(r"expression of (type '[^']*') cannot be the operand of a select operation"),
