@@ -16,7 +16,7 @@ from typing import Any, Final
 from tonnage.decide.cluster.cel.asking import DECISION, FORMAT, FORMATS, GROUP_CHECK, PATH_CHECK
 from tonnage.decide.cluster.cel.functions import FUNCTIONS, taken
 from tonnage.decide.cluster.cel.kinds import AUTHORIZER, RESOURCE_CHECK
-from tonnage.decide.cluster.cel.messages import pool
+from tonnage.decide.cluster.cel.messages import declared_pool, held_pool
 from tonnage.decide.cluster.claims.cel_values import QUANTITY, SEMVER
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
@@ -192,7 +192,7 @@ def checker(variables: Mapping[str, str], file: bytes) -> Any:
 
     lines = [f"- name: {name}\n  type: '{signature}'" for name, signature in variables.items()]
     written = "\n".join([_declarations(), *(["variables:", *lines] if lines else [])])
-    return cel.NewEnv(config=cel.NewEnvConfigFromYaml(written), descriptor_pool=pool((file,)))
+    return cel.NewEnv(config=cel.NewEnvConfigFromYaml(written), descriptor_pool=declared_pool(file))
 
 
 def _arities() -> Iterator[tuple[str, int]]:
@@ -229,6 +229,6 @@ def runtime() -> Any:
         )
     return cel.NewEnv(
         config=cel.NewEnvConfigFromYaml("\n".join(_extended("2"))),
-        descriptor_pool=pool(()),
+        descriptor_pool=held_pool(),
         functions=[cel.FunctionDecl(name, list(kinds.values())) for name, kinds in functions.items()],
     )

@@ -30,35 +30,41 @@ _FIELDS: Final = {"Quantity": "value"}
 
 
 @cache
-def _files() -> tuple[bytes, ...]:
+def _files(*, named: bool) -> tuple[bytes, ...]:
     made = []
     for package, kinds in _KINDS.items():
         file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
         for name in kinds:
             kind = file.message_type.add(name=name)
-            kind.field.add(name=_FIELDS.get(name, "text"), number=1, type=9, label=1)
+            if named:
+                kind.field.add(name=_FIELDS.get(name, "text"), number=1, type=9, label=1)
         made.append(file.SerializeToString())
     return tuple(made)
 
 
-def pool(files: tuple[bytes, ...]) -> descriptor_pool.DescriptorPool:
-    """The types that every expression knows, and those of these files."""
+def declared_pool(file: bytes) -> descriptor_pool.DescriptorPool:
+    """The types that expressions are compiled with: what Kubernetes' own hold nobody may name."""
+    return _pool(*_files(named=False), file)
+
+
+@cache
+def held_pool() -> descriptor_pool.DescriptorPool:
+    """The types that values are of."""
+    return _pool(*_files(named=True))
+
+
+def _pool(*files: bytes) -> descriptor_pool.DescriptorPool:
     made = descriptor_pool.DescriptorPool()
     for known in _WELL_KNOWN:
         made.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
-    for file in (*_files(), *files):
+    for file in files:
         made.AddSerializedFile(file)
     return made
 
 
 @cache
 def _class(name: str) -> type[message.Message]:
-    return message_factory.GetMessageClass(_own().FindMessageTypeByName(name))
-
-
-@cache
-def _own() -> descriptor_pool.DescriptorPool:
-    return pool(())
+    return message_factory.GetMessageClass(held_pool().FindMessageTypeByName(name))
 
 
 def value_of(kind: str, text: str) -> Any:
