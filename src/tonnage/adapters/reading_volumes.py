@@ -9,6 +9,7 @@ from tonnage.adapters.reading_parts import selector_of
 from tonnage.model.quantity import integer_value
 from tonnage.model.selectors import NodeSelectorTerm, Requirement
 from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
+from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
 
@@ -137,7 +138,7 @@ def attachment_from(obj: claim_objects.VolumeAttachment) -> tuple[str, str, str]
 
 
 def _class_of(meta: w.ObjectMeta, spec: Mapping[str, Any]) -> str:
-    older = meta.annotations.get("volume.beta.kubernetes.io/storage-class")
+    older = meta.annotations.get(OLD_STORAGE_CLASS)
     return older if older is not None else str(spec.get("storageClassName") or "")
 
 

@@ -8,11 +8,11 @@ from tonnage.adapters.ports import KubernetesApi
 from tonnage.agent.world import World
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import MIRROR
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
 
 EVICTED: Final = "evicted"
-_MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 class PodEvictions:
@@ -59,7 +59,7 @@ def _left_alone(pod: Pod) -> str:
     """Why nothing is asked of a pod; empty: it is."""
     if pod.metadata.deletion_timestamp:
         return "is ending"
-    if _MIRROR in pod.metadata.annotations:
+    if MIRROR in pod.metadata.annotations:
         return "not evicted: it is a static pod"
     if any(owner.controller and owner.kind == "DaemonSet" for owner in pod.metadata.owner_references):
         return "not evicted: its DaemonSet would bring it back"

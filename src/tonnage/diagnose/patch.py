@@ -6,6 +6,7 @@ from tonnage.decide.cluster.requests import CPU
 from tonnage.model.cluster import Container, Pod, SpreadConstraint
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.selectors import NodeSelectorTerm, Requirement, Toleration
+from tonnage.model.well_known import REQUIRED
 
 
 def patch_of(before: Pod, after: Pod) -> JsonObject:
@@ -20,7 +21,7 @@ def patch_of(before: Pod, after: Pod) -> JsonObject:
     if gone:
         spec["nodeSelector"] = dict.fromkeys(gone)
     if before.affinity.node != after.affinity.node:
-        spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": _terms(after)}}}
+        spec["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": _terms(after)}}}
     for name, old, new in (
         ("containers", before.containers, after.containers),
         ("initContainers", before.init_containers, after.init_containers),
@@ -29,9 +30,6 @@ def patch_of(before: Pod, after: Pod) -> JsonObject:
         if changed:
             spec[name] = [*changed]
     return {"spec": spec} if spec else {}
-
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def _constraint(before: SpreadConstraint, after: SpreadConstraint) -> JsonObject:

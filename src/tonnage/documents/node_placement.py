@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.documents.pod_placement import (
-    PREFERRED,
-    REQUIRED,
     FieldPath,
     PodFault,
     key_faults,
@@ -27,6 +25,7 @@ from tonnage.documents.pod_placement import (
 )
 from tonnage.model.json import JsonObject
 from tonnage.model.name_words import wrong_in_subdomain
+from tonnage.model.well_known import PREFERRED, REQUIRED
 
 _IN_NODE_AFFINITY: Final[FieldPath] = ("affinity", "nodeAffinity")
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

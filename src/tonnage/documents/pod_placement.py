@@ -14,10 +14,9 @@ from tonnage.documents.nearest import nearest
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.name_words import wrong_in_key, wrong_in_value
 from tonnage.model.verdict import Code
+from tonnage.model.well_known import PREFERRED, REQUIRED
 
 FieldPath: TypeAlias = tuple[str | int, ...]
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES: Final = ("Honor", "Ignore")
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")

@@ -14,31 +14,30 @@ from typing import Final, Protocol
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import SYSTEM_PRIORITIES
+from tonnage.model.well_known import MIRROR, NOT_READY
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, put, text
 from tonnage.twin.apiserver.class_defaults import ClaimGrowth, ClassDefaults
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.limits import LimitBounds, LimitDefaults
-from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 from tonnage.twin.apiserver.pod_security import PodSecurity
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.quotas import ResourceQuotas
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import NAMESPACE, NODE, POD
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.runtime_classes import RuntimeClasses, RuntimeOverheads
 from tonnage.twin.apiserver.service_accounts import ServiceAccounts
 from tonnage.twin.apiserver.services import ServiceAddresses
 from tonnage.twin.apiserver.statuses import Cause, forbidden, not_found, shown_name
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import NAMESPACE, NODE, POD
 from tonnage.twin.apiserver.topology_labels import TopologyLabels
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
 
 PRIORITY_CLASS: Final[Resource] = ("scheduling.k8s.io", "priorityclasses")
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
 _TOLERATED_S: Final = 300
-_NOT_READY: Final = "node.kubernetes.io/not-ready"
-_EVICTING_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_EVICTING_TAINTS: Final = (NOT_READY, "node.kubernetes.io/unreachable")
 
 
 class Plugin(Protocol):
@@ -154,8 +153,8 @@ class NodeTaint:
         if request.resource != NODE or obj is None or old is not None or request.subresource:
             return
         taints = mappings(obj, "spec", "taints")
-        if not any((text(one, "key"), text(one, "effect")) == (_NOT_READY, "NoSchedule") for one in taints):
-            put(obj, [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}], "spec", "taints")
+        if not any((text(one, "key"), text(one, "effect")) == (NOT_READY, "NoSchedule") for one in taints):
+            put(obj, [*taints, {"key": NOT_READY, "effect": "NoSchedule"}], "spec", "taints")
 
 
 class PodDefaults:

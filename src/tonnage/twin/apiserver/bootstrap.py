@@ -15,9 +15,9 @@ from tonnage.twin.apiserver.access import copied, mapping, mappings, put, text
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bringing import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles
+from tonnage.twin.apiserver.resource_names import NAMESPACE, SERVICE
 from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE_RANGE
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import NAMESPACE, SERVICE
 from tonnage.wire.timestamps import timestamp
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import JOB
 from tonnage.twin.apiserver.store import Resource
-from tonnage.twin.apiserver.strategies import JOB
 
 IDLE_PREFIX: Final = "on this twin"
 _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {

@@ -11,11 +11,12 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import parse_quantity
+from tonnage.model.well_known import DEFAULT_STORAGE_CLASS, OLD_INGRESS_CLASS, OLD_STORAGE_CLASS
 from tonnage.twin.apiserver.access import at, flag, put, text, texts
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import CLAIM, VOLUME
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import CLAIM, VOLUME
 
 STORAGE_CLASS: Final[Resource] = ("storage.k8s.io", "storageclasses")
 INGRESS: Final[Resource] = ("networking.k8s.io", "ingresses")
@@ -25,16 +26,10 @@ _IN_USE: Final = {
     VOLUME: "kubernetes.io/pv-protection",
     ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
 }
-_DEFAULT_STORAGE: Final = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 _DEFAULT_INGRESS: Final = ("ingressclass.kubernetes.io/is-default-class",)
-_STORAGE_ONCE: Final = "volume.beta.kubernetes.io/storage-class"
-_INGRESS_ONCE: Final = "kubernetes.io/ingress.class"
 _CLASSED: Final = {
-    CLAIM: (STORAGE_CLASS, _DEFAULT_STORAGE, _STORAGE_ONCE, "storageClassName"),
-    INGRESS: (INGRESS_CLASS, _DEFAULT_INGRESS, _INGRESS_ONCE, "ingressClassName"),
+    CLAIM: (STORAGE_CLASS, DEFAULT_STORAGE_CLASS, OLD_STORAGE_CLASS, "storageClassName"),
+    INGRESS: (INGRESS_CLASS, _DEFAULT_INGRESS, OLD_INGRESS_CLASS, "ingressClassName"),
 }
 """Kinds that name a class: which, what marks the default one, the annotation of old and the field."""
 _UNBOUND: Final = "Only bound persistent volume claims can be expanded"
@@ -93,7 +88,7 @@ class ClaimGrowth:
         if text(old, "status", "phase") != "Bound":
             raise forbidden(CLAIM, name, _UNBOUND)
         wanted, was = (
-            text(one, "metadata", "annotations", _STORAGE_ONCE) or text(one, "spec", "storageClassName")
+            text(one, "metadata", "annotations", OLD_STORAGE_CLASS) or text(one, "spec", "storageClassName")
             for one in (obj, old)
         )
         found = self._store.get(STORAGE_CLASS, ("", wanted)) if wanted and wanted == was else None

@@ -15,6 +15,7 @@ from tonnage.twin.apiserver.api_services import ApiServices
 from tonnage.twin.apiserver.definition_status import is_established, named, with_condition
 from tonnage.twin.apiserver.ownership.tracking import Ownership, put_entries
 from tonnage.twin.apiserver.requests import Options, Request
+from tonnage.twin.apiserver.resource_names import DEFINITION
 from tonnage.twin.apiserver.resources import (
     CustomVersion,
     Registry,
@@ -22,11 +23,10 @@ from tonnage.twin.apiserver.resources import (
     scale_subresource,
     status_subresource,
 )
-from tonnage.twin.apiserver.store import Resource, Store, Stored
+from tonnage.twin.apiserver.store import Store, Stored
 from tonnage.wire.schema import KindRow, Subresource
 from tonnage.wire.timestamps import timestamp
 
-DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _EVER: Final = 1 << 63

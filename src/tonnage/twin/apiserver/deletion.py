@@ -13,17 +13,17 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import FOREGROUND, ORPHAN
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, put, text, texts
-from tonnage.twin.apiserver.definitions import CLEANUP, DEFINITION
+from tonnage.twin.apiserver.definitions import CLEANUP
 from tonnage.twin.apiserver.pipeline import Pipeline, fresh, may_go
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
+from tonnage.twin.apiserver.resource_names import DEFINITION, JOB, NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import conflict, success
 from tonnage.twin.apiserver.store import StaleError, Stored
-from tonnage.twin.apiserver.strategies import JOB, NAMESPACE, POD, counts_generations
+from tonnage.twin.apiserver.strategies import counts_generations
 from tonnage.wire.timestamps import moment_of, timestamp
 
-ORPHAN: Final = "orphan"
-FOREGROUND: Final = "foregroundDeletion"
 _SHOWN_AGAIN: Final = frozenset(
     {
         POD,

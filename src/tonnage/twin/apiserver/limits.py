@@ -18,14 +18,13 @@ from tonnage.model.policies import LimitRange
 from tonnage.model.quantity import canonical_quantity
 from tonnage.twin.apiserver.access import mapping, mappings, put, text
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import POD
 from tonnage.wire.objects import Pod
 from tonnage.wire.policies import LimitRange as WrittenLimits
 
 LIMIT_RANGE: Final[Resource] = ("", "limitranges")
-CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
 _ANNOTATION: Final = "kubernetes.io/limit-ranger"
 _PARTS: Final = (("containers", "container"), ("initContainers", "init container"))
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.twin.apiserver import notices_network
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.mountable_secrets import ENFORCED
@@ -28,7 +29,6 @@ from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.pod_statuses import odd_addresses
 from tonnage.twin.apiserver.store import Resource
 
-_CLASS_ONCE: Final = "volume.beta.kubernetes.io/storage-class"
 _OPTIONS_ONCE: Final = "volume.beta.kubernetes.io/mount-options"
 _CLASS_WORDS: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
 _RECYCLE: Final = (
@@ -126,7 +126,7 @@ def _cron_job(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
 def _volume(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
     annotations = mapping(obj, "metadata", "annotations")
     for key, words in (
-        (_CLASS_ONCE, _CLASS_WORDS),
+        (OLD_STORAGE_CLASS, _CLASS_WORDS),
         (_OPTIONS_ONCE, 'deprecated since v1.31; use "mountOptions" attribute instead'),
     ):
         if key in annotations:
@@ -139,8 +139,8 @@ def _volume(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
 
 
 def _claim(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
-    if at(obj, "metadata", "annotations", _CLASS_ONCE) is not None:
-        yield f"metadata.annotations[{_CLASS_ONCE}]: {_CLASS_WORDS}"
+    if at(obj, "metadata", "annotations", OLD_STORAGE_CLASS) is not None:
+        yield f"metadata.annotations[{OLD_STORAGE_CLASS}]: {_CLASS_WORDS}"
     yield from claimed_bytes(mapping(obj, "spec"), "spec")
 
 

@@ -11,13 +11,10 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import OLD_INGRESS_CLASS, SLICE_MANAGER, TOPOLOGY_HINTS, TOPOLOGY_MODE
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.validation.network import parsed, parsed_range
 
-_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
-_MODE: Final = "service.kubernetes.io/topology-mode"
-_INGRESS_CLASS: Final = "kubernetes.io/ingress.class"
-_MANAGER: Final = "endpointslice.kubernetes.io/managed-by"
 _MANAGERS: Final = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _LATER: Final = "will be considered invalid in a future Kubernetes release"
 
@@ -65,8 +62,8 @@ def odd_range(shown: str, path: str) -> Iterator[str]:
 def service(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
     """A Service."""
     spec = mapping(obj, "spec")
-    if at(obj, "metadata", "annotations", _HINTS) is not None:
-        yield f"annotation {_HINTS} is deprecated, please use {_MODE} instead"
+    if at(obj, "metadata", "annotations", TOPOLOGY_HINTS) is not None:
+        yield f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"
     kind = text(spec, "type")
     yield from _addresses([one for one in texts(spec, "clusterIPs") if one != "None"], "spec.clusterIPs")
     if kind == "ClusterIP" and text(spec, "clusterIP") == "None":
@@ -103,9 +100,9 @@ def load_balancer(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
 
 def ingress(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     """A new Ingress."""
-    annotated = at(obj, "metadata", "annotations", _INGRESS_CLASS) is not None
+    annotated = at(obj, "metadata", "annotations", OLD_INGRESS_CLASS) is not None
     if old is None and annotated and at(obj, "spec", "ingressClassName") is None:
-        yield f"annotation \"{_INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"
+        yield f"annotation \"{OLD_INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"
 
 
 def network_policy(obj: JsonObject, _old: JsonObject | None) -> Iterator[str]:
@@ -133,7 +130,7 @@ def endpoint_slice(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     """An EndpointSlice; the spellings of those that no controller has written."""
     if old is None and text(obj, "addressType") == "FQDN":
         yield "spec.addressType: FQDN endpoints are deprecated"
-    if text(obj, "metadata", "labels", _MANAGER) in _MANAGERS:
+    if text(obj, "metadata", "labels", SLICE_MANAGER) in _MANAGERS:
         return
     for index, endpoint in enumerate(mappings(obj, "endpoints")):
         yield from _addresses(texts(endpoint, "addresses"), f"endpoints[{index}].addresses")

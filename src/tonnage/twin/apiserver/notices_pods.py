@@ -10,11 +10,13 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.model.well_known import PREFERRED, REQUIRED
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.notices_network import odd_address
 from tonnage.twin.apiserver.notices_paths import overlapping_paths
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.pod_containers import every_container
+from tonnage.twin.apiserver.objects.validation.security import APP_ARMOR_OF, SECCOMP_OF, SECCOMP_OF_POD
 
 _OLD_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -54,13 +56,8 @@ OLD_VOLUMES: Final = {
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
 _SPELT: Final = {"storageos": "storageOS"}
-_SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
-_SECCOMP_OF: Final = "container.seccomp.security.alpha.kubernetes.io/"
-_ARMOR_OF: Final = "container.apparmor.security.beta.kubernetes.io/"
 _FIELD: Final = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 _MATCHES_NOTHING: Final = "a null labelSelector results in matching no pod"
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def pod(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
@@ -91,8 +88,8 @@ def described_pod(described: JsonObject, path: str) -> Iterator[str]:
     yield from _twice(spec, where)
     for key, shown in mapping(spec, "overhead").items():
         yield from whole_bytes(key, shown, f"{where}.overhead")
-    if _SECCOMP in annotations and at(spec, "securityContext", "seccompProfile") is None:
-        yield f"{head}metadata.annotations[{_SECCOMP}]: {_FIELD}"
+    if SECCOMP_OF_POD in annotations and at(spec, "securityContext", "seccompProfile") is None:
+        yield f"{head}metadata.annotations[{SECCOMP_OF_POD}]: {_FIELD}"
     containers = list(every_container(spec, where))
     for container, one in containers:
         yield from _profiles(container, annotations, head)
@@ -153,20 +150,20 @@ def _node_affinity(affinity: JsonObject, path: str) -> Iterator[str]:
     if not affinity:
         return
     yield from node_terms(
-        mappings(affinity, _REQUIRED, "nodeSelectorTerms"), f"{path}.{_REQUIRED}.nodeSelectorTerms"
+        mappings(affinity, REQUIRED, "nodeSelectorTerms"), f"{path}.{REQUIRED}.nodeSelectorTerms"
     )
-    for index, term in enumerate(mappings(affinity, _PREFERRED)):
-        where = f"{path}.{_PREFERRED}[{index}].preference"
+    for index, term in enumerate(mappings(affinity, PREFERRED)):
+        where = f"{path}.{PREFERRED}[{index}].preference"
         yield from _node_term(mapping(term, "preference"), where, values=True)
 
 
 def _pod_affinity(affinity: JsonObject, path: str) -> Iterator[str]:
-    for index, term in enumerate(mappings(affinity, _REQUIRED)):
+    for index, term in enumerate(mappings(affinity, REQUIRED)):
         if term.get("labelSelector") is None:
-            yield f"{path}.{_REQUIRED}[{index}].labelSelector: {_MATCHES_NOTHING}"
-    for index, term in enumerate(mappings(affinity, _PREFERRED)):
+            yield f"{path}.{REQUIRED}[{index}].labelSelector: {_MATCHES_NOTHING}"
+    for index, term in enumerate(mappings(affinity, PREFERRED)):
         if at(term, "podAffinityTerm", "labelSelector") is None:
-            yield f"{path}.{_PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NOTHING}"
+            yield f"{path}.{PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NOTHING}"
 
 
 def _volumes(spec: JsonObject, where: str) -> Iterator[str]:
@@ -221,12 +218,12 @@ def _profiles(container: JsonObject, annotations: JsonObject, head: str) -> Iter
     """Annotations of old that name what a container may do."""
     if not annotations:
         return
-    name = text(container, "name")
-    if _SECCOMP_OF + name in annotations and at(container, "securityContext", "seccompProfile") is None:
-        yield f"{head}metadata.annotations[{_SECCOMP_OF}{name}]: {_FIELD}"
-    if head and _ARMOR_OF + name in annotations and not at(container, "securityContext", "appArmorProfile"):
+    name, context = text(container, "name"), mapping(container, "securityContext")
+    if SECCOMP_OF + name in annotations and context.get("seccompProfile") is None:
+        yield f"{head}metadata.annotations[{SECCOMP_OF}{name}]: {_FIELD}"
+    if head and APP_ARMOR_OF + name in annotations and not context.get("appArmorProfile"):
         words = 'deprecated since v1.30; use the "appArmorProfile" field instead'
-        yield f"{head}metadata.annotations[{_ARMOR_OF}{name}]: {words}"
+        yield f"{head}metadata.annotations[{APP_ARMOR_OF}{name}]: {words}"
 
 
 def _container(container: JsonObject, where: str) -> Iterator[str]:

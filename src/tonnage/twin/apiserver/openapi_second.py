@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.objects.protobuf_writing import (
     bytes_field,
     float_field,
@@ -42,18 +43,18 @@ def second_openapi(documents: Iterable[JsonObject]) -> JsonObject:
     paths: JsonObject = {}
     definitions: JsonObject = {}
     for document in documents:
-        paths |= _mapping(document["paths"])
-        schemas = _mapping(_mapping(document["components"])["schemas"])
-        definitions |= {name: _schema(_mapping(schema)) for name, schema in schemas.items()}
+        paths |= mapping(document["paths"])
+        schemas = mapping(mapping(document["components"])["schemas"])
+        definitions |= {name: _schema(mapping(schema)) for name, schema in schemas.items()}
     info: JsonObject = {"title": "Kubernetes", "version": "v1.35.8"}
     return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
 
 
 def encoded_second(document: JsonObject) -> bytes:
     """The definitions as protobuf, for clients that ask for nothing else of it."""
-    info = _mapping(document["info"])
+    info = mapping(document["info"])
     said = text_field(1, str(info["title"])) + text_field(2, str(info["version"]))
-    named = _named(_mapping(document["definitions"]))
+    named = _named(mapping(document["definitions"]))
     return text_field(1, "2.0") + bytes_field(2, said) + bytes_field(8, b"") + bytes_field(9, named)
 
 
@@ -73,8 +74,8 @@ def _schema(third: JsonObject) -> JsonObject:
         if isinstance(inner := second.get(key), dict):
             second[key] = _schema(inner)
     if "properties" in second:
-        properties = _mapping(second["properties"])
-        second["properties"] = {name: _schema(_mapping(inner)) for name, inner in properties.items()}
+        properties = mapping(second["properties"])
+        second["properties"] = {name: _schema(mapping(inner)) for name, inner in properties.items()}
     return second
 
 
@@ -113,7 +114,7 @@ def _member(key: str, value: JsonValue) -> bytes:
 
 def _named(schemas: Mapping[str, JsonValue]) -> bytes:
     return b"".join(
-        bytes_field(1, text_field(1, name) + bytes_field(2, _message(_mapping(schema))))
+        bytes_field(1, text_field(1, name) + bytes_field(2, _message(mapping(schema))))
         for name, schema in schemas.items()
     )
 
@@ -121,7 +122,3 @@ def _named(schemas: Mapping[str, JsonValue]) -> bytes:
 def _any(value: JsonValue) -> bytes:
     """Any value, which is YAML; JSON is YAML."""
     return text_field(2, json.dumps(value))
-
-
-def _mapping(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}

@@ -32,15 +32,10 @@ from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
 from tonnage.twin.apiserver.ownership.tracking import Ownership, as_sent, put_entries, without_entries
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.requests import Outcome, Request
+from tonnage.twin.apiserver.resource_names import POD
 from tonnage.twin.apiserver.statuses import StatusError, already_exists, bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import StaleError, Store, Stored, in_order
-from tonnage.twin.apiserver.strategies import (
-    POD,
-    drop_identity,
-    finish_create,
-    prepare_create,
-    prepare_update,
-)
+from tonnage.twin.apiserver.strategies import drop_identity, finish_create, prepare_create, prepare_update
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
 from tonnage.wire.timestamps import timestamp
 

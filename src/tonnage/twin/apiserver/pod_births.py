@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import PREFERRED, REQUIRED
 from tonnage.twin.apiserver.access import at, drop, items, mapping, mappings, put, text, texts
 from tonnage.twin.apiserver.objects.pod_amounts import qos_class
 from tonnage.twin.apiserver.objects.pod_containers import every_container
@@ -27,8 +28,6 @@ TEMPLATES: Final[dict[Resource, tuple[str, ...]]] = {
 }
 """Where kinds have their templates of pods."""
 _GATED_SOURCES: Final = ("clusterTrustBundle", "podCertificate")
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _PLAIN_PROFILES: Final = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
 
 
@@ -76,8 +75,8 @@ def _terms(spec: JsonObject) -> Iterator[JsonObject]:
     """What places a pod by the labels of others."""
     for kind in ("podAffinity", "podAntiAffinity"):
         affinity = mapping(spec, "affinity", kind)
-        yield from mappings(affinity, _REQUIRED)
-        for term in mappings(affinity, _PREFERRED):
+        yield from mappings(affinity, REQUIRED)
+        for term in mappings(affinity, PREFERRED):
             yield mapping(term, "podAffinityTerm")
     yield from mappings(spec, "topologySpreadConstraints")
 

@@ -17,9 +17,9 @@ from tonnage.twin.apiserver.objects.selectors import labels_of
 from tonnage.twin.apiserver.pod_births import TEMPLATES
 from tonnage.twin.apiserver.pod_parts import POD_PARTS
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.store import Store
-from tonnage.twin.apiserver.strategies import NAMESPACE, POD
 
 MINOR: Final = 35
 _MOST_PODS: Final = 3000

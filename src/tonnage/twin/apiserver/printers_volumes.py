@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import DEFAULT_STORAGE_CLASS, OLD_STORAGE_CLASS
 from tonnage.twin.apiserver.access import at, flag, items, mapping, text, texts
 from tonnage.twin.apiserver.columns import (
     UNSET,
@@ -29,10 +30,6 @@ _MODES: Final = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-_DEFAULT_CLASS: Final = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 
 
 def access_modes(modes: list[str]) -> str:
@@ -45,7 +42,7 @@ def access_modes(modes: list[str]) -> str:
 
 
 def _storage_class(obj: JsonObject) -> str:
-    old = text(obj, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
+    old = text(obj, "metadata", "annotations", OLD_STORAGE_CLASS)
     return old or text(obj, "spec", "storageClassName")
 
 
@@ -87,7 +84,7 @@ def _volume(obj: JsonObject, now: datetime) -> list[JsonValue]:
 
 def _class(obj: JsonObject, now: datetime) -> list[JsonValue]:
     name, notes = name_of(obj), mapping(obj, "metadata", "annotations")
-    default = any(notes.get(key) == "true" for key in _DEFAULT_CLASS)
+    default = any(notes.get(key) == "true" for key in DEFAULT_STORAGE_CLASS)
     return [
         f"{name} (default)" if default else name,
         text(obj, "provisioner"),

@@ -20,9 +20,9 @@ from tonnage.twin.apiserver.kubelet_http import KubeletResponse, connect, open_r
 from tonnage.twin.apiserver.kubelet_socket import KubeletSocket, open_socket
 from tonnage.twin.apiserver.objects.pod_containers import every_container
 from tonnage.twin.apiserver.requests import Address
+from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_path, not_found
 from tonnage.twin.apiserver.store import Store
-from tonnage.twin.apiserver.strategies import NODE, POD
 
 _STREAM_PARAMETERS: Final = frozenset({"command", "stdin", "stdout", "stderr", "tty"})
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")

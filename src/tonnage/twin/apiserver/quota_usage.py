@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Final
 
 import msgspec
 
@@ -25,11 +24,9 @@ from tonnage.decide.cluster.admission.quota import Formats, form_of
 from tonnage.decide.cluster.admission.scopes import counts
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity, quantity_format, write_quantity
-from tonnage.twin.apiserver.strategies import POD
+from tonnage.twin.apiserver.resource_names import DEVICE_CLAIM, POD
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.objects import Pod, ResourceQuota
-
-DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
 
 
 def counted(

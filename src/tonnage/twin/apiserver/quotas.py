@@ -31,11 +31,11 @@ from tonnage.model.json import JsonObject
 from tonnage.model.quantity import quantity_format
 from tonnage.twin.apiserver.access import at, mapping, opened, put, text
 from tonnage.twin.apiserver.limits import written_manifest
-from tonnage.twin.apiserver.quota_usage import DEVICE_CLAIM, added, bounds, charges_of, counted
+from tonnage.twin.apiserver.quota_usage import added, bounds, charges_of, counted
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import DEVICE_CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden
 from tonnage.twin.apiserver.store import Resource, Store, Stored
-from tonnage.twin.apiserver.strategies import POD
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.objects import Pod, ResourceQuota
 

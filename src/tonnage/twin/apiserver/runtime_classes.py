@@ -11,9 +11,9 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import parse_quantity
 from tonnage.twin.apiserver.access import at, copied, mapping, mappings, put, text
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import POD
 from tonnage.twin.apiserver.statuses import StatusError, forbidden, shown_name
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import POD
 
 RUNTIME_CLASS: Final[Resource] = ("node.k8s.io", "runtimeclasses")
 

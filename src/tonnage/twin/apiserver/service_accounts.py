@@ -9,16 +9,15 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import MIRROR
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, text
 from tonnage.twin.apiserver.mountable_secrets import unmountable
-from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 from tonnage.twin.apiserver.rbac.pod_references import secret_names
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import POD, SERVICE_ACCOUNT
 from tonnage.twin.apiserver.statuses import forbidden, shown_name
-from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import POD
+from tonnage.twin.apiserver.store import Store
 
-_SERVICE_ACCOUNT: Final[Resource] = ("", "serviceaccounts")
 _PREFIX: Final = "kube-api-access-"
 _FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _AUTOMATIC: Final = "automountServiceAccountToken"
@@ -59,7 +58,7 @@ class ServiceAccounts:
         if MIRROR in mapping(obj, "metadata", "annotations"):
             _check_mirror(obj)
             return
-        stored = self._store.get(_SERVICE_ACCOUNT, (request.namespace, account or "default"))
+        stored = self._store.get(SERVICE_ACCOUNT, (request.namespace, account or "default"))
         if stored is not None:
             spec = mapping(obj, "spec")
             if not debugs:

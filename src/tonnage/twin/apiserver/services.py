@@ -16,6 +16,7 @@ from tonnage.twin.apiserver.objects.problems import FieldError, InvalidError, in
 from tonnage.twin.apiserver.objects.validation.network import parsed
 from tonnage.twin.apiserver.objects.validation.services import is_headless, needs_health_check
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import SERVICE
 from tonnage.twin.apiserver.service_changes import (
     drop_for_type,
     keep_given,
@@ -26,7 +27,6 @@ from tonnage.twin.apiserver.service_changes import (
 from tonnage.twin.apiserver.service_families import settle_families
 from tonnage.twin.apiserver.statuses import forbidden, internal_error
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import SERVICE
 
 _RANGE: Final = IPv4Network("10.96.0.0/16")
 _RESERVED: Final = 16

@@ -18,23 +18,20 @@ from tonnage.twin.apiserver.pod_births import TEMPLATES, complete_pod, drop_gate
 from tonnage.twin.apiserver.pod_parts import POD_PARTS, with_part
 from tonnage.twin.apiserver.pod_statuses import complete_status
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import (
+    DEPLOYMENT,
+    DEVICE_CLAIM,
+    ENDPOINT_SLICE,
+    JOB,
+    NAMESPACE,
+    NODE,
+    POD,
+    VOLUME,
+)
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.signing import SIGNING_REQUEST, date_conditions, decided, kept_decisions
 from tonnage.twin.apiserver.store import Resource
 from tonnage.twin.apiserver.volume_strategies import date_phase
-
-POD: Final[Resource] = ("", "pods")
-NODE: Final[Resource] = ("", "nodes")
-NAMESPACE: Final[Resource] = ("", "namespaces")
-JOB: Final[Resource] = ("batch", "jobs")
-DEPLOYMENT: Final[Resource] = ("apps", "deployments")
-DAEMON_SET: Final[Resource] = ("apps", "daemonsets")
-VOLUME: Final[Resource] = ("", "persistentvolumes")
-CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
-DEVICE_CLAIM: Final[Resource] = ("resource.k8s.io", "resourceclaims")
-SERVICE: Final[Resource] = ("", "services")
-ENDPOINT_SLICE: Final[Resource] = ("discovery.k8s.io", "endpointslices")
-DEFINITION: Final[Resource] = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 _COUNTED: Final[frozenset[Resource]] = frozenset(
     {

@@ -10,8 +10,8 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mapping, put, text
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.store import Store
-from tonnage.twin.apiserver.strategies import NODE, POD
 
 _COPIED: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 

@@ -13,14 +13,13 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mappings, number, text
 from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.requests import Address
+from tonnage.twin.apiserver.resource_names import ENDPOINTS, NODE, SERVICE
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, method_not_allowed, not_found
-from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import NODE, SERVICE
+from tonnage.twin.apiserver.store import Store
 
 UNROUTED: Final = frozenset({"proxy", "portforward"})
 _NOTHING_ROUTES: Final = "error trying to reach service: on this twin nothing routes"
-_ENDPOINTS: Final[Resource] = ("", "endpoints")
 _VERBS: Final = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "DELETE": "delete"}
 _MOST_PARTS: Final = 3
 
@@ -59,7 +58,7 @@ def _without_endpoints(store: Store, service: JsonObject, address: Address, port
     numbers = [number(one, "port") for one in mappings(service, "spec", "ports")]
     if port.isdecimal() and int(port) not in numbers:
         return _unavailable(f"no service port {int(port)} found for service {quoted(name)}")
-    endpoints = store.get(_ENDPOINTS, (address.namespace, name))
+    endpoints = store.get(ENDPOINTS, (address.namespace, name))
     if endpoints is None:
         return not_found(SERVICE, name)
     subsets = mappings(endpoints.object, "subsets")

@@ -12,7 +12,7 @@ from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.api_services import ApiServices
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
-from tonnage.twin.apiserver.definitions import DEFINITION, Definitions
+from tonnage.twin.apiserver.definitions import Definitions
 from tonnage.twin.apiserver.deletion import delete
 from tonnage.twin.apiserver.eviction import EVICTION, evict
 from tonnage.twin.apiserver.listing import ListQuery, Page, matcher, number_of, page
@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.putting import put
 from tonnage.twin.apiserver.rbac.reviews import Reviews
 from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
+from tonnage.twin.apiserver.resource_names import DEFINITION
 from tonnage.twin.apiserver.resources import BINDINGS, Registry, Served
 from tonnage.twin.apiserver.statuses import (
     StatusError,

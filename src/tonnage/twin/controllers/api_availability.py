@@ -13,6 +13,7 @@ from tonnage.adapters.informer import Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import SLICE_SERVICE
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
 from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.wire.kinds import ENDPOINT_SLICE, SERVICE, Kind
@@ -21,7 +22,6 @@ from tonnage.wire.timestamps import timestamp
 
 # Services have a spec and a status of any content, so they can stand for these.
 API_SERVICE: Final = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices", False, Service)
-_SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 
 class ApiAvailabilityController:
@@ -73,7 +73,7 @@ class ApiAvailabilityController:
         slices = [
             one
             for one in self._slices
-            if one.metadata.namespace == namespace and one.metadata.labels.get(_SERVICE_NAME) == name
+            if one.metadata.namespace == namespace and one.metadata.labels.get(SLICE_SERVICE) == name
         ]
         if not slices:
             return _unavailable("EndpointsNotFound", f"cannot find endpointslices for {what}")

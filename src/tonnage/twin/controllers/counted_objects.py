@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
 
 import msgspec
 
 from tonnage.adapters.informer import Delta, Informer, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.resource_names import CLAIM
 from tonnage.twin.controllers.every_kind import Resource, built_in_kinds, custom_kind
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import CustomResourceDefinition, Object, Service
-
-_VOLUME_CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
 
 
 class CountedObjects:
@@ -88,7 +86,7 @@ class CountedObjects:
     def _seen(self, resource: Resource, delta: Delta[Service]) -> None:
         before, after = delta.before, delta.after
         typed = before is None or after is None or before.spec.get("type") != after.spec.get("type")
-        if typed or resource == _VOLUME_CLAIM:
+        if typed or resource == CLAIM:
             self._changed(resource, delta)
 
     def _defined(self, delta: Delta[CustomResourceDefinition]) -> None:

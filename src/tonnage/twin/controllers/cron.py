@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-_MONTHS: Final = {
-    name: number
-    for number, name in enumerate(
-        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1
-    )
-}
-_DAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
+from tonnage.twin.apiserver.objects.validation.schedules import FIELDS
+
 _WORDS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -105,18 +100,10 @@ def schedule_of(text: str, zone: tzinfo) -> Schedule:
         parts = _PART.findall(text.removeprefix("@every "))
         seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
         return Every(timedelta(seconds=max(int(seconds), 1)))
-    minute, hour, day, month, weekday = _WORDS.get(text, text).split()
-    days, some_day = _field(day, 1, 31, {})
-    weekdays, some_weekday = _field(weekday, 0, 6, _DAYS)
-    return Fields(
-        _field(minute, 0, 59, {})[0],
-        _field(hour, 0, 23, {})[0],
-        days,
-        _field(month, 1, 12, _MONTHS)[0],
-        weekdays,
-        some_day or some_weekday,
-        zone,
-    )
+    written = zip(_WORDS.get(text, text).split(), FIELDS, strict=True)
+    fields = (_field(field, *bounds) for field, bounds in written)
+    (minutes, _), (hours, _), (days, any_day), (months, _), (weekdays, any_weekday) = fields
+    return Fields(minutes, hours, days, months, weekdays, any_day or any_weekday, zone)
 
 
 def _field(text: str, least: int, most: int, names: Mapping[str, int]) -> tuple[frozenset[int], bool]:

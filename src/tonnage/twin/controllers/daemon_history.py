@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.daemon_template import REVISION_LABEL
+from tonnage.model.well_known import CONTROLLER_REVISION_HASH
 from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.templates import template_hash, without_label
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET
@@ -37,7 +37,7 @@ def history_of(daemon_set: DaemonSet, owned: Iterable[ControllerRevision]) -> Hi
 
 def hash_of(revision: ControllerRevision) -> str:
     """The label's value that pods of this revision carry."""
-    return revision.metadata.labels.get(REVISION_LABEL, "")
+    return revision.metadata.labels.get(CONTROLLER_REVISION_HASH, "")
 
 
 def surplus(history: History, limit: int, live: Collection[str]) -> list[ControllerRevision]:
@@ -58,7 +58,7 @@ def revision_body(daemon_set: DaemonSet, number: int) -> JsonObject:
         "metadata": {
             "name": f"{daemon_set.metadata.name}-{digest}",
             "namespace": daemon_set.metadata.namespace,
-            "labels": {**(labels if isinstance(labels, dict) else {}), REVISION_LABEL: digest},
+            "labels": {**(labels if isinstance(labels, dict) else {}), CONTROLLER_REVISION_HASH: digest},
             "annotations": {**daemon_set.metadata.annotations},
             "ownerReferences": [controller_reference(daemon_set, DAEMON_SET)],
         },
@@ -78,4 +78,4 @@ def _template_in(revision: ControllerRevision) -> JsonObject:
 
 
 def _plain(template: JsonObject) -> JsonObject:
-    return without_label(template, REVISION_LABEL)
+    return without_label(template, CONTROLLER_REVISION_HASH)

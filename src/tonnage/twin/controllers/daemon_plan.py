@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from tonnage.twin.controllers.daemon_template import REVISION_LABEL, Fit, fit_of
+from tonnage.model.well_known import CONTROLLER_REVISION_HASH
+from tonnage.twin.controllers.daemon_template import Fit, fit_of
 from tonnage.twin.controllers.deployment_sets import int_or_percent
 from tonnage.twin.controllers.pod_state import available_in_s, is_ready
 from tonnage.wire.objects import DaemonSet, Node, Pod, WorkloadStatus
@@ -126,7 +127,7 @@ def _surplus(daemon_set: DaemonSet, living: list[Pod], revision: str) -> list[Po
 
 def is_updated(pod: Pod, revision: str) -> bool:
     """Whether the pod was made from the present template."""
-    return pod.metadata.labels.get(REVISION_LABEL) == revision
+    return pod.metadata.labels.get(CONTROLLER_REVISION_HASH) == revision
 
 
 def _limit(daemon_set: DaemonSet, name: str, nodes: int) -> int:

@@ -10,9 +10,10 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import CONTROLLER_REVISION_HASH
 from tonnage.twin.controllers.daemon_history import hash_of, history_of, revision_body, surplus
 from tonnage.twin.controllers.daemon_plan import Failed, node_of, plan, status_of
-from tonnage.twin.controllers.daemon_template import REVISION_LABEL, fit_of, pod_template
+from tonnage.twin.controllers.daemon_template import fit_of, pod_template
 from tonnage.twin.controllers.expectations import Expectations
 from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, controller_reference
 from tonnage.twin.controllers.pod_control import PodControl
@@ -122,7 +123,7 @@ class DaemonSetController:
         elif current.revision < history.next_number:
             patch: JsonObject = {"revision": history.next_number}
             await self._api.patch(CONTROLLER_REVISION, current.metadata.name, patch, namespace=namespace)
-        live = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+        live = {pod.metadata.labels.get(CONTROLLER_REVISION_HASH, "") for pod in pods}
         for old in surplus(history, daemon_set.spec.revision_history_limit, live):
             await self._api.delete(CONTROLLER_REVISION, old.metadata.name, namespace=namespace)
         return hash_of(current)

@@ -12,10 +12,10 @@ import msgspec
 
 from tonnage.decide.cluster.matching import untolerated
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import CONTROLLER_REVISION_HASH
 from tonnage.twin.controllers.selection import node_matches
 from tonnage.wire.objects import DaemonSet, Node, PodSpec, Toleration
 
-REVISION_LABEL: Final = "controller-revision-hash"
 GENERATION_LABEL: Final = "pod-template-generation"
 _EVERYWHERE: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -76,7 +76,7 @@ def pod_template(daemon_set: DaemonSet, node: str, revision: str) -> JsonObject:
     known = metadata.get("labels")
     labels: JsonObject = {
         **(known if isinstance(known, dict) else {}),
-        REVISION_LABEL: revision,
+        CONTROLLER_REVISION_HASH: revision,
         GENERATION_LABEL: str(daemon_set.metadata.generation),
     }
     spec["affinity"] = _affinity_for(spec.get("affinity"), node)

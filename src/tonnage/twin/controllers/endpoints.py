@@ -13,6 +13,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import SLICE_MANAGER, SLICE_SERVICE, ZONE
 from tonnage.twin.controllers import pod_state, slice_plan
 from tonnage.twin.controllers.endpoint_subsets import LEADER, subsets_of, truncated
 from tonnage.twin.controllers.ownership import controller_reference
@@ -27,7 +28,6 @@ from tonnage.wire.objects import Object, Pod, Service
 
 _MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 _OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
-_ZONE: Final = "topology.kubernetes.io/zone"
 
 
 class EndpointsController:
@@ -74,8 +74,8 @@ class EndpointsController:
 
     def _slice_changed(self, delta: Delta[EndpointSlice]) -> None:
         for one in (delta.before, delta.after):
-            if one is not None and one.metadata.labels.get(slice_plan.MANAGED_BY) == slice_plan.MANAGER:
-                name = one.metadata.labels.get(slice_plan.SERVICE_NAME, "")
+            if one is not None and one.metadata.labels.get(SLICE_MANAGER) == slice_plan.MANAGER:
+                name = one.metadata.labels.get(SLICE_SERVICE, "")
                 self._queue.add((one.metadata.namespace, name))
 
     async def _reconcile(self, key: Key) -> None:
@@ -139,7 +139,7 @@ class EndpointsController:
 
     async def _keep_slices(self, service: Service, pods: list[Pod], since: str) -> None:
         namespace, name = key_of(service)
-        mine = f"{slice_plan.SERVICE_NAME}={name},{slice_plan.MANAGED_BY}={slice_plan.MANAGER}"
+        mine = f"{SLICE_SERVICE}={name},{SLICE_MANAGER}={slice_plan.MANAGER}"
         listed = await self._api.list(ENDPOINT_SLICE, namespace=namespace, label_selector=mine)
         existing = [one for one in listed.items if one.metadata.deletion_timestamp is None]
         zones = {node: await self._zone(node) for node in {pod.spec.node_name for pod in pods}}
@@ -177,7 +177,7 @@ class EndpointsController:
         if not node:
             return None
         found = await or_none(self._api.get(NODE, node))
-        return None if found is None else found.metadata.labels.get(_ZONE, "")
+        return None if found is None else found.metadata.labels.get(ZONE, "")
 
 
 def _counts_alike(before: Pod, after: Pod) -> bool:

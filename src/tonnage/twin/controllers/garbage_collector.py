@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import FOREGROUND, ORPHAN
 from tonnage.twin.controllers.every_kind import EveryKind, Resource
 from tonnage.twin.controllers.ownership import owner_as_json
 from tonnage.twin.controllers.refusals import or_none, passing_over
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object, OwnerReference
-
-ORPHAN: Final = "orphan"
-FOREGROUND: Final = "foregroundDeletion"
 
 
 @dataclass(frozen=True, slots=True)

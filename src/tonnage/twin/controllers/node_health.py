@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import NOT_READY
 from tonnage.wire.objects import Condition, Node, Taint
 from tonnage.wire.timestamps import timestamp
 
 GRACE_S: Final = 50.0
 """How long a node may be silent: `--node-monitor-grace-period`, 50 s since 1.32 (40 s before)."""
 
-NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _TTL: Final = "node.alpha.kubernetes.io/ttl"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
@@ -12,6 +11,7 @@ from tonnage.adapters.informer import Delta, Informer, Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import LEASE_NAMESPACE
 from tonnage.twin.controllers.node_health import (
     GRACE_S,
     lacking_metadata,
@@ -23,8 +23,6 @@ from tonnage.wire.kinds import LEASE, NODE, POD
 from tonnage.wire.objects import Condition, Node, ObjectReference, Pod
 from tonnage.wire.reports import Lease
 from tonnage.wire.timestamps import timestamp
-
-LEASE_NAMESPACE: Final = "kube-node-lease"
 
 
 class NodeLifecycleController:

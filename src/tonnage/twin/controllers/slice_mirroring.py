@@ -16,12 +16,12 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import SLICE_MANAGER, SLICE_SERVICE
 from tonnage.twin.controllers.endpoint_subsets import LEADER, MOST_ADDRESSES, Subset, repacked
 from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.pod_control import namespace_ends
 from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.controllers.service_ports import in_order
-from tonnage.twin.controllers.slice_plan import MANAGED_BY, SERVICE_NAME
 from tonnage.twin.controllers.trigger_times import TRIGGER_TIME
 from tonnage.wire.endpoints import Endpoints, EndpointSlice
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
@@ -52,14 +52,14 @@ class SliceMirroringController:
 
     def _slice_changed(self, delta: Delta[EndpointSlice]) -> None:
         for one in (delta.before, delta.after):
-            if one is not None and one.metadata.labels.get(MANAGED_BY) == MIRROR:
-                self._queue.add((one.metadata.namespace, one.metadata.labels.get(SERVICE_NAME, "")))
+            if one is not None and one.metadata.labels.get(SLICE_MANAGER) == MIRROR:
+                self._queue.add((one.metadata.namespace, one.metadata.labels.get(SLICE_SERVICE, "")))
 
     async def _reconcile(self, key: Key) -> None:
         namespace, name = key
         found, service = self._endpoints.get(name, namespace), self._services.get(name, namespace)
         by_hand = service is not None and not service.spec.get("selector")
-        selector = f"{SERVICE_NAME}={name},{MANAGED_BY}={MIRROR}"
+        selector = f"{SLICE_SERVICE}={name},{SLICE_MANAGER}={MIRROR}"
         existing = (await self._api.list(ENDPOINT_SLICE, namespace=namespace, label_selector=selector)).items
         wanted = await self._wanted(found) if found is not None and by_hand and _is_mirrored(found) else {}
         slices: dict[_Key, list[EndpointSlice]] = {}
@@ -158,7 +158,7 @@ def _slice_body(found: Endpoints, shape: _Key, endpoints: list[JsonObject]) -> J
     metadata: JsonObject = {
         "generateName": f"{meta.name}-",
         "namespace": meta.namespace,
-        "labels": {**meta.labels, SERVICE_NAME: meta.name, MANAGED_BY: MIRROR},
+        "labels": {**meta.labels, SLICE_SERVICE: meta.name, SLICE_MANAGER: MIRROR},
         "annotations": {key: value for key, value in meta.annotations.items() if key not in _NOT_COPIED},
         "ownerReferences": [controller_reference(found, ENDPOINTS)],
     }

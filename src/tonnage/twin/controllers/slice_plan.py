@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import SLICE_MANAGER, SLICE_SERVICE, TOPOLOGY_HINTS, TOPOLOGY_MODE
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.service_ports import (
     HEADLESS,
@@ -25,13 +26,9 @@ from tonnage.wire.endpoints import EndpointSlice
 from tonnage.wire.objects import Pod, Service
 
 MANAGER: Final = "endpointslice-controller.k8s.io"
-SERVICE_NAME: Final = "kubernetes.io/service-name"
-MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MOST_ENDPOINTS: Final = 100
-_RESERVED: Final = (SERVICE_NAME, MANAGED_BY, HEADLESS)
+_RESERVED: Final = (SLICE_SERVICE, SLICE_MANAGER, HEADLESS)
 _NEAR: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
-_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
-_TOPOLOGY: Final = "service.kubernetes.io/topology-mode"
 Endpoint = dict[str, Any]
 Identity = tuple[str, ...]
 """What makes two endpoints the same one: addresses, host name, namespace and name of the pod."""
@@ -85,7 +82,7 @@ def plan(service: Service, pods: Iterable[Pod], zone_of: ZoneOf, existing: list[
 def asks_for_shares(service: Service) -> bool:
     """Whether zones are to share a service's endpoints by the CPUs that they have: the older way."""
     notes = service.metadata.annotations
-    return notes.get(_HINTS, notes.get(_TOPOLOGY)) in ("Auto", "auto")
+    return notes.get(TOPOLOGY_HINTS, notes.get(TOPOLOGY_MODE)) in ("Auto", "auto")
 
 
 def labels_of(service: Service) -> dict[str, str]:
@@ -93,7 +90,7 @@ def labels_of(service: Service) -> dict[str, str]:
     labels = {key: value for key, value in service.metadata.labels.items() if key not in _RESERVED}
     if is_headless(service):
         labels[HEADLESS] = ""
-    return {**labels, SERVICE_NAME: service.metadata.name, MANAGED_BY: MANAGER}
+    return {**labels, SLICE_SERVICE: service.metadata.name, SLICE_MANAGER: MANAGER}
 
 
 def _key(ports: list[dict[str, Any]]) -> bytes:

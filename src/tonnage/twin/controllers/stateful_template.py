@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import CONTROLLER_REVISION_HASH
 from tonnage.twin.controllers.ownership import controller_reference
 from tonnage.twin.controllers.templates import pod_from, template_hash, without_label
 from tonnage.wire.kinds import CONTROLLER_REVISION, STATEFUL_SET
 from tonnage.wire.objects import ControllerRevision, Pod
 from tonnage.wire.workloads import StatefulSet
 
-REVISION_LABEL: Final = "controller-revision-hash"
 _HASH_LABEL: Final = "controller.kubernetes.io/hash"
 _NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 _INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
@@ -38,7 +38,7 @@ def start_of(stateful_set: StatefulSet) -> int:
 
 def revision_of(pod: Pod) -> str:
     """The name of the revision that the pod is of."""
-    return pod.metadata.labels.get(REVISION_LABEL, "")
+    return pod.metadata.labels.get(CONTROLLER_REVISION_HASH, "")
 
 
 def identity(stateful_set: StatefulSet, ordinal: int) -> dict[str, str]:
@@ -53,7 +53,7 @@ def stateful_pod(stateful_set: StatefulSet, revision: ControllerRevision, ordina
     prefix = f"{stateful_set.metadata.name}-"
     body: dict[str, Any] = pod_from(template_in(revision), prefix, controller)
     metadata = body["metadata"]
-    marks = {**identity(stateful_set, ordinal), REVISION_LABEL: revision.metadata.name}
+    marks = {**identity(stateful_set, ordinal), CONTROLLER_REVISION_HASH: revision.metadata.name}
     labels = {**(metadata.get("labels") or {}), **marks}
     spec = {**body["spec"], "hostname": name}
     if stateful_set.spec.service_name:
@@ -114,14 +114,14 @@ def equal_revisions(
     stateful_set: StatefulSet, revisions: Iterable[ControllerRevision]
 ) -> list[ControllerRevision]:
     """The revisions of the present template, oldest first."""
-    wanted = without_label(stateful_set.spec.template, REVISION_LABEL)
-    return [one for one in revisions if without_label(template_in(one), REVISION_LABEL) == wanted]
+    wanted = without_label(stateful_set.spec.template, CONTROLLER_REVISION_HASH)
+    return [one for one in revisions if without_label(template_in(one), CONTROLLER_REVISION_HASH) == wanted]
 
 
 def revision_body(stateful_set: StatefulSet, number: int, collisions: int) -> JsonObject:
     """The revision of the present template, named after the template's hash."""
     template: JsonObject = stateful_set.spec.template
-    digest = template_hash(without_label(template, REVISION_LABEL), collisions)
+    digest = template_hash(without_label(template, CONTROLLER_REVISION_HASH), collisions)
     metadata = template.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     body: JsonObject = {

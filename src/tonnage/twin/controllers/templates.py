@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import mapping
 
 SAFE_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters and digits that spell no word, as Kubernetes uses for generated names."""
@@ -36,21 +37,21 @@ def template_hash(template: JsonObject, collisions: int | None = None) -> str:
 
 def without_label(template: JsonObject, label: str) -> JsonObject:
     """The template without one of its labels, and without what is null or empty, so that equal is equal."""
-    metadata = _object(template.get("metadata"))
-    labels = {key: value for key, value in _object(metadata.get("labels")).items() if key != label}
+    metadata = mapping(template.get("metadata"))
+    labels = {key: value for key, value in mapping(metadata.get("labels")).items() if key != label}
     return _dense({**template, "metadata": {**metadata, "labels": labels}})
 
 
 def with_labels(template: JsonObject, labels: dict[str, str]) -> JsonObject:
     """The template with labels added."""
-    metadata = _object(template.get("metadata"))
-    merged: JsonObject = {**_object(metadata.get("labels")), **labels}
+    metadata = mapping(template.get("metadata"))
+    merged: JsonObject = {**mapping(metadata.get("labels")), **labels}
     return {**template, "metadata": {**metadata, "labels": merged}}
 
 
 def pod_from(template: JsonObject, prefix: str, controller: JsonObject) -> JsonObject:
     """The body of a pod that the server names `prefix` and five characters."""
-    metadata = _object(template.get("metadata"))
+    metadata = mapping(template.get("metadata"))
     kept = {key: metadata[key] for key in ("labels", "annotations", "finalizers") if metadata.get(key)}
     return {
         "apiVersion": "v1",
@@ -58,10 +59,6 @@ def pod_from(template: JsonObject, prefix: str, controller: JsonObject) -> JsonO
         "metadata": {**kept, "generateName": prefix, "ownerReferences": [controller]},
         "spec": template.get("spec") or {},
     }
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _dense(value: JsonObject) -> JsonObject:

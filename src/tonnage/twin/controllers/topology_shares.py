@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Final
 
 from tonnage.model.quantity import parse_quantity
+from tonnage.model.well_known import ZONE
 from tonnage.twin.controllers.node_health import ready_status
 from tonnage.wire.objects import Node
 
@@ -22,7 +23,6 @@ _CROWDED: Final = (
     "({} endpoints, {} zones)"
 )
 _CONTROL: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-_ZONE: Final = "topology.kubernetes.io/zone"
 _OVERLOAD: Final = Fraction(6, 5)
 
 
@@ -34,7 +34,7 @@ def refusal(nodes: Sequence[Node], ready: int) -> str:
     for node in nodes:
         if any(label in node.metadata.labels for label in _CONTROL) or ready_status(node) != "True":
             continue
-        zone = node.metadata.labels.get(_ZONE, "")
+        zone = node.metadata.labels.get(ZONE, "")
         cpus = parse_quantity(str(node.status.allocatable.get("cpu", "0")))
         if not zone or not cpus:
             return _UNKNOWN

@@ -16,10 +16,10 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.twin.controllers.volume_plan import (
     BOUND,
     BY_US,
-    OLD_CLASS,
     SELECTED_NODE,
     best_volume,
     class_of,
@@ -192,7 +192,7 @@ class VolumeBindingController:
 
     async def _give_class(self, claim: PersistentVolumeClaim) -> bool:
         """Write the class that is the default by now into a claim that names none; whether there is one."""
-        if claim.spec.get("storageClassName") is not None or OLD_CLASS in claim.metadata.annotations:
+        if claim.spec.get("storageClassName") is not None or OLD_STORAGE_CLASS in claim.metadata.annotations:
             return False
         name = default_class(self._classes)
         if name:

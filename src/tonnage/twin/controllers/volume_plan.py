@@ -13,6 +13,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity
+from tonnage.model.well_known import DEFAULT_STORAGE_CLASS, OLD_STORAGE_CLASS
 from tonnage.twin.controllers.selection import takes
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tonnage.wire.kinds import VOLUME_CLAIM
@@ -21,22 +22,21 @@ BOUND: Final = "pv.kubernetes.io/bind-completed"
 BY_US: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BELOW_TMP: Final = re.compile(r".*/tmp/.+")
-_DEFAULT: Final = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
-OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 def class_of(obj: PersistentVolume | PersistentVolumeClaim) -> str:
     """The storage class of a volume or a claim, empty where there is none."""
-    return obj.metadata.annotations.get(OLD_CLASS) or str(obj.spec.get("storageClassName") or "")
+    return obj.metadata.annotations.get(OLD_STORAGE_CLASS) or str(obj.spec.get("storageClassName") or "")
 
 
 def default_class(classes: Iterable[StorageClass]) -> str:
     """The newest class that is marked as the default, of several of the same age the first by name."""
     found = sorted(
-        (one for one in classes if any(one.metadata.annotations.get(key) == "true" for key in _DEFAULT)),
+        (
+            one
+            for one in classes
+            if any(one.metadata.annotations.get(key) == "true" for key in DEFAULT_STORAGE_CLASS)
+        ),
         key=lambda one: one.metadata.name,
     )
     found.sort(key=lambda one: one.metadata.creation_timestamp or "", reverse=True)

@@ -15,10 +15,10 @@ from tonnage.decide.cluster.node_admission import broken_rules, shortfalls
 from tonnage.decide.cluster.requests import PODS, pod_requests
 from tonnage.decide.cluster.view import NodeView
 from tonnage.model.quantity import integer_value, milli_value
+from tonnage.model.well_known import MIRROR
 from tonnage.wire.objects import Container, Node, Pod
 
 CPU: Final = "cpu"
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _OWN: Final = ("cpu", "memory")
 
 
@@ -94,4 +94,4 @@ def predicate_failure(pod: Pod, others: Iterable[Pod], node: Node) -> AdmissionF
 
 def is_static(pod: Pod) -> bool:
     """Whether the pod mirrors one from a file of the node, which no taint keeps away."""
-    return _MIRROR in pod.metadata.annotations
+    return MIRROR in pod.metadata.annotations

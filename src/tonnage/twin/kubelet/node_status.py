@@ -14,6 +14,7 @@ from typing import Any, Final
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.model.well_known import LEASE_NAMESPACE
 from tonnage.twin.kubelet.admission import amounts_of
 from tonnage.twin.kubelet.device_manager import DeviceManager
 from tonnage.twin.kubelet.runtime import ContainerRuntime
@@ -23,7 +24,6 @@ from tonnage.wire.objects import Node
 from tonnage.wire.timestamps import micro_timestamp, timestamp
 
 _LOG: Final = logging.getLogger(__name__)
-LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_S: Final = 40
 _RENEW_S: Final = 10.0
 _LOOK_S: Final = 10.0

@@ -14,6 +14,7 @@ from typing import Final
 from tonnage.decide.cluster.admission.written_pod import mapping, mappings
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import parse_quantity
+from tonnage.model.well_known import OLD_STORAGE_CLASS
 
 Resource = tuple[str, str]
 """(API group, plural)."""
@@ -21,7 +22,6 @@ Resource = tuple[str, str]
 _CLAIM: Final[Resource] = ("", "persistentvolumeclaims")
 _SERVICE: Final[Resource] = ("", "services")
 _OF_CLASS: Final = ".storageclass.storage.k8s.io/"
-_CLASS_ONCE: Final = "volume.beta.kubernetes.io/storage-class"
 _SERVICE_KEYS: Final = ("services", "services.nodeports", "services.loadbalancers")
 _NAMES: Final = ("configmaps", "replicationcontrollers", "resourcequotas", "secrets")
 """Kinds that have a key of their own besides the one that counts any kind."""
@@ -84,7 +84,7 @@ def _service(spec: JsonObject) -> Mapping[str, Fraction]:
 def _claim(claim: JsonObject) -> Mapping[str, Fraction]:
     spec, status = mapping(claim.get("spec")), mapping(claim.get("status"))
     annotations = mapping(mapping(claim.get("metadata")).get("annotations"))
-    name = str(annotations.get(_CLASS_ONCE) or spec.get("storageClassName") or "")
+    name = str(annotations.get(OLD_STORAGE_CLASS) or spec.get("storageClassName") or "")
     found = {"persistentvolumeclaims": Fraction(1)}
     asked = _bytes(mapping(mapping(spec.get("resources")).get("requests")).get("storage"))
     if asked is not None:

@@ -18,12 +18,12 @@ from tonnage.decide.cluster.requests import CPU, MEMORY
 from tonnage.decide.cluster.scores.image_locality import full_name
 from tonnage.model.cluster import Pod, SpreadConstraint
 from tonnage.model.selectors import LabelSelector
+from tonnage.model.well_known import ZONE
 
 Ratings: TypeAlias = NDArray[np.int64]
 
 _SOFT: Final = "PreferNoSchedule"
 _HOSTNAME: Final = "kubernetes.io/hostname"
-_ZONE: Final = "topology.kubernetes.io/zone"
 _MIB: Final = 1024 * 1024
 _LEAST_IMAGE: Final = 23 * _MIB
 _MOST_RAW: Final = 2**62
@@ -126,7 +126,7 @@ def pod_affinity(pod: Pod, feasible: Mask, neighbours: Neighbours) -> Ratings | 
 
 def default_constraints(selector: LabelSelector) -> tuple[SpreadConstraint, ...]:
     """What spreads the pods of a workload that says nothing of it itself."""
-    skews = ((_HOSTNAME, 3), (_ZONE, 5))
+    skews = ((_HOSTNAME, 3), (ZONE, 5))
     return tuple(SpreadConstraint(key, skew, hard=False, selector=selector) for key, skew in skews)
 
 

@@ -27,12 +27,12 @@ from tonnage.twin.apiserver.authentication.account_tokens import (
 from tonnage.twin.apiserver.authentication.users import AUTHENTICATED, account_user, extra_of
 from tonnage.twin.apiserver.rbac.rules import listed
 from tonnage.twin.apiserver.requests import User
+from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.statuses import not_found
 from tonnage.twin.apiserver.store import Resource, Store, Stored
 from tonnage.wire.timestamps import moment_of
 
 SECRET: Final[Resource] = ("", "secrets")
-ACCOUNT: Final[Resource] = ("", "serviceaccounts")
 _LEEWAY_S: Final = 60
 _MOST_REMEMBERED: Final = 1024
 _EXTRA: Final = "authentication.kubernetes.io"
@@ -117,9 +117,9 @@ class Authenticator:
         private = mapping(claims, "kubernetes.io")
         namespace, name = text(private, "namespace"), text(private, "serviceaccount", "name")
         claimed = text(private, "serviceaccount", "uid")
-        account = self._store.get(ACCOUNT, (namespace, name))
+        account = self._store.get(SERVICE_ACCOUNT, (namespace, name))
         if account is None:
-            raise TokenError(not_found(ACCOUNT, name).message)
+            raise TokenError(not_found(SERVICE_ACCOUNT, name).message)
         uid = text(account.object, "metadata", "uid")
         if uid != claimed:
             raise TokenError(f"service account UID ({uid}) does not match claim ({claimed})")
@@ -140,9 +140,9 @@ class Authenticator:
         held = base64.b64encode(token.encode()).decode()
         if not hmac.compare_digest(text(holder.object, "data", "token"), held):
             raise TokenError("Token does not match server's copy")
-        account = self._store.get(ACCOUNT, (namespace, name))
+        account = self._store.get(SERVICE_ACCOUNT, (namespace, name))
         if account is None:
-            raise TokenError(not_found(ACCOUNT, name).message)
+            raise TokenError(not_found(SERVICE_ACCOUNT, name).message)
         if text(account.object, "metadata", "deletionTimestamp"):
             raise TokenError(f"ServiceAccount {namespace}/{name} has been deleted")
         uid = text(account.object, "metadata", "uid")

@@ -13,13 +13,13 @@ from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, mapping, number, text, texts
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
-from tonnage.twin.apiserver.authentication.authenticator import ACCOUNT
-from tonnage.twin.apiserver.authentication.users import ACCOUNT as ACCOUNT_PREFIX
+from tonnage.twin.apiserver.authentication.users import ACCOUNT
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.validation.access import token_request
 from tonnage.twin.apiserver.ownership.tracking import put_entries
 from tonnage.twin.apiserver.pipeline import Pipeline, check_name
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import Store
@@ -59,9 +59,9 @@ class TokenRequests:
         )
         await self._pipeline.admit(request, asked, None)
         self._check_metadata(request, mapping(asked, "metadata"))
-        account = self._store.get(ACCOUNT, request.key)
+        account = self._store.get(SERVICE_ACCOUNT, request.key)
         if account is None:
-            raise not_found(ACCOUNT, request.name)
+            raise not_found(SERVICE_ACCOUNT, request.name)
         uid, own = text(asked, "metadata", "uid"), text(account.object, "metadata", "uid")
         if uid and uid != own:
             why = (
@@ -144,7 +144,7 @@ class TokenRequests:
             lives_s = _EXTENDED_S
         return {
             "iss": ISSUER,
-            "sub": f"{ACCOUNT_PREFIX}{request.namespace}:{request.name}",
+            "sub": f"{ACCOUNT}{request.namespace}:{request.name}",
             "aud": spec["audiences"],
             "iat": now,
             "nbf": now,

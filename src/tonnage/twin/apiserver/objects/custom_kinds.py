@@ -25,7 +25,7 @@ _FORMATS: Final = {
 _TEXT: Final = CelKind("string", most=LARGEST_REQUEST - 2, least=2)
 _META: Final = CelKind("object", fields=(("name", _TEXT), ("generateName", _TEXT)), least=2)
 _WHOLE: Final = {"kind": _TEXT, "apiVersion": _TEXT, "metadata": _META}
-_RESERVED: Final = frozenset(
+RESERVED: Final = frozenset(
     {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
     | {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
 )
@@ -39,7 +39,7 @@ def identifiers(name: str) -> tuple[str, ...]:
     >>> identifiers("a-b"), identifiers("namespace")
     (('a__dash__b',), ('__namespace__', 'namespace'))
     """
-    if name in _RESERVED:
+    if name in RESERVED:
         return f"__{name}__", name
     for plain, escape in _ESCAPES:
         name = name.replace(plain, escape)

@@ -61,7 +61,7 @@ _LAYOUTS: Final = {
     _RFC3339: (*_UP_TO_MINUTES, ("05", r"\d\d(?:[.,]\d+)?"), _OFFSET),
     _MICRO: (*_UP_TO_MINUTES, ("05", r"\d\d"), (".000000", r"[.,]\d{6}"), _OFFSET),
 }
-_DURATION: Final = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+DURATION: Final = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 
 
 class WrongTypeError(Exception):
@@ -211,7 +211,7 @@ def read_duration(value: JsonValue) -> JsonValue:
     """A Go duration such as `1h30m`, as it is."""
     if not isinstance(value, str):
         raise WrongTypeError("string")
-    if not _DURATION.fullmatch(value):
+    if not DURATION.fullmatch(value):
         raise ValueError(f'time: invalid duration "{value}"')
     return value
 

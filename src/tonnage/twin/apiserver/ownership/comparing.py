@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.ownership.fieldsets import (
     EMPTY,
@@ -73,7 +74,7 @@ def _both(shape: Shape, old: JsonValue, new: JsonValue) -> _Three | None:
     if old == new and (shape.firm or same_json(old, new)):
         return None
     if shape.mapped:
-        before, after = _mapping(old), _mapping(new)
+        before, after = mapping(old), mapping(new)
         return _ALTERED if shape.whole or not (before or after) else _maps(shape, before, after)
     if shape.listed and shape.listed != ATOMIC:
         was, now = _listing(old), _listing(new)
@@ -87,8 +88,8 @@ def _loose(shape: Shape, old: JsonValue, new: JsonValue) -> _Three | None:
         return None
     found: _Three = (None, None, None)
     for kind in dict.fromkeys((_kind(old), _kind(new))):
-        if kind == "map" and not shape.whole and (_mapping(old) or _mapping(new)):
-            found = _joined(found, _maps(shape, _mapping(old), _mapping(new)))
+        if kind == "map" and not shape.whole and (mapping(old) or mapping(new)):
+            found = _joined(found, _maps(shape, mapping(old), mapping(new)))
         elif kind == "list" and shape.listed != ATOMIC and (_listing(old) or _listing(new)):
             found = _joined(found, _lists(shape, _listing(old), _listing(new)))
         else:
@@ -107,10 +108,6 @@ def _joined(one: _Three, other: _Three) -> _Three:
 def _kind(value: JsonValue) -> str:
     # Nothing at all passes for a map, as in the library.
     return "map" if value is None or isinstance(value, dict) else "list" if isinstance(value, list) else ""
-
-
-def _mapping(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _listing(value: JsonValue) -> list[JsonValue]:

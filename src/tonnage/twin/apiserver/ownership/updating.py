@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.ownership.comparing import Change, compare
 from tonnage.twin.apiserver.ownership.entries import APPLY, UPDATE, Manager, Managers, Owned, capped
 from tonnage.twin.apiserver.ownership.fieldsets import (
@@ -190,7 +191,7 @@ def _pruned(
     if version is None:
         return merged
     whole = version.convert(merged)
-    pruned = _object(taken_out(version.shape, whole, with_named(version.shape, last.fields)))
+    pruned = mapping(taken_out(version.shape, whole, with_named(version.shape, last.fields)))
     held: dict[str, FieldSet] = {}
     for owned in managers.values():
         held[owned.api_version] = union(held.get(owned.api_version, {}), owned.fields)
@@ -203,7 +204,7 @@ def _pruned(
     whole, pruned = version.convert(whole), version.convert(pruned)
     shape = version.shape
     gone = difference(_fields_of(shape, whole), _fields_of(shape, pruned))
-    kept = _object(taken_out(shape, whole, intersection(gone, with_named(shape, last.fields))))
+    kept = mapping(taken_out(shape, whole, intersection(gone, with_named(shape, last.fields))))
     target = versions(managers[applier].api_version)
     return kept if target is None else target.convert(kept)
 
@@ -211,15 +212,11 @@ def _pruned(
 def _with_owned(shape: Shape, whole: JsonObject, pruned: JsonObject, owned: FieldSet) -> JsonObject:
     """What was pruned, with those of its fields that somebody owns back in."""
     kept = union(_fields_of(shape, pruned), with_named(shape, owned))
-    return _object(taken_out(shape, whole, difference(_fields_of(shape, whole), kept)))
+    return mapping(taken_out(shape, whole, difference(_fields_of(shape, whole), kept)))
 
 
 def _fields_of(shape: Shape, value: JsonObject) -> FieldSet:
     return with_named(shape, named_fields(shape, value))
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _reconciled(managers: Managers, versions: Versions) -> Managers:

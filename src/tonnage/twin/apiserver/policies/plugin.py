@@ -24,10 +24,10 @@ from tonnage.twin.apiserver.policies.evaluating import (
 )
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import NAMESPACE
 from tonnage.twin.apiserver.resources import Registry, Served
 from tonnage.twin.apiserver.statuses import StatusError, forbidden
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import NAMESPACE
 from tonnage.twin.apiserver.webhooks.matching import (
     Asked,
     is_exempt,

@@ -13,6 +13,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mappings, text
+from tonnage.twin.apiserver.authentication.users import ACCOUNT
 from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.rbac.decisions import Decision
 from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, rule_of
@@ -26,7 +27,6 @@ ROLE: Final[Resource] = (GROUP, "roles")
 ROLE_BINDING: Final[Resource] = (GROUP, "rolebindings")
 _READ: Final = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)
 _MOST_USERS: Final = 4096
-ACCOUNT: Final = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.authentication.users import MASTERS
 from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.statuses import StatusError, forbidden
-
-MASTERS: Final = "system:masters"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import LEASE_NAMESPACE, MIRROR
 from tonnage.twin.apiserver.access import at, flag, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.problems import quoted
-from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 from tonnage.twin.apiserver.rbac.decisions import Authority
-from tonnage.twin.apiserver.rbac.nodes import LEASES, node_of
+from tonnage.twin.apiserver.rbac.nodes import node_of
 from tonnage.twin.apiserver.rbac.pod_references import first_reference
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Request
+from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.statuses import forbidden, not_found
 from tonnage.twin.apiserver.store import Resource, Store
-from tonnage.twin.apiserver.strategies import NODE, POD
 
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
 _OWN_LABELS: Final = frozenset(
@@ -236,8 +236,8 @@ def _volume_claim(request: Request, _node: str, _obj: JsonObject | None, _old: J
 
 
 def _lease(request: Request, node: str, obj: JsonObject | None, _old: JsonObject | None) -> str:
-    if request.namespace != LEASES:
-        return f"can only access leases in the {quoted(LEASES)} system namespace"
+    if request.namespace != LEASE_NAMESPACE:
+        return f"can only access leases in the {quoted(LEASE_NAMESPACE)} system namespace"
     own = (request.name or text(obj, "metadata", "name")) == node
     return "" if own else "can only access node lease with the same name as the requesting node"
 

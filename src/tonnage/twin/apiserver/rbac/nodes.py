@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Final
 
+from tonnage.model.well_known import LEASE_NAMESPACE
 from tonnage.twin.apiserver.access import mapping, mappings, text
 from tonnage.twin.apiserver.authentication.users import NODE, NODES
 from tonnage.twin.apiserver.rbac.bindings import CLUSTER_ROLE
@@ -17,10 +18,9 @@ from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.rbac.pod_references import names_object
 from tonnage.twin.apiserver.rbac.rules import Attributes, Rule, rule_of
 from tonnage.twin.apiserver.requests import User
+from tonnage.twin.apiserver.resource_names import POD
 from tonnage.twin.apiserver.store import Store
-from tonnage.twin.apiserver.strategies import POD
 
-LEASES: Final = "kube-node-lease"
 _ROLE: Final = "system:node"
 _RESOURCE: Final = "resource.k8s.io"
 _ALLOWED: Final = Decision(True)
@@ -111,8 +111,8 @@ class Nodes:
     def _lease(self, node: str, asked: Attributes) -> Decision:
         if asked.verb not in _OWN:
             return Decision(False, "can only get, create, update, patch, or delete a node lease")
-        if asked.namespace != LEASES:
-            return Decision(False, f'can only access leases in the "{LEASES}" system namespace')
+        if asked.namespace != LEASE_NAMESPACE:
+            return Decision(False, f'can only access leases in the "{LEASE_NAMESPACE}" system namespace')
         if asked.verb != "create" and asked.name != node:
             return Decision(False, "can only access node lease with the same name as the requesting node")
         return _ALLOWED

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import MIRROR
 from tonnage.twin.apiserver.access import at, mapping, mappings, text
 from tonnage.twin.apiserver.objects.pod_containers import every_container
-from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 
 _SECRET_REFERENCES: Final = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 

@@ -12,9 +12,10 @@ from cryptography.x509.oid import NameOID
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at, text
+from tonnage.twin.apiserver.authentication.users import MASTERS
 from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.objects.validation.signing_requests import request_in
-from tonnage.twin.apiserver.rbac.decisions import MASTERS, Authority
+from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.signing import SIGNING_REQUEST

@@ -20,14 +20,12 @@ import h11
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
+from tonnage.twin.apiserver.store import Store
 from tonnage.twin.apiserver.webhooks.review import CallError
 
 _MOST_ANSWER: Final = 3 << 20
 """Bytes of an answer; etcd would not take a larger object."""
-_SERVICE: Final[Resource] = ("", "services")
-_ENDPOINTS: Final[Resource] = ("", "endpoints")
-_POD: Final[Resource] = ("", "pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> t
 
     The twin has no network of its own, so nothing answers at a service's own address.
     """
-    stored = store.get(_SERVICE, (namespace, name))
+    stored = store.get(SERVICE, (namespace, name))
     if stored is None:
         raise _post_failed(url, f'service "{name}" not found')
     service = stored.object
@@ -71,7 +69,7 @@ def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> t
         raise _post_failed(url, f'no service port {port} found for service "{name}"')
     if text(service, "spec", "type") == "ExternalName":
         return text(service, "spec", "externalName"), port
-    endpoints = store.get(_ENDPOINTS, (namespace, name))
+    endpoints = store.get(ENDPOINTS, (namespace, name))
     for subset in mappings(endpoints.object, "subsets") if endpoints is not None else ():
         addresses, ports = mappings(subset, "addresses"), mappings(subset, "ports")
         numbers = [number(one, "port") for one in ports if text(one, "name") == text(wanted, "name")]
@@ -88,7 +86,7 @@ def _pod_behind(
 ) -> tuple[str, int] | None:
     selector = mapping(service, "spec", "selector")
     aim = at(wanted, "targetPort")
-    for pod in (one.object for one in store.list(_POD, namespace=namespace)) if selector else ():
+    for pod in (one.object for one in store.list(POD, namespace=namespace)) if selector else ():
         labels = mapping(pod, "metadata", "labels")
         address = text(pod, "status", "podIP")
         if not address or text(pod, "status", "phase") != "Running":

@@ -19,7 +19,6 @@ from tonnage.twin.apiserver.objects.problems import (
     required,
     too_long,
     too_many,
-    unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.conditions import conditions
 from tonnage.twin.apiserver.objects.validation.device_names import (
@@ -34,7 +33,7 @@ from tonnage.twin.apiserver.objects.validation.devices import (
     request_reference,
     request_references,
 )
-from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found
+from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, one_of
 from tonnage.twin.apiserver.objects.validation.placement import node_selector
 from tonnage.twin.apiserver.objects.validation.volume_sources import driver_name
 
@@ -96,11 +95,7 @@ def _allocation(allocation: JsonObject, known: frozenset[str]) -> Found:
         yield from _device(one, where)
 
     def config(one: JsonObject, where: str) -> Found:
-        source = text(one, "source")
-        if not source:
-            yield required(f"{where}.source")
-        elif source not in _SOURCES:
-            yield unsupported(f"{where}.source", source, _SOURCES)
+        yield from one_of(text(one, "source"), _SOURCES, f"{where}.source")
         yield from request_references(one, where, known)
         yield from configuration(one, where)
 

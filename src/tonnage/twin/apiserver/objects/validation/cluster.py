@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.objects.problems import (
     too_long,
 )
 from tonnage.twin.apiserver.objects.validation.fields import (
+    PREEMPTION,
     Found,
     one_of,
     standard_finalizer,
@@ -35,7 +36,6 @@ from tonnage.twin.apiserver.objects.validation.resources import amount
 LARGEST_DATA: Final = 1024 * 1024
 """Bytes that all values of a ConfigMap or Secret may take."""
 _HIGHEST_PRIORITY: Final = 1_000_000_000
-_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _IMMUTABLE_DATA: Final = "field is immutable when `immutable` is set"
 _FEATURE: Final = "[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*"
 _FEATURE_WORDS: Final = (
@@ -235,7 +235,7 @@ def priority_class(obj: JsonObject) -> Found:
         words = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
         yield forbidden("value", words)
     if obj.get("preemptionPolicy") is not None:
-        yield from one_of(text(obj, "preemptionPolicy"), _PREEMPTION, "preemptionPolicy")
+        yield from one_of(text(obj, "preemptionPolicy"), PREEMPTION, "preemptionPolicy")
 
 
 def _not_system(name: str, value: int, is_default: bool) -> str:

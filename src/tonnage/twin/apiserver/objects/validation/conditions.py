@@ -22,7 +22,7 @@ from tonnage.twin.apiserver.objects.problems import (
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found
 
-_STATES: Final = ("False", "True", "Unknown")
+STATES: Final = ("False", "True", "Unknown")
 _REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 _OF_REASON: Final = (
     "a condition reason must start with alphabetic character, optionally followed by a string of "
@@ -42,8 +42,8 @@ def conditions(found: list[JsonObject], path: str) -> Found:
             yield duplicate(f"{where}.type", kind)
         seen.add(kind)
         yield from complaints(f"{where}.type", kind, names.qualified_name(kind))
-        if (state := text(condition, "status")) not in _STATES:
-            yield unsupported(f"{where}.status", state, _STATES)
+        if (state := text(condition, "status")) not in STATES:
+            yield unsupported(f"{where}.status", state, STATES)
         if (generation := number(condition, "observedGeneration")) < 0:
             words = "must be greater than or equal to zero"
             yield invalid(f"{where}.observedGeneration", generation, words)

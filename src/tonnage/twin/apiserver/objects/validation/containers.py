@@ -20,6 +20,8 @@ from tonnage.twin.apiserver.objects.problems import (
 )
 from tonnage.twin.apiserver.objects.validation.environment import environment, environment_from
 from tonnage.twin.apiserver.objects.validation.fields import (
+    PROTOCOLS,
+    PULL_POLICIES,
     Found,
     nonnegative,
     one_of,
@@ -28,8 +30,6 @@ from tonnage.twin.apiserver.objects.validation.mounts import mounts
 from tonnage.twin.apiserver.objects.validation.resources import requirements
 from tonnage.twin.apiserver.objects.validation.security import container_security
 
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_PULL: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGES: Final = ("File", "FallbackToLogsOnError")
 _RESTARTS: Final = ("Always", "Never", "OnFailure")
 _OPERATORS: Final = ("In", "NotIn")
@@ -144,7 +144,7 @@ def container_rules(container: JsonObject, path: str, pod: PodFacts) -> Found:
     yield from environment(mappings(container, "env"), f"{path}.env")
     yield from environment_from(mappings(container, "envFrom"), f"{path}.envFrom")
     yield from mounts(container, path, pod.volumes)
-    yield from one_of(text(container, "imagePullPolicy"), _PULL, f"{path}.imagePullPolicy")
+    yield from one_of(text(container, "imagePullPolicy"), PULL_POLICIES, f"{path}.imagePullPolicy")
     yield from requirements(mapping(container, "resources"), f"{path}.resources", pod.claims)
     yield from _resize_policy(mappings(container, "resizePolicy"), f"{path}.resizePolicy", pod.restart_policy)
     context = mapping(container, "securityContext")
@@ -168,7 +168,7 @@ def _ports(ports: list[JsonObject], path: str) -> Found:
             yield from complaints(f"{where}.containerPort", container_port, names.port_number(container_port))
         if host_port:
             yield from complaints(f"{where}.hostPort", host_port, names.port_number(host_port))
-        yield from one_of(text(port, "protocol"), _PROTOCOLS, f"{where}.protocol")
+        yield from one_of(text(port, "protocol"), PROTOCOLS, f"{where}.protocol")
 
 
 def host_port_conflicts(found: list[JsonObject], path: str) -> Found:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.name_words import pattern_complaint
 from tonnage.twin.apiserver.access import items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.patch import same_json
@@ -24,8 +25,14 @@ from tonnage.twin.apiserver.objects.selectors import label_requirements, labels_
 Found = Iterator[FieldError]
 NEGATIVE: Final = "must be greater than or equal to 0"
 IMMUTABLE: Final = "field is immutable"
+INT32: Final = (1 << 31) - 1
 _INT64: Final = (1 << 63) - 1
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+PREEMPTION: Final = ("PreemptLowerPriority", "Never")
+MISMATCH: Final = "`selector` does not match template `labels`"
+_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EMPTY: Final[tuple[JsonValue, ...]] = (None, "", [], {})
 
@@ -48,6 +55,19 @@ def one_of(value: str, supported: tuple[str, ...], path: str) -> Found:
         yield required(path)
     elif value not in supported:
         yield unsupported(path, value, supported)
+
+
+def domain_prefixed(value: str, path: str) -> Found:
+    """A domain and what it calls something, `acme.io/foo`; required."""
+    domain, _, rest = value.partition("/")
+    if not value:
+        yield required(path)
+    elif not domain or not rest:
+        yield invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    else:
+        yield from complaints(path, domain, names.dns_subdomain(domain))
+        if not re.fullmatch(_PATH, rest):
+            yield invalid(path, rest, pattern_complaint("Invalid path", _PATH))
 
 
 def labels(found: JsonObject, path: str) -> Found:
@@ -189,7 +209,7 @@ def in_range(value: int, low: int, high: int) -> tuple[str, ...]:
 def user_or_group(obj: JsonObject, key: str, path: str) -> Found:
     """A numeric user or group."""
     if (value := obj.get(key)) is not None:
-        yield from complaints(f"{path}.{key}", value, in_range(number(obj, key), 0, (1 << 31) - 1))
+        yield from complaints(f"{path}.{key}", value, in_range(number(obj, key), 0, INT32))
 
 
 def more_groups(obj: JsonObject, path: str) -> Found:
@@ -197,7 +217,7 @@ def more_groups(obj: JsonObject, path: str) -> Found:
     for index, group in enumerate(items(obj, "supplementalGroups")):
         if isinstance(group, int):
             where = f"{path}.supplementalGroups[{index}]"
-            yield from complaints(where, group, in_range(group, 0, (1 << 31) - 1))
+            yield from complaints(where, group, in_range(group, 0, INT32))
 
 
 def each_name(found: list[str], path: str) -> Found:

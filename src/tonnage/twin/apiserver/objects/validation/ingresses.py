@@ -5,12 +5,11 @@ Source: pkg/apis/networking/validation (v1.35).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.model.name_words import pattern_complaint
+from tonnage.model.well_known import OLD_INGRESS_CLASS
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
@@ -21,7 +20,13 @@ from tonnage.twin.apiserver.objects.problems import (
     too_long,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, label_selector, unchanged
+from tonnage.twin.apiserver.objects.validation.fields import (
+    IMMUTABLE,
+    Found,
+    domain_prefixed,
+    label_selector,
+    unchanged,
+)
 from tonnage.twin.apiserver.objects.validation.network import (
     legacy_range,
     load_balancer_ingress,
@@ -33,9 +38,7 @@ from tonnage.twin.apiserver.objects.validation.network import (
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_PARTS: Final = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDS: Final = ("/..", "/.")
-_CLASS: Final = "kubernetes.io/ingress.class"
 _LONGEST_CONTROLLER: Final = 250
-_HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _POLICY_TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _TWO_RANGES: Final = (
@@ -46,10 +49,11 @@ _TWO_RANGES: Final = (
 def ingress(obj: JsonObject) -> Found:
     """A new Ingress."""
     yield from _ingress(mapping(obj, "spec"), secrets=True)
-    annotated, name = at(obj, "metadata", "annotations", _CLASS), at(obj, "spec", "ingressClassName")
+    annotated = at(obj, "metadata", "annotations", OLD_INGRESS_CLASS)
+    name = at(obj, "spec", "ingressClassName")
     if annotated is not None and name is not None and annotated != name:
         words = "must match `ingressClassName` when both are specified"
-        yield invalid(f"annotations.{_CLASS}", annotated, words)
+        yield invalid(f"annotations.{OLD_INGRESS_CLASS}", annotated, words)
 
 
 def ingress_update(new: JsonObject, old: JsonObject) -> Found:
@@ -168,7 +172,7 @@ def ingress_class(obj: JsonObject) -> Found:
     controller, path = text(obj, "spec", "controller"), "spec.controller"
     if len(controller) > _LONGEST_CONTROLLER:
         yield too_long(path, _LONGEST_CONTROLLER)
-    yield from _domain_prefixed(controller, path)
+    yield from domain_prefixed(controller, path)
     parameters = at(obj, "spec", "parameters")
     if isinstance(parameters, dict):
         yield from _parameters(parameters, "spec.parameters")
@@ -178,19 +182,6 @@ def ingress_class_update(new: JsonObject, old: JsonObject) -> Found:
     """A changed IngressClass; its controller stays."""
     yield from unchanged(text(new, "spec", "controller"), text(old, "spec", "controller"), "spec.controller")
     yield from ingress_class(new)
-
-
-def _domain_prefixed(shown: str, path: str) -> Found:
-    """A domain and what it calls something: `acme.io/foo`."""
-    domain, _, rest = shown.partition("/")
-    if not shown:
-        yield required(path)
-    elif not domain or not rest:
-        yield invalid(path, shown, 'must be a domain-prefixed path (such as "acme.io/foo")')
-    else:
-        yield from complaints(path, domain, names.dns_subdomain(domain))
-        if not re.fullmatch(_HTTP_PATH, rest):
-            yield invalid(path, rest, pattern_complaint("Invalid path", _HTTP_PATH))
 
 
 def _parameters(found: JsonObject, path: str) -> Found:

@@ -22,12 +22,12 @@ from tonnage.twin.apiserver.objects.problems import (
     too_many,
     unsupported,
 )
+from tonnage.twin.apiserver.objects.validation.conditions import STATES
 from tonnage.twin.apiserver.objects.validation.fields import Found, nonnegative
 from tonnage.twin.apiserver.objects.validation.job_indexes import IndexesError, number_of_indexes
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")
-_STATUSES: Final = ("False", "True", "Unknown")
 _MOST_RULES: Final = 20
 _MOST_CODES: Final = 255
 _LONGEST_INDEXES: Final = 64 * 1024
@@ -103,9 +103,9 @@ def _conditions(patterns: list[JsonObject], path: str) -> Found:
         kind, status = text(pattern, "type"), text(pattern, "status")
         yield from complaints(f"{path}[{index}].type", kind, names.qualified_name(kind))
         if not status:
-            yield required(f"{path}[{index}].status", f"valid values: {_listed(_STATUSES)}")
-        elif status not in _STATUSES:
-            yield unsupported(f"{path}[{index}].status", status, _STATUSES)
+            yield required(f"{path}[{index}].status", f"valid values: {_listed(STATES)}")
+        elif status not in STATES:
+            yield unsupported(f"{path}[{index}].status", status, STATES)
 
 
 def success_policy(spec: JsonObject, path: str) -> Found:

@@ -10,15 +10,16 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tonnage.model.json import JsonObject
-from tonnage.model.name_words import pattern_complaint
 from tonnage.twin.apiserver.access import at, flag, mapping, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.go_values import template_in_go
 from tonnage.twin.apiserver.objects.patch import same_json
-from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, too_long, unsupported
+from tonnage.twin.apiserver.objects.problems import invalid, required, too_long, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
     IMMUTABLE,
+    MISMATCH,
     Found,
+    domain_prefixed,
     is_readable,
     label_selector,
     nonnegative,
@@ -33,14 +34,12 @@ from tonnage.twin.apiserver.objects.validation.job_policies import (
 from tonnage.twin.apiserver.objects.validation.pods import pod_template
 from tonnage.twin.apiserver.objects.validation.schedules import schedule_problem
 
-_MISMATCH: Final = "`selector` does not match template `labels`"
 _REPLACEMENTS: Final = ("Failed", "TerminatingOrFailed")
 _MANY: Final = 100_000
 _FEWER: Final = 10_000
 _LONGEST_MANAGER: Final = 63
 _LONGEST_CRON_NAME: Final = 52
 _ZONE_PART: Final = re.compile(r"[A-Za-z._0-9+-]{1,14}")
-_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _FIXED: Final = (
     "completionMode",
     "podFailurePolicy",
@@ -74,7 +73,7 @@ def _selecting_spec(spec: JsonObject) -> Found:
         yield from label_selector(selector, "spec.selector")
     # No selector selects nothing.
     if spec.get("selector") is None or (is_readable(selector) and not selects(selector, template)):
-        yield invalid("spec.template.metadata.labels", at(template, "metadata", "labels"), _MISMATCH)
+        yield invalid("spec.template.metadata.labels", at(template, "metadata", "labels"), MISMATCH)
 
 
 def _generated_selector(obj: JsonObject) -> Found:
@@ -126,15 +125,7 @@ def job_spec(spec: JsonObject, path: str) -> Found:
 
 
 def _manager(manager: str, path: str) -> Found:
-    domain, slash, rest = manager.partition("/")
-    if not manager:
-        yield required(path)
-    elif not (domain and slash and rest):
-        yield invalid(path, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
-    else:
-        yield from complaints(path, domain, names.dns_subdomain(domain))
-        if not re.fullmatch(_PATH, rest):
-            yield invalid(path, rest, pattern_complaint("Invalid path", _PATH))
+    yield from domain_prefixed(manager, path)
     if len(manager.encode()) > _LONGEST_MANAGER:
         yield too_long(path, _LONGEST_MANAGER)
 

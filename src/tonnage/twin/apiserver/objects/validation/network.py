@@ -22,9 +22,8 @@ from tonnage.twin.apiserver.objects.problems import (
     too_many,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.fields import Found, labels, one_of, unchanged
+from tonnage.twin.apiserver.objects.validation.fields import PROTOCOLS, Found, labels, one_of, unchanged
 
-PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _MODES: Final = ("Proxy", "VIP")
 _NO_RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import PREFERRED, REQUIRED
 from tonnage.twin.apiserver.access import items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
@@ -17,8 +18,6 @@ from tonnage.twin.apiserver.objects.problems import (
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES: Final = ("Honor", "Ignore")
 
@@ -26,18 +25,18 @@ _POLICIES: Final = ("Honor", "Ignore")
 def affinity(found: JsonObject, path: str) -> Found:
     """All three sorts of affinity."""
     node = mapping(found, "nodeAffinity")
-    if node.get(_REQUIRED) is not None:
-        yield from node_selector(mapping(node, _REQUIRED), f"{path}.nodeAffinity.{_REQUIRED}")
-    for index, term in enumerate(mappings(node, _PREFERRED)):
-        where = f"{path}.nodeAffinity.{_PREFERRED}[{index}]"
+    if node.get(REQUIRED) is not None:
+        yield from node_selector(mapping(node, REQUIRED), f"{path}.nodeAffinity.{REQUIRED}")
+    for index, term in enumerate(mappings(node, PREFERRED)):
+        where = f"{path}.nodeAffinity.{PREFERRED}[{index}]"
         yield from _weight(term, where)
         yield from _term(mapping(term, "preference"), f"{where}.preference", values=False)
     for key in ("podAffinity", "podAntiAffinity"):
         pods = mapping(found, key)
-        for index, term in enumerate(mappings(pods, _REQUIRED)):
-            yield from _pod_term(term, f"{path}.{key}.{_REQUIRED}[{index}]")
-        for index, term in enumerate(mappings(pods, _PREFERRED)):
-            where = f"{path}.{key}.{_PREFERRED}[{index}]"
+        for index, term in enumerate(mappings(pods, REQUIRED)):
+            yield from _pod_term(term, f"{path}.{key}.{REQUIRED}[{index}]")
+        for index, term in enumerate(mappings(pods, PREFERRED)):
+            where = f"{path}.{key}.{PREFERRED}[{index}]"
             yield from _weight(term, where)
             yield from _pod_term(mapping(term, "podAffinityTerm"), f"{where}.podAffinityTerm")
 

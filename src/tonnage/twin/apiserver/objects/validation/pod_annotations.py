@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import DELETION_COST, MIRROR
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.objects.pod_containers import every_container
 from tonnage.twin.apiserver.objects.problems import forbidden, invalid, quoted
@@ -17,9 +18,7 @@ from tonnage.twin.apiserver.objects.validation.fields import Found, tolerations
 from tonnage.twin.apiserver.objects.validation.file_paths import descending_path
 from tonnage.twin.apiserver.objects.validation.security import APP_ARMOR_OF, SECCOMP_OF, SECCOMP_OF_POD
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 _TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
-_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _GOOD_COST: Final = re.compile("-?[1-9][0-9]*|0")
 _INT32: Final = (-(1 << 31), (1 << 31) - 1)
 _PROFILES: Final = ("runtime/default", "docker/default", "unconfined")
@@ -33,9 +32,9 @@ def pod_annotations(annotations: JsonObject, spec: JsonObject, path: str) -> Fou
         words = "must set spec.nodeName if mirror pod annotation is set"
         yield invalid(f"{path}[{MIRROR}]", annotations[MIRROR], words)
     yield from _tolerations(text(annotations, _TOLERATIONS), path)
-    cost = annotations.get(_COST)
+    cost = annotations.get(DELETION_COST)
     if cost is not None and not _is_cost(str(cost)):
-        yield invalid(f"{path}[{_COST}]", cost, "must be a 32bit integer")
+        yield invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer")
     for key in sorted(annotations, key=lambda key: key != SECCOMP_OF_POD):
         if key == SECCOMP_OF_POD or key.startswith(SECCOMP_OF):
             yield from _seccomp(str(annotations[key]), f"{path}.{key}")

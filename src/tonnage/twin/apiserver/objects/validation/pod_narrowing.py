@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import REQUIRED
 from tonnage.twin.apiserver.access import items, mapping, mappings
 from tonnage.twin.apiserver.objects.go_values import in_go
 from tonnage.twin.apiserver.objects.problems import invalid
 from tonnage.twin.apiserver.objects.validation.fields import Found
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_TERMS: Final = ("affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms")
+_TERMS: Final = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 
 
 def narrowed_selector(spec: JsonObject, before: JsonObject) -> Found:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import MIRROR
 from tonnage.twin.apiserver.access import items, mapping, mappings, text
 from tonnage.twin.apiserver.objects.go_values import difference, in_go
 from tonnage.twin.apiserver.objects.pod_amounts import qos_class
@@ -17,7 +18,6 @@ from tonnage.twin.apiserver.objects.problems import duplicate, forbidden, invali
 from tonnage.twin.apiserver.objects.validation.containers import PodFacts, container_rules, image_rules
 from tonnage.twin.apiserver.objects.validation.differences import changed_paths
 from tonnage.twin.apiserver.objects.validation.fields import Found
-from tonnage.twin.apiserver.objects.validation.pod_annotations import MIRROR
 
 _NOT_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 _FORBIDDEN: Final = (

@@ -28,6 +28,8 @@ from tonnage.twin.apiserver.objects.validation.containers import (
 from tonnage.twin.apiserver.objects.validation.differences import changed_paths
 from tonnage.twin.apiserver.objects.validation.environment import file_volumes
 from tonnage.twin.apiserver.objects.validation.fields import (
+    INT32,
+    PREEMPTION,
     Found,
     in_range,
     labels,
@@ -52,9 +54,7 @@ from tonnage.twin.apiserver.objects.validation.windows import host_processes, op
 
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _GRACE: Final = "terminationGracePeriodSeconds"
-_INT32: Final = (1 << 31) - 1
 _CHANGEABLE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -249,7 +249,7 @@ def _names(spec: JsonObject, path: str) -> Found:
             yield from complaints(f"{path}.{key}", name, names.dns_subdomain(name))
     if spec.get("activeDeadlineSeconds") is not None:
         deadline = number(spec, "activeDeadlineSeconds")
-        yield from complaints(f"{path}.activeDeadlineSeconds", deadline, in_range(deadline, 1, _INT32))
+        yield from complaints(f"{path}.activeDeadlineSeconds", deadline, in_range(deadline, 1, INT32))
     for key in ("hostname", "subdomain"):
         if name := text(spec, key):
             yield from complaints(f"{path}.{key}", name, names.dns_label(name))
@@ -262,7 +262,7 @@ def _classes(spec: JsonObject, path: str) -> Found:
         name = text(spec, "runtimeClassName")
         yield from complaints(f"{path}.runtimeClassName", name, names.dns_subdomain(name))
     if spec.get("preemptionPolicy") is not None:
-        yield from one_of(text(spec, "preemptionPolicy"), _PREEMPTION, f"{path}.preemptionPolicy")
+        yield from one_of(text(spec, "preemptionPolicy"), PREEMPTION, f"{path}.preemptionPolicy")
     if overhead := mapping(spec, "overhead"):
         yield from requirements({"limits": overhead}, f"{path}.overhead")
 

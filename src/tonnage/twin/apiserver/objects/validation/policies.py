@@ -14,6 +14,7 @@ from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects import names
+from tonnage.twin.apiserver.objects.custom_kinds import RESERVED
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
     duplicate,
@@ -42,10 +43,6 @@ _MOST_CONDITIONS: Final = 64
 _MOST_ANNOTATIONS: Final = 20
 _LONGEST_ANNOTATION: Final = 5 * 1024
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
-_RESERVED: Final = frozenset(
-    {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
-    | {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
-)
 
 
 def webhooks_with_conditions(obj: JsonObject) -> Found:
@@ -148,7 +145,7 @@ def _variable(variable: JsonObject, path: str, known: Known) -> Found:
     name, expression = text(variable, "name"), text(variable, "expression")
     if not name.strip():
         yield required(f"{path}.name", "name is not specified")
-    elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
+    elif not _IDENTIFIER.fullmatch(name) or name in RESERVED:
         yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
     if not expression.strip():
         yield required(f"{path}.expression", "expression is not specified")

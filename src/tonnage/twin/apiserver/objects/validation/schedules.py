@@ -8,18 +8,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tonnage.twin.apiserver.objects.scalars import DURATION
+
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
 _DAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
-_FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
+FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
     (0, 59, {}),
     (0, 23, {}),
     (1, 31, {}),
     (1, 12, _MONTHS),
     (0, 6, _DAYS),
 )
+"""The least and most of each field, and what its numbers are called."""
 _WORDS: Final = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
-_DURATION: Final = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 
 
 def schedule_problem(schedule: str) -> str:
@@ -36,9 +38,9 @@ def schedule_problem(schedule: str) -> str:
     if schedule.startswith("@"):
         return _word_problem(schedule)
     fields = schedule.split()
-    if len(fields) != len(_FIELDS):
-        return f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: [{' '.join(fields)}]"
-    for written, (least, most, names) in zip(fields, _FIELDS, strict=True):
+    if len(fields) != len(FIELDS):
+        return f"expected exactly {len(FIELDS)} fields, found {len(fields)}: [{' '.join(fields)}]"
+    for written, (least, most, names) in zip(fields, FIELDS, strict=True):
         for term in written.split(","):
             if term and (wrong := _term_problem(term, least, most, names)):
                 return wrong
@@ -50,7 +52,7 @@ def _word_problem(word: str) -> str:
         return ""
     if word.startswith("@every "):
         span = word.removeprefix("@every ")
-        if _DURATION.fullmatch(span):
+        if DURATION.fullmatch(span):
             return ""
         return f'failed to parse duration {word}: time: invalid duration "{span}"'
     return f"unrecognized descriptor: {word}"

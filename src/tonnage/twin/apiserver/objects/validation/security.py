@@ -27,7 +27,6 @@ from tonnage.twin.apiserver.objects.validation.windows import windows_options
 SECCOMP_OF_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_OF: Final = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR_OF: Final = "container.apparmor.security.beta.kubernetes.io/"
-_INT32: Final = (1 << 31) - 1
 _TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 _NAMED: Final = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
 """What annotations say of the types that have no profile of their own."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import TOPOLOGY_HINTS, TOPOLOGY_MODE
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
@@ -19,9 +20,8 @@ from tonnage.twin.apiserver.objects.problems import (
     unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.containers import port_or_name
-from tonnage.twin.apiserver.objects.validation.fields import Found, labels, one_of
+from tonnage.twin.apiserver.objects.validation.fields import PROTOCOLS, Found, labels, one_of
 from tonnage.twin.apiserver.objects.validation.network import (
-    PROTOCOLS,
     endpoint_address,
     legacy_address,
     legacy_range,
@@ -37,8 +37,6 @@ _TRAFFIC: Final = ("Cluster", "Local")
 _NEARNESS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _LONGEST_AFFINITY_S: Final = 86400
 _RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
-_MODE: Final = "service.kubernetes.io/topology-mode"
 _KEPT: Final = "may not change once set"
 
 
@@ -94,10 +92,10 @@ def service_status(new: JsonObject, old: JsonObject) -> Found:
 def _service(obj: JsonObject, old: JsonObject | None) -> Found:
     spec, before = mapping(obj, "spec"), mapping(old, "spec")
     kind, ports, headless = text(spec, "type"), mappings(spec, "ports"), is_headless(spec)
-    mode, hints = (at(obj, "metadata", "annotations", key) for key in (_MODE, _HINTS))
+    mode, hints = (at(obj, "metadata", "annotations", key) for key in (TOPOLOGY_MODE, TOPOLOGY_HINTS))
     if mode is not None and hints is not None and mode != hints:
-        words = f"must match annotations[{_HINTS}] when both are specified"
-        yield invalid(f"metadata.annotations[{_MODE}]", mode, words)
+        words = f"must match annotations[{TOPOLOGY_HINTS}] when both are specified"
+        yield invalid(f"metadata.annotations[{TOPOLOGY_MODE}]", mode, words)
     if not ports and not headless and kind != "ExternalName":
         yield required("spec.ports")
     if kind in ("LoadBalancer", "NodePort") and headless:

@@ -27,6 +27,7 @@ from tonnage.twin.apiserver.objects.problems import (
     required,
     unsupported,
 )
+from tonnage.twin.apiserver.objects.validation.conditions import STATES
 from tonnage.twin.apiserver.objects.validation.fields import Found
 from tonnage.twin.apiserver.signing import DECISIONS, conditions_of
 
@@ -42,7 +43,6 @@ _BLOCK: Final = re.compile(
     rb"^-----BEGIN ([^\n]*?)-----\s*\n(.*?)^-----END \1-----", re.DOTALL | re.MULTILINE
 )
 _ENDED: Final = (*DECISIONS, "Failed")
-_STATES: Final = ("False", "True", "Unknown")
 _CONDITIONS: Final = "status.conditions"
 
 
@@ -141,7 +141,7 @@ def _conditions(obj: JsonObject, old: JsonObject) -> Found:
         name, state, path = text(one, "type"), text(one, "status"), f"{_CONDITIONS}[{index}]"
         if not name and "" not in known:
             yield required(f"{path}.type")
-        allowed = ("True",) if name in _ENDED else _STATES
+        allowed = ("True",) if name in _ENDED else STATES
         if not state:
             yield required(f"{path}.status")
         elif state not in allowed:

@@ -24,6 +24,7 @@ from tonnage.twin.apiserver.objects.problems import (
 )
 from tonnage.twin.apiserver.objects.validation.fields import (
     IMMUTABLE,
+    INT32,
     NEGATIVE,
     Found,
     in_range,
@@ -42,7 +43,6 @@ _MOST_PARAMETERS: Final = 512
 _LARGEST_PARAMETERS: Final = 256 * 1024
 _LONGEST_NODE_ID: Final = 192
 _LONGEST_MESSAGE: Final = 1024
-_INT32: Final = (1 << 31) - 1
 _SHORTEST_TOKEN_S: Final = 600
 _LONGEST_TOKEN_S: Final = 1 << 32
 _SHORTEST_PERIOD_S: Final = 10
@@ -245,7 +245,7 @@ def _attachment(obj: JsonObject) -> Found:
         if len(text(obj, "status", key, "message").encode()) > _LONGEST_MESSAGE:
             yield too_long(f"{path}.message", _LARGEST_PARAMETERS)
         if isinstance(code, int):
-            yield from complaints(f"{path}.errorCode", code, in_range(code, 0, _INT32))
+            yield from complaints(f"{path}.errorCode", code, in_range(code, 0, INT32))
 
 
 def attachment_update(new: JsonObject, old: JsonObject) -> Found:

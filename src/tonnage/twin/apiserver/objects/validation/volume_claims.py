@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.quantity import canonical_quantity, parse_quantity
+from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.twin.apiserver.access import at, copied, items, mapping, put, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.go_values import difference, in_go
@@ -21,7 +22,6 @@ NOT_POSITIVE: Final = "must be greater than zero"
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _ALONE: Final = "ReadWriteOncePod"
 _VOLUME_MODES: Final = ("Block", "Filesystem")
-_CLASS_ONCE: Final = "volume.beta.kubernetes.io/storage-class"
 _STORAGE: Final = ("spec", "resources", "requests", "storage")
 _IMMUTABLE_SPEC: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName "
@@ -139,13 +139,13 @@ def claim_update(new: JsonObject, old: JsonObject) -> Found:
 def _kept_class(new: JsonObject, old: JsonObject, spec: JsonObject) -> Found:
     """A class may be named once, where there was none or but an annotation; `spec` then goes as unchanged."""
     name, was = at(new, "spec", "storageClassName"), at(old, "spec", "storageClassName")
-    annotated, before = (at(one, "metadata", "annotations", _CLASS_ONCE) for one in (new, old))
+    annotated, before = (at(one, "metadata", "annotations", OLD_STORAGE_CLASS) for one in (new, old))
     named = name is not None and was is None
     if named and before is not None and name == before and annotated in (None, before):
         spec["storageClassName"] = None
         return
     if (annotated or "") != (before or ""):
-        yield invalid(f"metadata.annotations.{_CLASS_ONCE}", annotated or "", IMMUTABLE)
+        yield invalid(f"metadata.annotations.{OLD_STORAGE_CLASS}", annotated or "", IMMUTABLE)
     if named and (before is None or name == before):
         spec["storageClassName"] = None
 

@@ -21,10 +21,9 @@ from tonnage.twin.apiserver.objects.problems import (
     invalid,
     quoted,
     required,
-    unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.environment import field_reference, resource_reference
-from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.fields import PULL_POLICIES, Found, one_of
 from tonnage.twin.apiserver.objects.validation.file_paths import file_path
 from tonnage.twin.apiserver.objects.validation.metadata import template_metadata
 from tonnage.twin.apiserver.objects.validation.vendor_volumes import (
@@ -46,7 +45,6 @@ _SOURCES: Final = (
 """What a volume may come from, in the order in which the server looks."""
 _MODE_WORDS: Final = "must be a number between 0 and 0777 (octal), both inclusive"
 _PROJECTED: Final = ("secret", "configMap", "downwardAPI", "serviceAccountToken")
-_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _SHORTEST_TOKEN_S: Final = 600
 _DOWNWARD: Final = (
     "metadata.annotations",
@@ -148,11 +146,7 @@ def _ephemeral(source: JsonObject, path: str) -> Found:
 
 def _image(source: JsonObject, path: str) -> Found:
     """The files of an image."""
-    policy = text(source, "pullPolicy")
-    if not policy:
-        yield required(f"{path}.pullPolicy")
-    elif policy not in _PULL_POLICIES:
-        yield unsupported(f"{path}.pullPolicy", policy, _PULL_POLICIES)
+    yield from one_of(text(source, "pullPolicy"), PULL_POLICIES, f"{path}.pullPolicy")
 
 
 def _projected(volume: JsonObject, path: str) -> Found:

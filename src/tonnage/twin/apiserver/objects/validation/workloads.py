@@ -11,6 +11,7 @@ from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
 from tonnage.twin.apiserver.objects.validation.fields import (
     IMMUTABLE,
+    MISMATCH,
     NEGATIVE,
     Found,
     amount_of,
@@ -26,7 +27,6 @@ from tonnage.twin.apiserver.objects.validation.fields import (
 from tonnage.twin.apiserver.objects.validation.pods import pod_template, template_head
 from tonnage.twin.apiserver.objects.validation.volume_claims import claim_spec
 
-_MISMATCH: Final = "`selector` does not match template `labels`"
 _EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
 
 
@@ -113,7 +113,7 @@ def _matched(spec: JsonObject) -> Found:
     """A selector that matches the template; one that is missing matches nothing, an empty one everything."""
     selector, template = mapping(spec, "selector"), mapping(spec, "template")
     if spec.get("selector") is None or not selects(selector, template):
-        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), _MISMATCH)
+        yield invalid("spec.template.metadata.labels", mapping(template, "metadata").get("labels"), MISMATCH)
 
 
 def _always_restarts(template: JsonObject, kind: str) -> Found:
@@ -139,7 +139,7 @@ def replication_controller(obj: JsonObject) -> Found:
     template = mapping(spec, "template")
     labels = mapping(template, "metadata").get("labels")
     if not selector.items() <= mapping(template, "metadata", "labels").items():
-        yield invalid("spec.template.metadata.labels", labels, _MISMATCH)
+        yield invalid("spec.template.metadata.labels", labels, MISMATCH)
     yield from pod_template(template, "spec.template")
     yield from _always_restarts(template, "ReplicationController")
 

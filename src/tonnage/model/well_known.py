@@ -1,0 +1,26 @@
+"""Labels, annotations, finalizers and fields with a meaning to Kubernetes of which several modules know."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CONTROLLER_REVISION_HASH: Final = "controller-revision-hash"
+DEFAULT_STORAGE_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+FOREGROUND: Final = "foregroundDeletion"
+LEASE_NAMESPACE: Final = "kube-node-lease"
+MIRROR: Final = "kubernetes.io/config.mirror"
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+OLD_INGRESS_CLASS: Final = "kubernetes.io/ingress.class"
+OLD_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+ORPHAN: Final = "orphan"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+SLICE_MANAGER: Final = "endpointslice.kubernetes.io/managed-by"
+SLICE_SERVICE: Final = "kubernetes.io/service-name"
+TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
+TOPOLOGY_MODE: Final = "service.kubernetes.io/topology-mode"
+ZONE: Final = "topology.kubernetes.io/zone"
