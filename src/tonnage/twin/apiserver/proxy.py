@@ -67,8 +67,8 @@ class KubeletProxy:
             await exchange.chunk(b"", last=True)
             return
         host, port = self._kubelet(pod, "logs")
-        query = [(key, value) for key, value in exchange.query.items() if key in log_options.PARAMETERS]
-        path = f"/containerLogs/{address.namespace}/{address.name}/{container}?{urlencode(query)}"
+        query = urlencode(log_options.passed_on(exchange.query))
+        path = f"/containerLogs/{address.namespace}/{address.name}/{container}?{query}"
         async with open_response(host, port, path, self._trust()) as response:
             if response.code != 200:
                 raise await _refusal(response)

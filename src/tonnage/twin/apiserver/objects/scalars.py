@@ -9,12 +9,13 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
 from tonnage.model.json import JsonValue
 from tonnage.model.quantity import canonical_quantity
+from tonnage.twin.apiserver.objects.problems import quoted
 
 ZERO: Final[dict[str, JsonValue]] = {
     "string": "",
@@ -36,11 +37,10 @@ GO_NAMES: Final = {
 }
 _INT32: Final = range(-(1 << 31), 1 << 31)
 _INT64: Final = range(-(1 << 63), 1 << 63)
-_SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 _USUAL_TIME: Final = 40
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 _MICRO: Final = "2006-01-02T15:04:05.000000Z07:00"
-_TO_SECONDS: Final = r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)"
+_TO_SECONDS: Final = r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)"
 _ZONE: Final = r"(?:Z|([+-])(\d\d):(\d\d))"
 _TIME: Final = re.compile(rf"{_TO_SECONDS}(?:[.,](\d+))?{_ZONE}", re.ASCII)
 _MICRO_TIME: Final = re.compile(rf"{_TO_SECONDS}[.,](\d{{6}}){_ZONE}", re.ASCII)
@@ -51,7 +51,7 @@ _UP_TO_MINUTES: Final = (
     ("-", "-"),
     ("02", r"\d\d"),
     ("T", "T"),
-    ("15", r"\d\d"),
+    ("15", r"\d\d?"),
     (":", ":"),
     ("04", r"\d\d"),
     (":", ":"),
@@ -165,17 +165,21 @@ def read_time(value: JsonValue) -> JsonValue:
     """RFC 3339, in whole seconds of UTC."""
     if isinstance(value, str) and len(value) <= _USUAL_TIME:
         return _whole_seconds(value)  # an object's times are mostly those of the last time it was read
-    return _instant(value, _RFC3339).strftime(_SECONDS)
+    return _told(_instant(value, _RFC3339), "seconds")
 
 
 @lru_cache(maxsize=4096)
 def _whole_seconds(text: str) -> str:
-    return _instant(text, _RFC3339).strftime(_SECONDS)
+    return _told(_instant(text, _RFC3339), "seconds")
 
 
 def read_micro_time(value: JsonValue) -> JsonValue:
     """RFC 3339 with six digits of a second, in UTC."""
-    return _instant(value, _MICRO).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _told(_instant(value, _MICRO), "microseconds")
+
+
+def _told(moment: datetime, parts: str) -> str:
+    return f"{moment.replace(tzinfo=None).isoformat(timespec=parts)}Z"
 
 
 def _instant(value: JsonValue, layout: str) -> datetime:
@@ -186,14 +190,19 @@ def _instant(value: JsonValue, layout: str) -> datetime:
         raise ValueError(_time_problem(value, layout))
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     fraction = int((match[7] or "0").ljust(6, "0")[:6])
-    offset = timedelta(hours=int(match[9] or 0), minutes=int(match[10] or 0))
-    zone = timezone(-offset if match[8] == "-" else offset)
+    hours, minutes = int(match[9] or 0), int(match[10] or 0)
+    offset = timedelta(hours=hours, minutes=minutes)
     try:
-        moment = datetime(year, month, day, hour, minute, second, fraction, zone)
-        return moment.astimezone(UTC)
+        moment = datetime(year, month, day, hour, minute, second, fraction, UTC)
+        moved = moment + offset if match[8] == "-" else moment - offset
     except (ValueError, OverflowError) as error:
-        part = str(error).split(" ", maxsplit=1)[0]
-        raise ValueError(f'parsing time "{value}": {part} out of range') from None
+        wrong = str(error).split(" ", maxsplit=1)[0]
+    else:
+        # Some people write offsets of 24 hours, or of 60 minutes.
+        if hours <= 24 and minutes <= 60:
+            return moved
+        wrong = f"time zone offset {'hour' if hours > 24 else 'minute'}"
+    raise ValueError(f"parsing time {quoted(value)}: {wrong} out of range")
 
 
 def _time_problem(text: str, layout: str) -> str:
@@ -202,9 +211,9 @@ def _time_problem(text: str, layout: str) -> str:
     for element, pattern in _LAYOUTS[layout]:
         match = re.match(pattern, rest, re.ASCII)
         if match is None:
-            return f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"'
+            return f'parsing time {quoted(text)} as "{layout}": cannot parse {quoted(rest)} as "{element}"'
         rest = rest[match.end() :]
-    return f'parsing time "{text}": extra text: "{rest}"'
+    return f"parsing time {quoted(text)}: extra text: {quoted(rest)}"
 
 
 def read_duration(value: JsonValue) -> JsonValue:
