@@ -270,8 +270,6 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"(odePort\"?: )3[0-2]\d{3}\b", r"\1PORT"),
         (r" \(x\d+ over \w+\)", ""),
         (r"(patch: Invalid value: )\".*\"(?=: )", r"\1PATCHED"),
-        (r"^Warning: on this twin .*\n", ""),
-        (r'^299 - "on this twin .*\n?', ""),
         (r"(LIVE|MERGED)-\d+", r"\1"),
         (r"kubectl-edit-[\w-]+\.yaml", "EDITED"),
         (r"/tmp/[\w.-]+", "/tmp/FOLDER"),

@@ -71,7 +71,6 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d", "TIME"),
         (r"(spec\.template: Invalid value: ).*?(: field is immutable)", r"\1TEMPLATE\2"),
         (r"modifiedAt=\d+", "modifiedAt=TIME"),
-        (r"^.*Warning: on this twin .*\n", ""),
     )
 )
 _TABLE: Final = re.compile(r"^==> .+\n(?:.+\n)+\n", re.MULTILINE)

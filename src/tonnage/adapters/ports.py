@@ -44,11 +44,12 @@ class Clock(Protocol):
 
 
 class PatchType(StrEnum):
-    """How a patch body is read; the value is its content type."""
+    """How a patch body is read; the value is its content type. What is applied wins over other managers."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
 
 
 class ChangeType(StrEnum):
@@ -108,10 +109,7 @@ class KubernetesApi(Protocol):
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[Change[T]]:
-        """Every change after `resource_version`, bookmarks included; ends when the server ends it.
-
-        Raises GoneError when that version is too old: list again.
-        """
+        """Every change after a version, bookmarks too; the server ends it. Raises GoneError: list again."""
         ...
 
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:

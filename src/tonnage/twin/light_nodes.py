@@ -143,7 +143,7 @@ class LightNodes:
         with passing_over(404):
             if pod.metadata.deletion_timestamp is not None:
                 await self._end(pod)
-            elif pod.status.phase in ("", "Pending"):
+            elif pod.status.phase in ("", "Pending") and not pod.spec.resource_claims:
                 await self._start(pod)
 
     async def _start(self, pod: Pod) -> None:

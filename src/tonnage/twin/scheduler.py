@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -17,12 +19,14 @@ from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.scheduler_cache import SchedulerCache
+from tonnage.twin.scheduler_claims import ClaimBinder, Grant
 from tonnage.twin.scheduler_events import SeriesRecorder, Telling
-from tonnage.twin.scheduler_hints import arrival_helps, end_helps, node_helps, refused_by
+from tonnage.twin.scheduler_hints import arrival_helps, claim_helps, end_helps, node_helps, refused_by
 from tonnage.twin.scheduler_queue import SchedulingQueue
 from tonnage.twin.scheduler_volumes import PLUGINS, Choice, VolumeBinder
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
+from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.timestamps import timestamp
 
 NAME: Final = "default-scheduler"
@@ -32,7 +36,6 @@ _NOTE_LIMIT: Final = 1024
 _GATED: Final = "SchedulingGated"
 _CUTS_SHORT: Final = 33
 """The first minor release that ends a back-off early when no other pod is ready."""
-_OF_DEVICES: Final = frozenset((claims.NAME,))
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -65,12 +68,7 @@ class Scheduler:
         self._sets.subscribe(self._on_surroundings)
         self._services.subscribe(self._on_surroundings)
         self._volumes = VolumeBinder(api, clock, informers, self._on_volume)
-        self._claims = informers.of(kinds.RESOURCE_CLAIM)
-        self._classes = informers.of(kinds.DEVICE_CLASS)
-        self._slices = informers.of(kinds.RESOURCE_SLICE)
-        self._claims.subscribe(self._on_devices)
-        self._classes.subscribe(self._on_devices)
-        self._slices.subscribe(self._on_devices)
+        self._claims = ClaimBinder(api, informers, self._on_claim, self._on_devices)
         self._binding: asyncio.TaskGroup | None = None
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
@@ -78,8 +76,7 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled."""
         copies = (self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services)
-        devices = (self._claims, self._classes, self._slices)
-        async with following(*copies, *devices, *self._volumes.copies) as group:
+        async with following(*copies, *self._claims.copies, *self._volumes.copies) as group:
             self._binding = group
             group.create_task(self._events.run())
             while True:
@@ -148,14 +145,17 @@ class Scheduler:
         self._queue.wake_where(helps)
         self._changed.set()
 
-    def _on_devices(self, _delta: object) -> None:
-        """Claims, classes and slices bear on pods that have claims."""
+    def _on_devices(self) -> None:
+        """Classes and slices bear on pods that have claims."""
+        self._wake_claimants(lambda pod: bool(pod.claims))
 
+    def _on_claim(self, delta: Delta[ResourceClaim]) -> None:
+        self._wake_claimants(lambda pod: claim_helps(pod, delta.before, delta.after))
+
+    def _wake_claimants(self, good_for: Callable[[Pod], bool]) -> None:
         def helps(key: Key, plugins: frozenset[str]) -> bool:
             pod = self._cache.pod(key)
-            return (
-                pod is not None and bool(pod.claims) and (not plugins or not _OF_DEVICES.isdisjoint(plugins))
-            )
+            return pod is not None and (not plugins or claims.NAME in plugins) and good_for(pod)
 
         self._queue.wake_where(helps)
         self._changed.set()
@@ -172,9 +172,9 @@ class Scheduler:
             await self._bind(pod, obj, placed)
             return
         view = self._cache.view(self._surroundings(volumes=bool(pod.volumes), devices=bool(pod.claims)))
-        decision = _carried_out(pod, schedule_on(pod, view, binds=True))
+        decision = schedule_on(pod, view, binds=True)
         if decision.held:
-            self._queue.fail(key, self._clock.monotonic(), _OF_DEVICES)
+            self._queue.fail(key, self._clock.monotonic(), frozenset((claims.NAME,)))
             return
         if decision.chosen is not None:
             self._queue.remove(key)
@@ -183,8 +183,9 @@ class Scheduler:
             choices = self._volumes.choose(pod, node, view.snapshot) if pod.volumes else ()
             if choices is None:
                 self._give_up(pod)
-            elif choices and self._binding is not None:
-                self._binding.create_task(self._bind_with(choices, pod, obj, decision.chosen))
+            elif (choices or pod.claims) and self._binding is not None:
+                grants = self._claims.choose(pod, node, view)
+                self._binding.create_task(self._bind_with(choices, grants, pod, obj, decision.chosen))
             else:
                 await self._bind(pod, obj, decision.chosen)
             return
@@ -193,6 +194,7 @@ class Scheduler:
         if nominated != pod.status.nominated_node:
             self._cache.nominate(pod, nominated)
         try:
+            await self._claims.free(decision, pod)
             await self._evict(pod, decision)
             await self._tell_refusal(pod, obj, decision, nominated)
         except ClusterError as error:
@@ -205,11 +207,13 @@ class Scheduler:
     def _surroundings(self, *, volumes: bool = False, devices: bool = False) -> Snapshot:
         others = [*self._volumes.surroundings()] if volumes else []
         if devices:
-            others += [*self._claims, *self._classes, *self._slices]
+            others += self._claims.surroundings()
         return snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services, *others])
 
-    async def _bind_with(self, choices: tuple[Choice, ...], pod: Pod, obj: w.Pod, node: str) -> None:
-        """Bind the pod once its volumes are; others are scheduled meanwhile."""
+    async def _bind_with(
+        self, choices: tuple[Choice, ...], grants: tuple[Grant, ...], pod: Pod, obj: w.Pod, node: str
+    ) -> None:
+        """Bind the pod once its volumes and claims are; others are scheduled meanwhile."""
 
         def stands() -> bool:
             told = self._cache.told(pod.key)
@@ -217,13 +221,16 @@ class Scheduler:
 
         try:
             await self._patch_status(pod, {"nominatedNodeName": node})
-            bound = await self._volumes.bind(choices, node, stands)
+            bound = not choices or await self._volumes.bind(choices, node, stands)
+            if bound:
+                await self._claims.bind(grants, pod)
+                await self._bind(pod, obj, node)
+                return
         except ClusterError as error:
-            _LOG.warning("volumes not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
-            bound = False
-        if bound:
-            await self._bind(pod, obj, node)
-        elif stands():
+            _LOG.warning("volumes and claims not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
+        with suppress(ClusterError):
+            await self._claims.release(grants, pod)
+        if stands():
             self._give_up(pod)
 
     async def _bind(self, pod: Pod, obj: w.Pod, node: str) -> None:
@@ -332,14 +339,6 @@ def _judged_by(obj: w.Object | None) -> object:
     if isinstance(obj, w.Workload | w.Service):
         return obj.spec
     return obj.metadata.labels if obj is not None else None
-
-
-def _carried_out(pod: Pod, decision: Decision) -> Decision:
-    """What comes of a decision here, where nothing prepares devices for claims."""
-    if not pod.claims or (decision.chosen is None and decision.nominated is None):
-        return decision
-    names = ", ".join(entry.name for entry in pod.claims)
-    return Decision(unmodelled=(f"resource claims ({names})",))
 
 
 def _waits(pod: Pod) -> bool:

@@ -23,6 +23,7 @@ from tonnage.decide.cluster.matching import node_is_selected, untolerated
 from tonnage.decide.cluster.requests import PODS, pod_requests
 from tonnage.decide.cluster.scheduling import Decision
 from tonnage.model.cluster import Node, Pod
+from tonnage.wire.claims import ResourceClaim
 
 ANY: Final[frozenset[str]] = frozenset()
 """Of a pod that no plugin refused: nobody knows what helps it."""
@@ -52,6 +53,18 @@ def node_helps(plugins: frozenset[str], pod: Pod, before: Node | None, after: No
     if after is None:
         return topology_spread.NAME in plugins
     return any(_HINTS[name](pod, before, after) for name in plugins if name in _HINTS)
+
+
+def claim_helps(pod: Pod, before: ResourceClaim | None, after: ResourceClaim | None) -> bool:
+    """Whether a claim that came or changed may help: it is the pod's own, or what it had is free again."""
+    if after is None:
+        return False
+    if before is not None and before.status.get("allocation") and not after.status.get("allocation"):
+        return bool(pod.claims)
+    mine = pod.namespace == after.metadata.namespace and any(
+        after.metadata.name in (entry.claim, entry.made) for entry in pod.claims
+    )
+    return mine and (before is None or before.status != after.status)
 
 
 def _has_room(pod: Pod, before: Node | None, after: Node) -> bool:

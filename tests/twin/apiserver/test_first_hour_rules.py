@@ -15,17 +15,6 @@ from tonnage.twin.apiserver.printers_policies import POLICIES
 from tonnage.wire.schema import load_schema
 
 
-async def test_kinds_that_nothing_runs_are_accepted_with_a_warning(running: Any) -> None:
-    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]
-    body = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": requests}}}
-    answer = await running.http("POST", path, body)
-    assert answer.headers["warning"] == (
-        '299 - "on this twin nothing allocates a ResourceClaim; the object is only kept"'
-    )
-    assert "warning" not in (await running.http("GET", path)).headers
-
-
 async def test_a_new_node_is_tainted_once(running: Any) -> None:
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     for name, taints in (("a", []), ("b", [taint])):

@@ -16,7 +16,7 @@ DEVICES: JsonObject = {"devices": {"requests": [{"name": "r", "exactly": {"devic
 
 @pytest.fixture
 async def running(cluster: Cluster) -> Cluster:
-    cluster.start(PodClaimsController(cluster.api, cluster.clock, cluster.informers).run())
+    cluster.start(PodClaimsController(cluster.api, cluster.clock, cluster.informers, cluster.api).run())
     await cluster.clock.settle()
     return cluster
 

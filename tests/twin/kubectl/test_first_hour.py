@@ -34,6 +34,7 @@ from support.first_hour import (
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.informer import Informers
 from tonnage.cli.kubectl import kubectl_binary
+from tonnage.twin.apiserver.authentication.users import SCHEDULER
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.store import Store
@@ -82,7 +83,9 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Path, Store]]:
         asyncio.create_task(
             run_controllers(api, clock, informers, root_ca=root_ca, sign=server.sign_token, vouched=_STEADY)
         ),
-        asyncio.create_task(Scheduler(api, clock, informers, version="1.35").run()),
+        asyncio.create_task(
+            Scheduler(server.local("kube-scheduler", SCHEDULER), clock, informers, version="1.35").run()
+        ),
     ]
     await api.create(kinds.NAMESPACE, {"metadata": {"name": NAMESPACE}})
     try:

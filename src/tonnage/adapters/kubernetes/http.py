@@ -178,7 +178,8 @@ class HttpKubernetes:
     ) -> T:
         """The object after the patch."""
         path = _path(kind, namespace, name, subresource)
-        return self._read(kind, await self._send("PATCH", path, _MANAGER, patch, patch_type.value))
+        query = {**_MANAGER, "force": "true"} if patch_type is PatchType.APPLY else _MANAGER
+        return self._read(kind, await self._send("PATCH", path, query, patch, patch_type.value))
 
     async def delete(
         self,

@@ -6,7 +6,6 @@ Source: k8s.io/apiserver (endpoints/handlers/patch.go), sigs.k8s.io/yaml, v1.35.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonObject, JsonValue
@@ -15,8 +14,6 @@ from tonnage.twin.apiserver.objects.scalars import describe
 from tonnage.twin.apiserver.requests import FieldValidation
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, unsupported_media_type
-
-CONTENT_TYPE: Final = "application/apply-patch+yaml"
 
 
 def read_config(data: bytes, validation: FieldValidation) -> tuple[JsonObject, tuple[str, ...]]:
@@ -74,5 +71,5 @@ def no_patch(served: Served) -> StatusError:
     if served.custom is None:
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     # Custom kinds know no strategies.
-    accepted = (PatchType.JSON.value, PatchType.MERGE.value, CONTENT_TYPE)
+    accepted = (PatchType.JSON.value, PatchType.MERGE.value, PatchType.APPLY.value)
     return unsupported_media_type(accepted)

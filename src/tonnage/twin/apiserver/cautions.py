@@ -1,4 +1,4 @@
-"""What a client is warned of besides its own mistakes: old versions, and kinds that nothing here runs."""
+"""What a client is warned of besides its own mistakes: old versions, and what a deletion leaves."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ from typing import Final
 
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import JOB
-from tonnage.twin.apiserver.store import Resource
 
-IDLE_PREFIX: Final = "on this twin"
 _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
     ("", "v1", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
     ("", "v1", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 }
 """By group, version and plural. Source: lifecycle markers of k8s.io/api (v1.35)."""
-_IDLE: Final[dict[Resource, str]] = {
-    ("resource.k8s.io", "resourceclaims"): "nothing allocates a ResourceClaim",
-    ("resource.k8s.io", "resourceclaimtemplates"): "nothing allocates a template's claims",
-}
-"""Kinds that look alive on a cluster and are objects only here; who gives one life takes its line away."""
 
 
 def deletion_cautions(request: Request, propagation: str) -> tuple[str, ...]:
@@ -38,6 +31,4 @@ def cautions(request: Request) -> tuple[str, ...]:
         found.append(old)
     if request.served.custom is not None and request.served.custom.deprecation:
         found.append(request.served.custom.deprecation)
-    if request.verb == "create" and not request.subresource and (why := _IDLE.get(request.resource)):
-        found.append(f"{IDLE_PREFIX} {why}; the object is only kept")
     return tuple(found)

@@ -222,8 +222,8 @@ class Application:
 
     async def _patch(self, exchange: Exchange, address: Address, user: User) -> None:
         content_type = exchange.headers.get("content-type", "").partition(";")[0].strip()
-        apply = content_type == applying.CONTENT_TYPE
-        if not apply and content_type not in list(PatchType):
+        apply = content_type == PatchType.APPLY
+        if content_type not in list(PatchType):
             raise applying.no_patch(self._verbs.request("patch", address).served)
         wrong = parameters.patch_problems(exchange.query, apply=apply)
         request = self._write_request("patch", exchange, address, user, wrong)

@@ -141,6 +141,10 @@ class LocalKubernetes:
         request = self._verbs.request(
             "patch", _address(kind, namespace, name, subresource), options=self._options, user=self._user
         )
+        if patch_type is PatchType.APPLY and isinstance(patch, dict):
+            head: JsonObject = {"apiVersion": kind.api_version, "kind": kind.kind}
+            applied, _ = await self._told(request, self._verbs.apply(request, head | patch, force=True))
+            return _read(kind, applied.object)
         outcome = await self._told(request, self._verbs.patch(request, patch_type, patch))
         return _read(kind, outcome.object)
 

@@ -40,6 +40,8 @@ def patched(
             return lambda old: merge_patch(old, patch)
         case PatchType.STRATEGIC:
             return _strategic(schema, served, subresource, patch)
+        case PatchType.APPLY:  # it goes by its manager's last one, which a patch knows nothing of
+            raise no_patch(served)
 
 
 def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValue) -> Change:

@@ -17,7 +17,8 @@ from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM
 from tonnage.wire.objects import Pod
 
-_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+PROTECTION: Final = "resource.kubernetes.io/delete-protection"
+"""The finalizer of a claim that has devices."""
 
 
 class ClaimReservationsController:
@@ -29,7 +30,7 @@ class ClaimReservationsController:
         self._pods = informers.of(POD)
         self._pods.subscribe(self._pod_changed)
         self._claims = informers.of(RESOURCE_CLAIM)
-        self._claims.add_index("pod", lambda claim: [str(one.get("uid")) for one in _consumers(claim)])
+        self._claims.add_index("pod", lambda claim: [str(one.get("uid")) for one in consumers_of(claim)])
         self._claims.subscribe(self._claim_changed)
 
     async def run(self) -> None:
@@ -44,16 +45,16 @@ class ClaimReservationsController:
                 self._queue.add(key_of(claim))
 
     def _claim_changed(self, delta: Delta[ResourceClaim]) -> None:
-        if delta.after is not None and (_consumers(delta.after) or _FINALIZER in _finalizers(delta.after)):
+        if delta.after is not None and (consumers_of(delta.after) or PROTECTION in _finalizers(delta.after)):
             self._queue.add(key_of(delta.after))
 
     async def _reconcile(self, key: Key) -> None:
         claim = self._claims.get(key[1], key[0])
         if claim is None:
             return
-        consumers = _consumers(claim)
+        consumers = consumers_of(claim)
         kept = [one for one in consumers if await self._needs(one, key[0])]
-        ours = _FINALIZER in _finalizers(claim)
+        ours = PROTECTION in _finalizers(claim)
         freed = ours and not kept and bool(consumers or claim.metadata.deletion_timestamp)
         changes: JsonObject = {}
         if len(kept) < len(consumers):
@@ -61,10 +62,10 @@ class ClaimReservationsController:
         if freed and "allocation" in claim.status:
             changes["allocation"] = None
         if changes:
-            claim = await self._patch(claim, {"status": changes}, "status")
+            claim = await write_claim(self._api, claim, {"status": changes}, "status")
         if freed:
-            finalizers = [one for one in _finalizers(claim) if one != _FINALIZER]
-            await self._patch(claim, {"metadata": {"finalizers": [*finalizers]}}, "")
+            finalizers = [one for one in _finalizers(claim) if one != PROTECTION]
+            await write_claim(self._api, claim, {"metadata": {"finalizers": [*finalizers]}})
 
     async def _needs(self, consumer: JsonObject, namespace: str) -> bool:
         """Whether something that a claim is reserved for may still use it."""
@@ -77,18 +78,20 @@ class ClaimReservationsController:
             pod = await or_none(self._api.get(POD, name, namespace))
         return pod is not None and pod.metadata.uid == consumer.get("uid") and not is_done(pod)
 
-    async def _patch(self, claim: ResourceClaim, change: JsonObject, subresource: str) -> ResourceClaim:
-        """Write a change of the claim as it was seen. Raises ApiError 409: it is another one now."""
-        head = change.get("metadata")
-        known: JsonObject = {"resourceVersion": claim.metadata.resource_version}
-        whole: JsonObject = {**change, "metadata": {**(head if isinstance(head, dict) else {}), **known}}
-        name, namespace = claim.metadata.name, claim.metadata.namespace
-        return await self._api.patch(
-            RESOURCE_CLAIM, name, whole, namespace=namespace, subresource=subresource
-        )
+
+async def write_claim(
+    api: KubernetesApi, claim: ResourceClaim, change: JsonObject, subresource: str = ""
+) -> ResourceClaim:
+    """Write a change of the claim as it was seen. Raises ApiError 409: it is another one now."""
+    head = change.get("metadata")
+    known: JsonObject = {"resourceVersion": claim.metadata.resource_version}
+    whole: JsonObject = {**change, "metadata": {**(head if isinstance(head, dict) else {}), **known}}
+    name, namespace = claim.metadata.name, claim.metadata.namespace
+    return await api.patch(RESOURCE_CLAIM, name, whole, namespace=namespace, subresource=subresource)
 
 
-def _consumers(claim: ResourceClaim) -> list[JsonObject]:
+def consumers_of(claim: ResourceClaim) -> list[JsonObject]:
+    """Who has reserved the claim."""
     return list(claim.status.get("reservedFor") or ())
 
 

@@ -1,4 +1,4 @@
-"""Claims for devices that are made for pods by a template; nothing allocates them.
+"""Claims for devices that are made for pods by a template.
 
 Source: pkg/controller/resourceclaim of k8s.io/kubernetes (v1.35).
 """
@@ -27,8 +27,12 @@ _LONGEST: Final = 57
 class PodClaimsController:
     """Makes the claims of pods that name a template, tells the pods, and deletes what ended pods had."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
+    def __init__(
+        self, api: KubernetesApi, clock: Clock, informers: Informers, applier: KubernetesApi
+    ) -> None:
+        """Pods are told through `applier`, under another name."""
         self._api = api
+        self._applier = applier
         self._events = EventRecorder(api, clock, "resource_claim")
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._pods = informers.of(POD)
@@ -66,17 +70,16 @@ class PodClaimsController:
                 await self._delete(claim)
         if pod.metadata.deletion_timestamp is not None:
             return
-        told = {str(one.get("name")): one.get("resourceClaimName") for one in _statuses(pod)}
-        fresh: list[JsonValue] = []
+        told = {str(one.get("name")): str(one.get("resourceClaimName")) for one in _statuses(pod)}
+        made: dict[str, str] = {}
         for entry in pod.spec.resource_claims:
             name, template = str(entry.get("name", "")), _template_of(entry)
             if not template or (is_done(pod) and name in told):
                 continue
             found = own.get(name) or await self._make(pod, name, template)
-            if told.get(name) != found.metadata.name:
-                fresh.append({"name": name, "resourceClaimName": found.metadata.name})
-        if fresh:
-            await self._tell(pod, fresh)
+            made[name] = found.metadata.name
+        if made.items() - told.items():
+            await self._tell(pod, [{"name": one, "resourceClaimName": claim} for one, claim in made.items()])
 
     async def _make(self, pod: Pod, name: str, template: str) -> ResourceClaim:
         namespace = pod.metadata.namespace
@@ -93,17 +96,17 @@ class PodClaimsController:
             await self._events.emit(pod, "Warning", "FailedResourceClaimCreation", told)
             raise
 
-    async def _tell(self, pod: Pod, fresh: list[JsonValue]) -> None:
+    async def _tell(self, pod: Pod, told: list[JsonValue]) -> None:
         patch: JsonObject = {
-            "metadata": {"uid": pod.metadata.uid},
-            "status": {"resourceClaimStatuses": fresh},
+            "metadata": {"name": pod.metadata.name},
+            "status": {"resourceClaimStatuses": told},
         }
-        await self._api.patch(
+        await self._applier.patch(
             POD,
             pod.metadata.name,
             patch,
             namespace=pod.metadata.namespace,
-            patch_type=PatchType.STRATEGIC,
+            patch_type=PatchType.APPLY,
             subresource="status",
         )
 

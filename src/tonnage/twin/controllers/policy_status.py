@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.adapters.informer import Informers, Key, following
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.policy_types import Types, expression_warnings
-from tonnage.twin.controllers.status_writing import merge_status
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import CUSTOM_RESOURCE, Kind
 from tonnage.wire.objects import Service
 from tonnage.wire.schema import load_schema
@@ -48,6 +48,8 @@ class PolicyStatusController:
         definitions = (await self._api.list(CUSTOM_RESOURCE)).items
         types = Types(load_schema(), [one.spec for one in definitions])
         warnings = expression_warnings(policy.spec, types)
-        checked: JsonObject = {"expressionWarnings": warnings or None}
+        checked: JsonObject = {"expressionWarnings": warnings} if warnings else {}
         status: JsonObject = {"observedGeneration": policy.metadata.generation, "typeChecking": checked}
-        await merge_status(self._api, POLICY, policy, status)
+        whole: JsonObject = {"metadata": {"name": key[1]}, "status": status}
+        with passing_over(404):
+            await self._api.patch(POLICY, key[1], whole, subresource="status", patch_type=PatchType.APPLY)

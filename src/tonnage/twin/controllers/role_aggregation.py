@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.json import JsonValue
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
 from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import CLUSTER_ROLE
@@ -45,9 +45,9 @@ class RoleAggregationController:
         rules = gathered(role, self._roles)
         if rules == (role.rules or []):
             return
-        patch: list[JsonValue] = list(rules)
+        whole: JsonObject = {"metadata": {"name": key[1]}, **({"rules": rules} if rules else {})}
         with passing_over(404):
-            await self._api.patch(CLUSTER_ROLE, key[1], {"rules": patch})
+            await self._api.patch(CLUSTER_ROLE, key[1], whole, patch_type=PatchType.APPLY)
 
 
 def gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[JsonValue]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import Clock, KubernetesApi
@@ -40,6 +41,11 @@ from tonnage.twin.controllers.volume_binding import VolumeBindingController
 from tonnage.twin.controllers.volume_expansion import VolumeExpansionController
 from tonnage.twin.controllers.volume_protection import VolumeProtectionController
 
+_OF_CLAIMS: Final = ("resource-claim-controller", "ResourceClaimController")
+_OF_ROLES: Final = "clusterrole-aggregation-controller"
+_OF_POLICIES: Final = ("validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status")
+"""Accounts, and the managers as which they apply."""
+
 
 async def run_controllers(
     api: KubernetesApi,
@@ -71,13 +77,13 @@ async def run_controllers(
             VolumeBindingController(_own(api, "persistent-volume-binder"), clock, informers),
             VolumeExpansionController(_own(api, "expand-controller"), clock, informers),
             EphemeralVolumeController(_own(api, "ephemeral-volume-controller"), clock, informers),
-            PodClaimsController(_own(api, "resource-claim-controller"), clock, informers),
+            PodClaimsController(
+                _own(api, "resource-claim-controller"), clock, informers, _own(api, *_OF_CLAIMS)
+            ),
             ClaimReservationsController(_own(api, "resource-claim-controller"), clock, informers),
             AutoscalerController(_own(api, "horizontal-pod-autoscaler"), clock, informers),
-            RoleAggregationController(_own(api, "clusterrole-aggregation-controller"), clock, informers),
-            PolicyStatusController(
-                _own(api, "validatingadmissionpolicy-status-controller"), clock, informers
-            ),
+            RoleAggregationController(_own(api, _OF_ROLES, _OF_ROLES), clock, informers),
+            PolicyStatusController(_own(api, *_OF_POLICIES), clock, informers),
             RequestApprovalController(_own(api, "certificate-controller"), clock, informers),
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
@@ -100,11 +106,11 @@ async def run_controllers(
             )
 
 
-def _own(api: KubernetesApi, account: str) -> KubernetesApi:
+def _own(api: KubernetesApi, account: str, manager: str = "") -> KubernetesApi:
     """The client under the name of the account that this controller has in a genuine controller manager."""
     if not isinstance(api, LocalKubernetes):
         return api
-    return api.acting_as(account_user("kube-system", account))
+    return api.acting_as(account_user("kube-system", account), manager)
 
 
 def _of_server(api: KubernetesApi, manager: str = "kube-apiserver") -> KubernetesApi:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.twin.kubelet.admission import AdmissionFailure
+from tonnage.twin.kubelet.device_claims import prepared
 from tonnage.twin.kubelet.keeping import keep
 from tonnage.twin.kubelet.live_pod import LivePod, NodeServices
 from tonnage.twin.kubelet.pod_status import phase_of
@@ -123,6 +124,7 @@ class PodWorker:
                 return
             live.recall()
             live.publish()
+            await prepared(live)
         self._open_sandbox()
         for slot in live.progress.ephemeral:
             self._aside(keep(live, slot))
