@@ -10,7 +10,7 @@ Source: sigs.k8s.io/structured-merge-diff v6 (fieldpath/set.go, element.go, seri
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -71,19 +71,13 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     >>> difference({"f:a": {".": {}, "f:b": {}}}, {"f:a": {}})
     {'f:a': {'f:b': {}}}
     """
-    result: FieldSet | None = None
-    for key in one.keys() & other.keys():
-        ours, theirs = one[key], other[key]
-        left = node(is_member(ours) and not is_member(theirs), difference(inside(ours), inside(theirs)))
-        if left == ours:
-            continue
-        if result is None:
-            result = dict(one)
-        if left is None:
-            del result[key]
-        else:
-            result[key] = left
-    return one if result is None else result
+    return _less(
+        one,
+        other,
+        lambda ours, theirs: node(
+            is_member(ours) and not is_member(theirs), difference(inside(ours), inside(theirs))
+        ),
+    )
 
 
 def without(one: FieldSet, other: FieldSet) -> FieldSet:
@@ -92,11 +86,23 @@ def without(one: FieldSet, other: FieldSet) -> FieldSet:
     >>> without({"f:status": {"f:phase": {}}, "f:spec": {}}, {"f:status": {}})
     {'f:spec': {}}
     """
+    return _less(
+        one,
+        other,
+        lambda ours, theirs: (
+            None if is_member(theirs) else node(is_member(ours), without(inside(ours), theirs))
+        ),
+    )
+
+
+def _less(
+    one: FieldSet, other: FieldSet, left_of: Callable[[FieldSet, FieldSet], FieldSet | None]
+) -> FieldSet:
+    """What `left_of` leaves under the keys that both have, beside the others of one."""
     result: FieldSet | None = None
     for key in one.keys() & other.keys():
-        ours, theirs = one[key], other[key]
-        left = None if is_member(theirs) else node(is_member(ours), without(inside(ours), theirs))
-        if left == ours:
+        left = left_of(one[key], other[key])
+        if left == one[key]:
             continue
         if result is None:
             result = dict(one)
