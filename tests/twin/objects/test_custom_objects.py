@@ -9,7 +9,8 @@ import pytest
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.body import BodyError, parse_json
 from tonnage.twin.apiserver.objects.custom_rules import rule_problems
-from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, validate_custom, with_defaults
+from tonnage.twin.apiserver.objects.custom_validation import validate_custom
+from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, with_defaults
 from tonnage.twin.apiserver.objects.structural import schema_problems
 from tonnage.wire.schema import load_schema
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonnage.twin.apiserver.objects.field_selectors import parse_fields
 from tonnage.twin.apiserver.objects.selectors import (
     SelectorError,
     label_requirements,
     matches_labels,
-    parse_fields,
     parse_labels,
 )
 from tonnage.wire.schema import KindRow, load_schema

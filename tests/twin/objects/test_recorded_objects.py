@@ -17,13 +17,15 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.quantity import canonical_quantity, round_up_milli
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.objects.body import parse_json
-from tonnage.twin.apiserver.objects.custom_values import prune, validate_custom, with_defaults
+from tonnage.twin.apiserver.objects.custom_validation import validate_custom
+from tonnage.twin.apiserver.objects.custom_values import prune, with_defaults
 from tonnage.twin.apiserver.objects.decode import decode
+from tonnage.twin.apiserver.objects.field_selectors import parse_fields
 from tonnage.twin.apiserver.objects.filling import apply_defaults
 from tonnage.twin.apiserver.objects.patch import PatchError, json_patch
 from tonnage.twin.apiserver.objects.problems import invalid_status
 from tonnage.twin.apiserver.objects.protobuf import decode_envelope
-from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_fields, parse_labels
+from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_labels
 from tonnage.twin.apiserver.objects.strategic import strategic_merge
 from tonnage.twin.apiserver.objects.structural import schema_problems
 from tonnage.twin.apiserver.objects.validate import validate_create

@@ -13,12 +13,8 @@ from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, UNCHECKED, unchanged_left_out
 from tonnage.twin.apiserver.objects.custom_counts import scale_problems
 from tonnage.twin.apiserver.objects.custom_rules import has_rules, rule_problems
-from tonnage.twin.apiserver.objects.custom_values import (
-    decode_custom,
-    prune,
-    validate_custom,
-    with_defaults,
-)
+from tonnage.twin.apiserver.objects.custom_validation import validate_custom
+from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, with_defaults
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import Defaults
 from tonnage.twin.apiserver.objects.problems import Errors

@@ -14,9 +14,9 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.well_known import FOREGROUND, ORPHAN
-from tonnage.twin.apiserver.access import at, mapping, mappings, number, put, text, texts
+from tonnage.twin.apiserver.access import at, copied, mapping, mappings, number, put, text, texts
 from tonnage.twin.apiserver.definitions import CLEANUP
-from tonnage.twin.apiserver.pipeline import Pipeline, fresh, may_go
+from tonnage.twin.apiserver.pipeline import Pipeline, may_go
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.resource_names import DEFINITION, JOB, NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import conflict, success
@@ -129,7 +129,7 @@ def _told_before(request: Request, stored: Stored) -> bool:
 
 def _marked(pipeline: Pipeline, request: Request, stored: Stored, options: DeleteOptions) -> JsonObject:
     """The object with deletionTimestamp, grace period and finalizers as this deletion wants them."""
-    obj = fresh(stored)
+    obj = copied(stored.object)
     metadata = mapping(obj, "metadata")
     grace = _grace_s(request, obj, options)
     known = at(metadata, "deletionGracePeriodSeconds")

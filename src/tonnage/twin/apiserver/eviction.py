@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, flag, mapping, mappings, number, put, text, texts
+from tonnage.twin.apiserver.access import at, copied, flag, mapping, mappings, number, put, text, texts
 from tonnage.twin.apiserver.deletion import delete, expect
 from tonnage.twin.apiserver.deletion_options import deletion_options
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.selectors import label_requirements, labels_of, matches_labels
-from tonnage.twin.apiserver.pipeline import Pipeline, fresh
+from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import DeleteOptions, Request
 from tonnage.twin.apiserver.statuses import (
     DONE,
@@ -112,7 +112,7 @@ def _passes_by(budget: JsonObject, pod: JsonObject) -> bool:
 
 def _take(pipeline: Pipeline, stored: Stored, pod: str, *, dry_run: bool) -> None:
     """Take one disruption from a budget. Raises ApiError 429, 403."""
-    budget = fresh(stored)
+    budget = copied(stored.object)
     _check(budget)
     if dry_run:
         return
@@ -178,7 +178,7 @@ def _say_insufficient(budget: JsonObject, now: str) -> None:
 
 def _mark(pipeline: Pipeline, request: Request, stored: Stored) -> None:
     """Tell in the pod's status that it is evicted; a controller may count such an end differently."""
-    pod = fresh(stored)
+    pod = copied(stored.object)
     conditions = mappings(pod, "status", "conditions")
     old = next((one for one in conditions if text(one, "type") == "DisruptionTarget"), {})
     since = text(old, "lastTransitionTime") if text(old, "status") == "True" else ""

@@ -26,7 +26,7 @@ from tonnage.twin.apiserver.metrics import Metrics
 from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
 from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.proxy import STREAM_KINDS, KubeletProxy, stream_options
-from tonnage.twin.apiserver.requests import Address, Options, Outcome, Request, User
+from tonnage.twin.apiserver.requests import Address, Options, Request, User
 from tonnage.twin.apiserver.resources import REVIEWS, Served
 from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.statuses import (
@@ -44,10 +44,9 @@ from tonnage.twin.apiserver.webhooks.matching import CONNECT
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_QUERY: Final = 64 << 10
-_KUBELET: Final = frozenset({"log", "exec", "attach"})
-_STREAMED: Final = (("GET", "POST"), ("GET",))
-"""Methods by which streams begin, and logs are read."""
-_LASTING: Final = _KUBELET | UNROUTED
+_KUBELET: Final = {"log": ("GET",), "exec": ("GET", "POST"), "attach": ("GET", "POST")}
+"""What a pod's kubelet answers, and by which methods it is asked."""
+_LASTING: Final = _KUBELET.keys() | UNROUTED
 _KINDS: Final = {"binding": "Binding", "eviction": "Eviction", "scale": "Scale", "token": "TokenRequest"}
 """Of what kind bodies to subresources are, where it is another than the resource's."""
 
@@ -133,7 +132,7 @@ class Application:
         served = found(self._verbs.registry, address)
         if address.subresource in UNROUTED:
             raise unrouted(self._verbs.store, served, address, exchange.method)
-        if address.subresource in _KUBELET and exchange.method not in _STREAMED[address.subresource == "log"]:
+        if exchange.method not in _KUBELET.get(address.subresource, (exchange.method,)):
             raise method_not_allowed()
         if address.subresource == "log":
             await self._proxy.logs(exchange, address)
@@ -162,7 +161,7 @@ class Application:
                 request = self._write_request("update", exchange, address, user)
                 obj = await self._object(exchange, request)
                 outcome = await self._verbs.update(request, obj)
-                await self._written(exchange, request, outcome, 201 if outcome.made else 200)
+                await self._show(exchange, request, outcome.object, 201 if outcome.made else 200)
             case "PATCH" if single:
                 await self._patch(exchange, address, user)
             case "DELETE" if not address.subresource:
@@ -218,7 +217,8 @@ class Application:
         if request.subresource:
             await exchange.answer(await self._verbs.create_subresource(request, body), 201)
             return
-        await self._written(exchange, request, await self._verbs.create(request, body), 201)
+        created = await self._verbs.create(request, body)
+        await self._show(exchange, request, created.object, 201)
 
     async def _patch(self, exchange: Exchange, address: Address, user: User) -> None:
         content_type = exchange.headers.get("content-type", "").partition(";")[0].strip()
@@ -233,7 +233,7 @@ class Application:
             return
         patch_type = PatchType(content_type)
         changed = await self._verbs.patch(request, patch_type, parse_patch(data, patch_type))
-        await self._written(exchange, request, changed)
+        await self._show(exchange, request, changed.object)
 
     async def _apply(self, exchange: Exchange, request: Request, data: bytes) -> None:
         config, repeated = applying.read_config(data, request.options.field_validation)
@@ -243,7 +243,7 @@ class Application:
             request, config, force=parameters.flag_of(exchange.query, "force")
         )
         exchange.warnings += repeated
-        await self._written(exchange, request, outcome, 201 if made else 200)
+        await self._show(exchange, request, outcome.object, 201 if made else 200)
 
     async def _delete(self, exchange: Exchange, address: Address, user: User) -> None:
         schema = self._verbs.registry.schema
@@ -260,9 +260,6 @@ class Application:
         parameters.check_listing(exchange.query, watch=False)
         query = parameters.list_query(exchange.query, address)
         await self._show_list(exchange, request, await self._verbs.delete_collection(request, query, options))
-
-    async def _written(self, exchange: Exchange, request: Request, outcome: Outcome, code: int = 200) -> None:
-        await self._show(exchange, request, outcome.object, code)
 
     async def _show(self, exchange: Exchange, request: Request, obj: JsonObject, code: int = 200) -> None:
         served, form = request.served, exchange.form

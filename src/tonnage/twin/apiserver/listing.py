@@ -13,8 +13,9 @@ from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.continuing import LATEST, Token, read_token
 from tonnage.twin.apiserver.event_versions import RENAMED, stored_path
+from tonnage.twin.apiserver.objects.field_selectors import parse_fields
 from tonnage.twin.apiserver.objects.problems import quoted
-from tonnage.twin.apiserver.objects.selectors import labels_of, matches_labels, parse_fields, parse_labels
+from tonnage.twin.apiserver.objects.selectors import labels_of, matches_labels, parse_labels
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, expired, too_new
 from tonnage.twin.apiserver.store import Name, Store, Stored, TooOldError

@@ -14,10 +14,11 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied
 from tonnage.twin.apiserver.applying import no_patch
 from tonnage.twin.apiserver.objects.body import BodyError, repeated_fields
+from tonnage.twin.apiserver.objects.go_text import go_map
 from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch, operation_complaints
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.scalars import describe
-from tonnage.twin.apiserver.objects.strategic import go_map, strategic_merge
+from tonnage.twin.apiserver.objects.strategic import strategic_merge
 from tonnage.twin.apiserver.pipeline import Change, Unreadable
 from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Served

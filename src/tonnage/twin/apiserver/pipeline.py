@@ -15,7 +15,7 @@ from typing import Final
 from tonnage.adapters.ports import Clock
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, copied, drop, items, mapping, number, put, text
+from tonnage.twin.apiserver.access import at, drop, items, mapping, number, put, text
 from tonnage.twin.apiserver.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
@@ -32,7 +32,7 @@ from tonnage.twin.apiserver.ownership.refusals import check_new, unconvertible
 from tonnage.twin.apiserver.ownership.tracking import Ownership, as_sent, put_entries, without_entries
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.requests import Outcome, Request
-from tonnage.twin.apiserver.resource_names import POD
+from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import StatusError, already_exists, bad_request, conflict, not_found
 from tonnage.twin.apiserver.store import StaleError, Store, Stored, in_order
 from tonnage.twin.apiserver.strategies import drop_identity, finish_create, prepare_create, prepare_update
@@ -203,10 +203,6 @@ class Pipeline:
             raise not_found(request.named, request.name)
         return stored
 
-    def fresh_uid(self) -> str:
-        """A uid that nothing has."""
-        return self.ids.uid()
-
     async def admit(self, request: Request, obj: JsonObject | None, old: JsonObject | None) -> None:
         """Ask every plugin that may complete the object. Raises ApiError."""
         for plugin in () if request.admitted else self._plugins:
@@ -366,9 +362,4 @@ def may_go(request: Request, obj: JsonObject) -> bool:
         return False
     if request.resource == POD and number(obj, "metadata", "deletionGracePeriodSeconds") > 0:
         return False
-    return not items(obj, "spec", "finalizers") if request.resource == ("", "namespaces") else True
-
-
-def fresh(stored: Stored) -> JsonObject:
-    """A copy of a stored object, to be changed."""
-    return copied(stored.object)
+    return not items(obj, "spec", "finalizers") if request.resource == NAMESPACE else True

@@ -107,10 +107,6 @@ class Registry:
         """The resource of a kind, or None."""
         return self._kinds.get((group, version, kind))
 
-    def any_version(self, resource: Resource) -> Served | None:
-        """The resource in the first of its versions, or None."""
-        return next((served for served in self if served.key == resource), None)
-
     def __iter__(self) -> Iterator[Served]:
         return iter(self._served.values())
 

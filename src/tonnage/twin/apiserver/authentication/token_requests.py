@@ -149,7 +149,7 @@ class TokenRequests:
             "iat": now,
             "nbf": now,
             "exp": now + lives_s,
-            "jti": self._pipeline.fresh_uid(),
+            "jti": self._pipeline.ids.uid(),
             "kubernetes.io": private,
         }
 

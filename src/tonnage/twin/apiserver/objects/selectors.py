@@ -1,25 +1,26 @@
-"""Label selectors and field selectors: parsed with the server's complaints, matched against objects.
+"""Label selectors: parsed with the server's complaints, matched against objects.
 
-Source: k8s.io/apimachinery (labels, fields), k8s.io/kubernetes (field labels of each kind).
+Source: k8s.io/apimachinery (labels, meta/v1).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NoReturn, cast
 
 from tonnage.model.errors import ApiError
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import quoted
-from tonnage.wire.schema import KindRow
 
 LONGEST: Final = 64 * 1024
 _TOKEN: Final = re.compile(r"[ \t\r\n]*(?:(?P<special>[=!(),><]+)|(?P<word>[^=!(),>< \t\r\n]+))")
 _OPERATORS: Final = ("!=", "==", "=", "!", "(", ")", ",", ">", "<")
 _BINARY: Final = {"in": "in", "notin": "notin", "=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
+_IN_OBJECTS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "missing"}
 _EXPECTED: Final = "in, notin, =, ==, !=, gt, lt"
 
 
@@ -72,7 +73,7 @@ def labels_of(obj: JsonObject | None) -> Mapping[str, str]:
     return cast("dict[str, str]", labels) if isinstance(labels, dict) else {}
 
 
-def parse_labels(text: str) -> tuple[Requirement, ...]:
+def parse_labels(selector: str) -> tuple[Requirement, ...]:
     """Requirements of a label selector in kubectl's syntax.
 
     >>> parse_labels("app=x,tier in (a, b),!gone")[2]
@@ -81,16 +82,16 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     Raises:
         SelectorError: with the server's own words.
     """
-    if len(text) > LONGEST:
+    if len(selector) > LONGEST:
         raise SelectorError(f"unable to parse requirement: selector longer than {LONGEST} bytes")
-    return _Parser(_tokens(text)).parse()
+    return _Parser(_tokens(selector)).parse()
 
 
-def _tokens(text: str) -> list[str]:
+def _tokens(selector: str) -> list[str]:
     """Words and operators; operators are the longest known ones."""
     found: list[str] = []
     position = 0
-    while (match := _TOKEN.match(text, position)) is not None:
+    while (match := _TOKEN.match(selector, position)) is not None:
         position = match.end()
         if (word := match["word"]) is not None:
             found.append(word)
@@ -206,171 +207,24 @@ class _Parser:
 
 def label_requirements(selector: JsonObject) -> tuple[Requirement, ...]:
     """Requirements of a LabelSelector object: `matchLabels` and `matchExpressions`."""
-    labels, expressions = selector.get("matchLabels"), selector.get("matchExpressions")
-    found = [
-        Requirement(key, "in", (str(value),))
-        for key, value in (labels if isinstance(labels, dict) else {}).items()
-    ]
-    operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "missing"}
-    for item in expressions if isinstance(expressions, list) else []:
-        assert isinstance(item, dict)
-        values = item.get("values") or []
-        assert isinstance(values, list)
-        operator = operators.get(str(item.get("operator")), "")
-        if not operator:
-            raise SelectorError(f'"{item.get("operator")}" is not a valid label selector operator')
-        found.append(Requirement(str(item.get("key")), operator, tuple(map(str, values))))
+    found = [Requirement(key, "in", (str(value),)) for key, value in mapping(selector, "matchLabels").items()]
+    for expression in mappings(selector, "matchExpressions"):
+        written = text(expression, "operator")
+        if written not in _IN_OBJECTS:
+            raise SelectorError(f'"{written}" is not a valid label selector operator')
+        values = tuple(texts(expression, "values"))
+        found.append(Requirement(text(expression, "key"), _IN_OBJECTS[written], values))
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class FieldRequirement:
-    """One condition on a field."""
-
-    path: str
-    value: str
-    equal: bool = True
-
-    def matches(self, item: JsonObject) -> bool:
-        """Whether an object meets it."""
-        return (field_value(item, self.path) == self.value) is self.equal
-
-
-_NAMES: Final = ("metadata.name", "metadata.namespace")
-FIELDS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
-    ("", "Pod"): (
-        *_NAMES,
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.phase",
-        "status.podIP",
-        "status.podIPs",
-        "status.nominatedNodeName",
-    ),
-    ("", "Node"): ("metadata.name", "spec.unschedulable"),
-    ("", "Namespace"): ("metadata.name", "status.phase"),
-    ("", "Secret"): (*_NAMES, "type"),
-    ("", "Service"): (*_NAMES, "spec.clusterIP", "spec.type"),
-    ("", "ReplicationController"): (*_NAMES, "status.replicas"),
-    ("", "Event"): (
-        *(f"involvedObject.{key}" for key in ("kind", "namespace", "name", "uid", "apiVersion")),
-        "involvedObject.resourceVersion",
-        "involvedObject.fieldPath",
-        "reason",
-        "reportingComponent",
-        "source",
-        "type",
-        *_NAMES,
-    ),
-    ("events.k8s.io", "Event"): (
-        *(f"regarding.{key}" for key in ("kind", "namespace", "name", "uid", "apiVersion")),
-        "regarding.resourceVersion",
-        "regarding.fieldPath",
-        "reason",
-        "reportingController",
-        "type",
-        *_NAMES,
-    ),
-    ("batch", "Job"): (*_NAMES, "status.successful"),
-    ("certificates.k8s.io", "CertificateSigningRequest"): ("metadata.name", "spec.signerName"),
-    ("resource.k8s.io", "ResourceSlice"): ("metadata.name", "spec.driver", "spec.nodeName"),
-}
-
-
-def parse_fields(
-    kind_row: KindRow, text: str, selectable: Sequence[str] | None = None
-) -> tuple[FieldRequirement, ...]:
-    """Requirements of a field selector; `selectable` are the paths that a custom kind adds, if it is one.
-
-    Raises:
-        SelectorError: the syntax is wrong, or the kind has no such field label.
-    """
-    return tuple(replace(one, path=_known_path(kind_row, one.path, selectable)) for one in field_terms(text))
-
-
-def field_terms(text: str) -> tuple[FieldRequirement, ...]:
-    """Requirements of a field selector about any kind. Raises SelectorError for its syntax."""
-    if len(text) > LONGEST:
-        raise SelectorError(f"invalid selector: longer than {LONGEST} bytes")
-    found = []
-    for term in sorted(re.findall(r"(?:[^,\\]|\\.|\\$)+", text, re.DOTALL)):
-        match = re.match(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
-        if match is None:
-            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-        found.append(FieldRequirement(match[1], _unescaped(match[3]), match[2] != "!="))
-    # A term without a name and a value demands nothing.
-    return tuple(one for one in found if one.path or one.value)
-
-
-def _unescaped(value: str) -> str:
-    """A value without its backslashes, which must stand before `\\`, `,` and `=`."""
-    result: list[str] = []
-    letters = iter(value)
-    for letter in letters:
-        if letter in ",=":
-            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(letter)}")
-        plain = letter
-        if letter == "\\":
-            plain = next(letters, "")
-            if plain not in ("\\", ",", "="):
-                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{plain}")
-        result.append(plain)
-    return "".join(result)
-
-
-def _known_path(kind_row: KindRow, path: str, selectable: Sequence[str] | None) -> str:
-    known = FIELDS.get((kind_row.group, kind_row.kind))
-    if selectable is not None:
-        known = (*(_NAMES if kind_row.namespaced else _NAMES[:1]), *selectable)
-    if known is None:
-        if path in _NAMES:
-            return path
-        listed = ", ".join(quoted(name) for name in _NAMES)
-        raise SelectorError(f"{quoted(path)} is not a known field selector: only {listed}")
-    if path == "spec.host" and kind_row.kind == "Pod":
-        return "spec.nodeName"
-    if path not in known:
-        if kind_row.group == "resource.k8s.io":
-            described = f"{kind_row.api_version}, Kind={kind_row.kind}"
-            raise SelectorError(f"field label not supported for {described}: {path}")
-        if (kind_row.group, kind_row.kind) == ("batch", "Job"):
-            raise SelectorError(f"field label {quoted(path)} not supported for Job")
-        raise SelectorError(f"field label not supported: {path}")
-    return path
-
-
-def field_value(item: JsonObject, path: str) -> str:
-    """A field's text as selectors compare it; empty if it is not set."""
-    if path == "source":
-        path = "source.component"
-    value: JsonValue = item
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    if path == "status.podIPs" and isinstance(value, list):
-        return ",".join(str(one.get("ip")) for one in value if isinstance(one, dict))
-    if isinstance(value, bool) or path in ("spec.unschedulable", "spec.hostNetwork"):
-        return "true" if value else "false"
-    if value is None:
-        return "0" if path in ("status.replicas", "status.successful") else ""
-    return str(value)
 
 
 def selector_shown(selector: JsonObject) -> str:
     """A selector as Go prints it."""
-    labels = selector.get("matchLabels")
-    plain = "".join(f"{k}: {v}," for k, v in sorted(labels.items())) if isinstance(labels, dict) else ""
-    terms = []
-    expressions = selector.get("matchExpressions")
-    for one in expressions if isinstance(expressions, list) else []:
-        if isinstance(one, dict):
-            values = one.get("values")
-            listed = " ".join(map(str, values)) if isinstance(values, list) else ""
-            terms.append(
-                f"LabelSelectorRequirement{{Key:{one.get('key')},Operator:{one.get('operator')},Values:[{listed}],}},"
-            )
+    plain = "".join(f"{key}: {value}," for key, value in sorted(mapping(selector, "matchLabels").items()))
+    terms = [
+        f"LabelSelectorRequirement{{Key:{text(one, 'key')},Operator:{text(one, 'operator')},"
+        f"Values:[{' '.join(texts(one, 'values'))}],}},"
+        for one in mappings(selector, "matchExpressions")
+    ]
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{plain}}},"
         f"MatchExpressions:[]LabelSelectorRequirement{{{''.join(terms)}}},}}"

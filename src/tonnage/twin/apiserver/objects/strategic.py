@@ -10,6 +10,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects.body import copy_json
+from tonnage.twin.apiserver.objects.go_text import go_map, go_type, go_value
 from tonnage.twin.apiserver.objects.patch import PatchError, same_json
 from tonnage.wire.schema import Field, Schema
 
@@ -231,7 +232,7 @@ def _check_order(patch: list[JsonValue], order: list[JsonValue], merge_key: str)
             continue
         wanted = _named(item, merge_key)
         if not any(same_json(wanted, _named(place, merge_key)) for place in rest):
-            text = f"{_go_value(patch)}\n doesn't match $setElementOrder list:\n{_go_value(order)}\n"
+            text = f"{go_value(patch)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
             raise PatchError(f"The order in patch list:\n{text}", code=500)
 
 
@@ -304,58 +305,20 @@ def _slice(value: JsonValue) -> list[JsonValue]:
 
 
 def _wrong_type(wanted: str, value: JsonValue) -> PatchError:
-    return PatchError(f"expected a {wanted}, but received a {_go_type(value)}", code=500)
+    return PatchError(f"expected a {wanted}, but received a {go_type(value)}", code=500)
 
 
 def _unknown_directive(value: JsonValue, item: JsonObject) -> PatchError:
-    shown = value if isinstance(value, str) else f"%!s({_go_type(value)}={_go_value(value)})"
+    shown = value if isinstance(value, str) else f"%!s({go_type(value)}={go_value(value)})"
     return PatchError(f"unknown patch type: {shown} in map: {go_map(item)}", code=500)
 
 
 def _check_elements(current: list[JsonValue], patch: list[JsonValue]) -> None:
     """Refuse lists whose elements are of several types, and lists of lists."""
-    found = [_go_type(item) for item in (*current, *patch)]
+    found = [go_type(item) for item in (*current, *patch)]
     if found[0] == "[]interface {}":
         text = "lists of lists are not supported"
         raise PatchError(text, message=text)
     if len(set(found)) > 1:
-        shown = _go_value([current, patch])
+        shown = go_value([current, patch])
         raise PatchError(f"list element types are not identical: {shown}", code=500)
-
-
-def go_map(item: JsonObject) -> str:
-    """An object as Go prints a map: keys in order, `map[a:1 b:x]`."""
-    return f"map[{' '.join(f'{key}:{_go_value(item[key])}' for key in sorted(item))}]"
-
-
-def _go_value(value: JsonValue) -> str:
-    match value:
-        case dict():
-            return go_map(value)
-        case list():
-            return f"[{' '.join(map(_go_value, value))}]"
-        case bool():
-            return "true" if value else "false"
-        case None:
-            return "<nil>"
-        case _:
-            return str(value)
-
-
-def _go_type(value: JsonValue) -> str:
-    """The type that Go's decoder makes of a value, as Go prints it."""
-    match value:
-        case dict():
-            return "map[string]interface {}"
-        case list():
-            return "[]interface {}"
-        case None:
-            return "%!s(<nil>)"
-        case bool():
-            return "bool"
-        case int():
-            return "int64"
-        case float():
-            return "float64"
-        case _:
-            return "string"

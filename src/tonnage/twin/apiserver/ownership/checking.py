@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tonnage.model.json import JsonValue
-from tonnage.twin.apiserver.objects.strategic import go_map
+from tonnage.twin.apiserver.objects.go_text import go_type, go_value
 from tonnage.twin.apiserver.ownership.comparing import BadElementError, element_of
 from tonnage.twin.apiserver.ownership.fieldsets import path_text
 from tonnage.twin.apiserver.ownership.shapes import ATOMIC, Shape
@@ -72,38 +72,17 @@ def _scalar(wanted: str, value: JsonValue) -> Iterator[str]:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     match wanted:
         case "numeric" if not number:
-            yield f"expected numeric (int or float), got {_go_type(value)}"
+            yield f"expected numeric (int or float), got {go_type(value)}"
         case "string" if not isinstance(value, str):
             yield f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
         case "boolean" if not isinstance(value, bool):
-            yield f"expected boolean, got &{{{_plain(value)}}}"
+            yield f"expected boolean, got {_shown(value)}"
         case _ if isinstance(value, (dict, list)):
-            yield f"expected any scalar, got &{{{_plain(value)}}}"
+            yield f"expected any scalar, got {_shown(value)}"
 
 
 def _shown(value: JsonValue) -> str:
-    return f"&{{{_plain(value)}}}"
-
-
-def _plain(value: JsonValue) -> str:
-    """A value as Go prints it."""
-    return go_map({"": value})[5:-1]
-
-
-def _go_type(value: JsonValue) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int():
-            return "int64"
-        case float():
-            return "float64"
-        case list():
-            return "[]interface {}"
-        case _:
-            return "map[string]interface {}"
+    return f"&{{{go_value(value)}}}"
 
 
 def _go_syntax(value: JsonValue) -> str:

@@ -12,7 +12,7 @@ from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import items, mapping, text
 from tonnage.twin.apiserver.codec import Codec
-from tonnage.twin.apiserver.objects.custom_values import validate_custom
+from tonnage.twin.apiserver.objects.custom_validation import validate_custom
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.ownership import last_applied
 from tonnage.twin.apiserver.ownership.checking import faults

@@ -17,6 +17,7 @@ from tonnage.twin.apiserver.authentication.account_tokens import ISSUER
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator, TokenError
 from tonnage.twin.apiserver.authentication.users import user_info
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.objects.field_selectors import field_terms
 from tonnage.twin.apiserver.objects.problems import (
     FieldError,
     InvalidError,
@@ -24,7 +25,7 @@ from tonnage.twin.apiserver.objects.problems import (
     invalid_status,
     required,
 )
-from tonnage.twin.apiserver.objects.selectors import SelectorError, field_terms, parse_labels
+from tonnage.twin.apiserver.objects.selectors import SelectorError, parse_labels
 from tonnage.twin.apiserver.objects.validation.fields import (
     OPERATORS,
     Found,

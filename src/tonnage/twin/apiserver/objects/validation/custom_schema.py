@@ -14,7 +14,8 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, flag, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.custom_kinds import kind_of
 from tonnage.twin.apiserver.objects.custom_rules import rule_problems
-from tonnage.twin.apiserver.objects.custom_values import prune, validate_value
+from tonnage.twin.apiserver.objects.custom_validation import validate_value
+from tonnage.twin.apiserver.objects.custom_values import prune
 from tonnage.twin.apiserver.objects.go_schema import schema_in_go
 from tonnage.twin.apiserver.objects.problems import (
     FieldError,
