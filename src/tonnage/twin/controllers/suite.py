@@ -33,6 +33,7 @@ from tonnage.twin.controllers.replica_set import ReplicaSetController, Replicati
 from tonnage.twin.controllers.request_approval import RequestApprovalController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
+from tonnage.twin.controllers.server_lease import ServerLeaseController
 from tonnage.twin.controllers.service_addresses import ServiceAddressesController
 from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.stateful_set import StatefulSetController
@@ -92,6 +93,7 @@ async def run_controllers(
                 _of_server(api, "api-priority-and-fairness-config-consumer-v1"), clock, informers
             ),
             ApiAvailabilityController(_of_server(api), clock, informers),
+            ServerLeaseController(_of_server(api), clock),
             JobController(_own(api, "job-controller"), clock, informers),
             CronJobController(_own(api, "cronjob-controller"), clock, informers),
             StatefulSetController(_own(api, "statefulset-controller"), clock, informers),
