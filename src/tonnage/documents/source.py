@@ -66,12 +66,14 @@ class Located:
     """A document's value and where each of its parts stands. `marks` has the empty path for the whole.
 
     `elsewhere` names what else said a part of the value, such as a flag that won over the document.
+    `repeated`: keys that were given again, each with the line of its value.
     """
 
     value: JsonValue
     source: str
     marks: Mapping[Path, Mark]
     elsewhere: Mapping[Path, str] = field(default_factory=dict)
+    repeated: tuple[tuple[str, int], ...] = ()
 
     def where(self, path: Path = ()) -> str:
         """`file:line:column field.path`; a part that is absent is placed at its nearest present parent."""
@@ -139,7 +141,7 @@ def parse_yaml_all(text: str, *, source: str, most_values: int = MAX_VALUES) -> 
 def read_yaml_all(
     text: str, *, source: str, most_values: int = MAX_VALUES
 ) -> tuple[tuple[Located, ...], tuple[Problem, ...]]:
-    """Every document of a stream, and a problem for each key given twice, of which the first counts.
+    """Every document of a stream, and a problem for each key given twice, of which the last counts.
 
     Raises:
         ConfigError: as `parse_yaml`, but for duplicate keys alone.
@@ -222,12 +224,13 @@ class _Reader:
         self.most = most
         self.problems: list[Problem] = []
         self.marks: dict[Path, Mark] = {}
+        self.repeated: list[tuple[str, int]] = []
         self.count = 0
 
     def read(self, root: yaml.Node) -> Located:
-        self.marks = {}
+        self.marks, self.repeated = {}, []
         value = self._value(root, ())
-        return Located(value, self.source, self.marks)
+        return Located(value, self.source, self.marks, repeated=tuple(self.repeated))
 
     def _problem(self, node: yaml.Node, path: Path, what: str, why: str = "", remedy: str = "") -> None:
         if len(self.problems) == MAX_PROBLEMS:
@@ -267,10 +270,11 @@ class _Reader:
             if key in first:
                 why = f"first given at line {first[key].start_mark.line + 1}"
                 self._problem(key_node, (*path, key), _TWICE, why, "keep one of them")
-                continue
-            first[key] = key_node
             result[key] = self._value(child, (*path, key))
             self.marks[*path, key] = Mark(key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            if key in first:
+                self.repeated.append((key, child.start_mark.line + 1))
+            first.setdefault(key, key_node)
         for merge in merges:
             self._merge(merge, path, result)
         return result

@@ -32,7 +32,7 @@ class Sheet:
 
     @cached_property
     def documents(self) -> tuple[Located, ...]:
-        """Of a key given twice the first counts. Raises ConfigError when the text is not readable."""
+        """Of a key given twice the last counts. Raises ConfigError when the text is not readable."""
         return self._read[0]
 
     @cached_property

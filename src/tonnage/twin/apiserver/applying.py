@@ -5,65 +5,65 @@ Source: k8s.io/apiserver (endpoints/handlers/patch.go), sigs.k8s.io/yaml, v1.35.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
 
 from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.objects.body import BodyError, Repeated, parse_json
+from tonnage.twin.apiserver.objects.body import (
+    BodyError,
+    parse_json,
+    repeated_fields,
+    repeated_lines,
+    unmarshal_error,
+)
 from tonnage.twin.apiserver.objects.scalars import describe
-from tonnage.twin.apiserver.requests import FieldValidation
+from tonnage.twin.apiserver.requests import FieldValidation, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, unsupported_media_type
 
 
-def read_config(data: bytes, validation: FieldValidation) -> tuple[JsonObject, tuple[str, ...]]:
-    """The configuration, and warnings of keys that stand twice. Raises ApiError 400."""
+def read_config(data: bytes) -> JsonObject:
+    """The configuration. Raises ApiError 400."""
     value = _value(data)
     if value is None:
-        return {}, ()
+        return {}
     if not isinstance(value, dict):
         what = describe(value)
         raise bad_request(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
             f"{what} into Go value of type map[string]interface {{}}"
         )
-    twice = tuple(f'  line 1: key "{key}" already set in map' for key in dict.fromkeys(_repeated(value)))
-    if not twice or validation is FieldValidation.IGNORE:
-        return value, ()
-    said = "error converting YAML to JSON: yaml: unmarshal errors:\n" + "\n".join(twice)
-    if validation is FieldValidation.STRICT:
-        raise bad_request(f"error strict decoding YAML: {said}")
-    return value, (said,)
+    return value
+
+
+def tell_repeated(request: Request, config: JsonObject) -> None:
+    """Warn of keys that stand twice, or refuse them. Raises ApiError 400."""
+    lines = repeated_lines(config)
+    match request.options.field_validation:
+        case FieldValidation.WARN:
+            request.notes.warn(*lines)
+        case FieldValidation.STRICT if lines:
+            said = f"error converting YAML to JSON: {unmarshal_error(lines)}"
+            raise bad_request(f"error strict decoding YAML: {said}")
 
 
 def _value(data: bytes) -> JsonValue:
     # kubectl and controllers send JSON, which is YAML as well, and much faster to read.
     if data.lstrip()[:1] == b"{":
-        try:
-            return parse_json(data)
-        except BodyError:
-            pass
-    from tonnage.documents.source import parse_yaml
+        with suppress(BodyError):
+            value = parse_json(data)
+            if not any(repeated_fields(value)):
+                return value
     from tonnage.model.errors import ConfigError
+    from tonnage.twin.apiserver.objects.yaml_body import parse_yaml
 
     try:
-        return parse_yaml(data.decode(), source="body").value
+        return parse_yaml(data)
     except ConfigError as error:
         said = error.problems[0].why
     except UnicodeDecodeError:
         said = "invalid leading UTF-8 octet"
     raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {said}")
-
-
-def _repeated(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value, Repeated):
-            yield from value.repeated
-        for inner in value.values():
-            yield from _repeated(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _repeated(inner)
 
 
 def no_patch(served: Served) -> StatusError:

@@ -54,13 +54,20 @@ async def read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
         raise bad_request(f"the request body did not arrive within {_READ_S:.0f} seconds") from None
 
 
-def parse_object(schema: Schema, data: bytes, content_type: str, kind: str) -> JsonValue:
-    """The object of a write. Raises ApiError 400, of what cannot be read with its beginning, 415.
+def parse_object(
+    schema: Schema, data: bytes, content_type: str, kind: str, *, custom: bool = False
+) -> JsonValue:
+    """The object of a write; one of a custom kind names it itself.
+
+    Raises ApiError 400, of what cannot be read with its beginning, 415.
 
     Source: k8s.io/apiserver, pkg/endpoints/handlers (transformDecodeError, summarizeData), v1.35.
     """
     try:
-        return parse_typed(schema, data, content_type)
+        body = parse_typed(schema, data, content_type)
+        if custom and not text(body, "kind"):
+            raise BodyError(f"Object 'Kind' is missing in '{data.decode('utf-8', 'replace')}'")
+        return body
     except BodyError as error:
         said = f"{error.detail} ({_beginning(data)})"
         raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}") from None
@@ -125,14 +132,11 @@ def _protobuf(schema: Schema, data: bytes) -> JsonValue:
 
 
 def _yaml(data: bytes) -> JsonValue:
-    # kubectl turns YAML into JSON itself; only hand-made requests come here. Reading is the documents' task,
-    # which bounds aliases and depth; its imports are heavy and seldom needed.
-    from tonnage.documents.source import parse_yaml_all
     from tonnage.model.errors import ConfigError
+    from tonnage.twin.apiserver.objects.yaml_body import parse_yaml
 
     try:
-        documents = parse_yaml_all(data.decode(), source="body")
-        return documents[0].value if documents else None
+        return parse_yaml(data)
     except (ConfigError, UnicodeDecodeError) as error:
         raise bad_request(f"error decoding YAML: {error}") from None
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import JOB
 
+_MOST: Final = 4096
+_MOST_EACH: Final = 256
+"""Characters of warnings, and of each where all of them would be more."""
 _DEPRECATED: Final[dict[tuple[str, str, str], str]] = {
     ("", "v1", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
     ("", "v1", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
@@ -32,3 +36,19 @@ def cautions(request: Request) -> tuple[str, ...]:
     if request.served.custom is not None and request.served.custom.deprecation:
         found.append(request.served.custom.deprecation)
     return tuple(found)
+
+
+def bounded(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Different warnings as they are told: whole, or each cut where they would be much together.
+
+    Source: k8s.io/apiserver, pkg/endpoints/filters/warning.go (v1.35).
+    """
+    unique = tuple(dict.fromkeys(warnings))
+    if sum(map(len, unique)) <= _MOST:
+        return unique
+    told: list[str] = []
+    for text in unique:
+        if sum(map(len, told)) >= _MOST:
+            break
+        told.append(text[:_MOST_EACH])
+    return tuple(told)

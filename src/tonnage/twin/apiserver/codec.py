@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+import msgspec
+
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, is_first, stored_autoscaler
 from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
-from tonnage.twin.apiserver.objects.body import BodyError
+from tonnage.twin.apiserver.objects.body import BodyError, Repeated
 from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, UNCHECKED, unchanged_left_out
 from tonnage.twin.apiserver.objects.custom_counts import scale_problems
 from tonnage.twin.apiserver.objects.custom_rules import has_rules, rule_problems
@@ -17,7 +19,7 @@ from tonnage.twin.apiserver.objects.custom_validation import validate_custom
 from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, with_defaults
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import Defaults
-from tonnage.twin.apiserver.objects.problems import Errors
+from tonnage.twin.apiserver.objects.problems import Errors, InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.protobuf import type_of
 from tonnage.twin.apiserver.objects.quick_decode import QuickDecoder
 from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
@@ -74,11 +76,16 @@ class Codec:
         if text(body, "apiVersion") and text(body, "kind"):
             return body
         named: JsonObject = {"apiVersion": row.api_version, "kind": row.kind}
-        return {**named, **body, **named}
+        whole = {**named, **body, **named}
+        return body.with_others(whole) if isinstance(body, Repeated) else whole
 
     def _other_kind(self, served: Served, version: str, kind: str, body: JsonObject) -> BodyError:
         """What is said of a body of another kind or version, once it could be read as one of that kind."""
         row = served.row
+        if served.custom is not None and version == row.api_version:
+            fault = invalid("kind", kind, f"must be {row.kind}")
+            named = msgspec.structs.replace(row, kind=kind)
+            raise InvalidError(invalid_status(named, text(body, "metadata", "name"), (fault,)))
         last = version.rpartition("/")[2]
         subject = f'{kind} in version "{last}" cannot be handled as a {row.kind}'
         if version.count("/") > 1:

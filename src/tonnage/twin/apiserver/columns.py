@@ -54,9 +54,9 @@ class Printer:
 NAME: Final = Column("Name", format="name", description="Name must be unique within a namespace.")
 
 
-def age_column() -> Column:
+def age_column(kind: str = "string") -> Column:
     """The column of ages."""
-    return Column("Age", description="Time since the object was created.")
+    return Column("Age", kind, description="Time since the object was created.")
 
 
 def named(names: str) -> tuple[Column, ...]:

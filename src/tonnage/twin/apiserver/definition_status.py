@@ -5,8 +5,13 @@ Source: k8s.io/apiextensions-apiserver (pkg/controller/{establish,status}), v1.3
 
 from __future__ import annotations
 
+from typing import Final
+
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied, mapping, mappings, text, texts
+
+_NAMES: Final = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+"""In the order in which they are shown."""
 
 
 def is_established(definition: JsonObject) -> bool:
@@ -47,6 +52,7 @@ def named(definition: JsonObject, accepted: list[JsonObject]) -> JsonObject | No
     given.pop("categories", None)
     if texts(wanted, "categories"):
         given["categories"] = wanted["categories"]
+    given = {key: given[key] for key in _NAMES if key in given}
     conditions = with_condition(definition, "NamesAccepted", conflict)
     if same_names(given, own) and conditions == _undated(mappings(definition, "status", "conditions")):
         return None

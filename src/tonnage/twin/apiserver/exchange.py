@@ -15,6 +15,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import at
 from tonnage.twin.apiserver.audit import Trail
+from tonnage.twin.apiserver.cautions import bounded
 from tonnage.twin.apiserver.encoding import encoded, indented
 from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.negotiation import JSON, MEDIA, Form, negotiated, nothing_else, wants_pretty
@@ -142,7 +143,7 @@ class Exchange:
             headers.append((b"content-length", str(length).encode()))
         headers += [
             (b"warning", f'299 - "{_quoted(text)}"'.encode("latin-1", "replace"))
-            for text in (*self.warnings, *self.notes.warnings)
+            for text in bounded((*self.warnings, *self.notes.warnings))
         ]
         self._started, self.code = True, code
         if self.trail is not None:

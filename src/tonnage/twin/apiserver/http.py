@@ -12,7 +12,7 @@ from tonnage.adapters.ports import PatchType
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import applying, metrics, parameters
-from tonnage.twin.apiserver.access import mapping
+from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.authentication.users import ANONYMOUS
 from tonnage.twin.apiserver.bodies import parse_object, parse_patch, parse_typed, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.negotiation import Form, form_for, no_such_form
 from tonnage.twin.apiserver.objects.problems import Errors
 from tonnage.twin.apiserver.proxy import STREAM_KINDS, KubeletProxy, stream_options
 from tonnage.twin.apiserver.requests import Address, Options, Request, User
-from tonnage.twin.apiserver.resources import REVIEWS, Served
+from tonnage.twin.apiserver.resources import REVIEWS
 from tonnage.twin.apiserver.security import Security
 from tonnage.twin.apiserver.statuses import (
     StatusError,
@@ -164,7 +164,7 @@ class Application:
                 await self._show(exchange, request, outcome.object, 201 if outcome.made else 200)
             case "PATCH" if single:
                 await self._patch(exchange, address, user)
-            case "DELETE" if not address.subresource:
+            case "DELETE":
                 await self._delete(exchange, address, user)
             case _:
                 raise method_not_allowed()
@@ -236,19 +236,18 @@ class Application:
         await self._show(exchange, request, changed.object)
 
     async def _apply(self, exchange: Exchange, request: Request, data: bytes) -> None:
-        config, repeated = applying.read_config(data, request.options.field_validation)
+        config = applying.read_config(data)
         if not request.subresource and self._verbs.store.get(request.resource, request.key) is None:
             self._security.gate.allow_creation(asked_of(request.user, exchange))
         outcome, made = await self._verbs.apply(
             request, config, force=parameters.flag_of(exchange.query, "force")
         )
-        exchange.warnings += repeated
         await self._show(exchange, request, outcome.object, 201 if made else 200)
 
     async def _delete(self, exchange: Exchange, address: Address, user: User) -> None:
         schema = self._verbs.registry.schema
         verb = "delete" if address.name else "deletecollection"
-        self._accept(exchange, self._verbs.request(verb, address).served, verb)
+        self._accept(exchange, self._verbs.request(verb, address))
         said = await self._body(exchange)
         options, dry_run = parameters.delete_options(schema, exchange.query, said)
         write = Options(dry_run=dry_run)
@@ -266,8 +265,8 @@ class Application:
         if obj.get("kind") == "Status":
             pass
         elif form.kind == "Table":
-            metadata = mapping(obj, "metadata")
-            listed: JsonObject = {"resourceVersion": metadata.get("resourceVersion", "")}
+            version = text(obj, "metadata", "resourceVersion")
+            listed: JsonObject = {"resourceVersion": version} if version else {}
             obj = self._table(exchange, request, [obj], listed)
         elif form.kind.endswith("List"):
             raise no_such_form(form, served, _KINDS.get(request.subresource, served.row.kind))
@@ -283,16 +282,18 @@ class Application:
         scale = request.subresource == "scale"
         return self._tables.table(request.served, rows, metadata, include, exchange.form.version, scale=scale)
 
-    def _accept(self, exchange: Exchange, served: Served, verb: str, *, single: bool = True) -> None:
+    def _accept(self, exchange: Exchange, request: Request, *, single: bool = True) -> None:
         """Settle in which form the answer is given. Raises ApiError 406."""
         wanted = exchange.headers.get("accept", "")
-        exchange.form = form_for(wanted, served, verb, single=single, pretty=exchange.pretty)
+        exchange.form = form_for(wanted, request, single=single, pretty=exchange.pretty)
 
     async def _object(self, exchange: Exchange, request: Request) -> JsonValue:
         """The body of a write, which must be of the resource's kind."""
         data, content_type = await _sent(exchange)
         kind = _KINDS.get(request.subresource, request.served.row.kind)
-        return _noted(exchange, parse_object(self._verbs.registry.schema, data, content_type, kind))
+        custom = request.served.custom is not None and request.subresource != "scale"
+        schema = self._verbs.registry.schema
+        return _noted(exchange, parse_object(schema, data, content_type, kind, custom=custom))
 
     async def _body(self, exchange: Exchange) -> JsonValue:
         """The body of a deletion, if it has one."""
@@ -301,7 +302,7 @@ class Application:
 
     def _request(self, verb: str, exchange: Exchange, address: Address, user: User) -> Request:
         request = self._verbs.request(verb, address, user=user)
-        self._accept(exchange, request.served, verb, single=bool(address.name))
+        self._accept(exchange, request, single=bool(address.name))
         exchange.warnings += cautions(request)
         return request
 
@@ -310,7 +311,7 @@ class Application:
     ) -> Request:
         agent = exchange.headers.get("user-agent", "")
         request = self._verbs.request(verb, address, notes=exchange.notes, user=user)
-        self._accept(exchange, request.served, verb)
+        self._accept(exchange, request)
         options = parameters.write_options(exchange.query, agent, f"{verb.capitalize()}Options", wrong)
         request = replace(request, options=options)
         exchange.warnings += cautions(request)

@@ -13,7 +13,7 @@ from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.continuing import LATEST, Token, read_token
 from tonnage.twin.apiserver.event_versions import RENAMED, stored_path
-from tonnage.twin.apiserver.objects.field_selectors import parse_fields
+from tonnage.twin.apiserver.objects.field_selectors import field_terms, parse_fields
 from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.objects.selectors import labels_of, matches_labels, parse_labels
 from tonnage.twin.apiserver.resources import Served
@@ -90,6 +90,8 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
         if after is None:
             raise expired("The resourceVersion for the provided list is too old.") from None
         raise GoneError(_TOO_OLD, Token(LATEST, after).text(query.namespace)) from None
+    if query.namespace or not served.row.namespaced:
+        found = _by_name(found, query.field_selector)
     # What is read from memory at any version is never cut.
     limit = 0 if query.resource_version == "0" else query.limit
     shown, rest = _cut(found, matches, limit or len(found))
@@ -97,6 +99,12 @@ def page(store: Store, served: Served, query: ListQuery) -> Page:
         return Page(shown, revision)
     token = Token(revision, _name(shown[-1].object)).text(query.namespace)
     return Page(shown, revision, token, rest if matches is everything else None)
+
+
+def _by_name(found: list[Stored], field_selector: str) -> list[Stored]:
+    """Of objects in their place, the one that a selector names: nothing comes after it."""
+    named = {one.value for one in field_terms(field_selector) if one.path == "metadata.name" and one.equal}
+    return [one for one in found if _name(one.object)[1] in named] if len(named) == 1 else found
 
 
 def _cut(found: list[Stored], matches: Matches, limit: int) -> tuple[list[Stored], int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resources import REVIEWS, Served, internal_package
 from tonnage.twin.apiserver.statuses import StatusError
 
@@ -17,6 +18,8 @@ YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 MEDIA: Final = (JSON, YAML, PROTOBUF)
 STREAMED: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+_NO_TABLES: Final = ("approval", "binding", "ephemeralcontainers", "eviction", "resize", "token")
+"""Subresources that are not shown as tables."""
 _META: Final = ("v1", "v1beta1")
 _HUMANS: Final = ("curl", "Wget", "Mozilla/5.0")
 _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
@@ -76,11 +79,14 @@ def nothing_else(_media: str, _group: str, _version: str, _kind: str) -> bool:
 
 def tables_too(media: str, group: str, version: str, kind: str) -> bool:
     """What endpoints of resources allow: tables, and the metadata alone."""
-    if group != "meta.k8s.io" or version not in _META:
-        return False
-    return kind in ("PartialObjectMetadata", "PartialObjectMetadataList") or (
-        kind == "Table" and media != PROTOBUF
-    )
+    tables = kind == "Table" and media != PROTOBUF and group == "meta.k8s.io" and version in _META
+    return tables or metadata_too(media, group, version, kind)
+
+
+def metadata_too(_media: str, group: str, version: str, kind: str) -> bool:
+    """What endpoints allow that know no tables: the metadata alone."""
+    known = group == "meta.k8s.io" and version in _META
+    return known and kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
 
 
 def wants_pretty(query: Mapping[str, str], agent: str) -> bool:
@@ -99,17 +105,20 @@ def check_route(accept: str, offered: tuple[str, ...]) -> None:
         raise StatusError(406, "NotAcceptable", message, details={})
 
 
-def form_for(accept: str, served: Served, verb: str, *, single: bool, pretty: bool) -> Form:
+def form_for(accept: str, request: Request, *, single: bool, pretty: bool) -> Form:
     """In which form a resource answers; `single` where the path names an object. Raises ApiError 406."""
+    served = request.served
     offered = MEDIA if served.custom is None else MEDIA[:2]
     listed = MEDIA if single else (*MEDIA, *STREAMED)
     if served.custom is None:
         check_route(accept, listed)
-    allows = nothing_else if served.row.group in REVIEWS else tables_too
+    allows: Allows = nothing_else if served.row.group in REVIEWS else tables_too
+    if request.subresource in _NO_TABLES:
+        allows = metadata_too
     form = negotiated(accept, offered, allows, pretty=pretty)
     if form is None:
         raise not_acceptable(offered)
-    if verb == "watch" and form.media == YAML:
+    if request.verb == "watch" and form.media == YAML:
         raise not_acceptable(STREAMED if served.custom is None else STREAMED[:1])
     return form
 

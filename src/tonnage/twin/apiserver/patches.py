@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Final
 
 from tonnage.adapters.ports import PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import copied
 from tonnage.twin.apiserver.applying import no_patch
-from tonnage.twin.apiserver.objects.body import BodyError, repeated_fields
+from tonnage.twin.apiserver.objects.body import BodyError, repeated_fields, strict_error
 from tonnage.twin.apiserver.objects.go_text import go_map
 from tonnage.twin.apiserver.objects.patch import json_patch, merge_patch, operation_complaints
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
@@ -60,8 +61,17 @@ def _strategic(schema: Schema, served: Served, subresource: str, patch: JsonValu
     return lambda old: strategic_merge(schema, type_name, old, changes)
 
 
-def strictly(change: Change, request: Request, complaints: tuple[str, ...], unreadable: Unreadable) -> Change:
-    """The change that warns of what strict reading has against its patch, or refuses it."""
+def strictly(
+    change: Change,
+    request: Request,
+    complaints: tuple[str, ...],
+    unreadable: Unreadable,
+    read: Callable[[JsonValue], object],
+) -> Change:
+    """The change that warns of what strict reading has against its patch, or refuses it.
+
+    `read` reads the object that comes of it, strictly.
+    """
 
     def told(old: JsonObject) -> JsonValue:
         body = change(old)
@@ -69,10 +79,20 @@ def strictly(change: Change, request: Request, complaints: tuple[str, ...], unre
             case FieldValidation.WARN:
                 request.notes.warn(*complaints)
             case FieldValidation.STRICT if complaints:
-                raise unreadable(body, BodyError(f"strict decoding error: {', '.join(complaints)}"))
+                raise unreadable(body, _all_told(complaints, body, read))
         return body
 
     return told
+
+
+def _all_told(complaints: tuple[str, ...], body: JsonValue, read: Callable[[JsonValue], object]) -> BodyError:
+    """The refusal of a patch with what is wrong with the object that comes of it."""
+    try:
+        read(body)
+    except BodyError as error:
+        said = error.detail.removeprefix(strict_error(()))
+        return BodyError(strict_error((*complaints, said))) if said != error.detail else error
+    return BodyError(strict_error(complaints))
 
 
 def strict_complaints(patch_type: PatchType, patch: JsonValue) -> tuple[str, ...]:

@@ -12,11 +12,14 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text
 from tonnage.twin.apiserver.columns import (
+    NAME,
     NONE,
     UNKNOWN,
     UNSET,
+    Column,
     Printer,
     age,
+    age_column,
     created,
     duration,
     name_of,
@@ -168,8 +171,10 @@ def _scale(obj: JsonObject, now: datetime) -> list[JsonValue]:
     return [name_of(obj), number(obj, "spec", "replicas"), number(obj, "status", "replicas"), age(obj, now)]
 
 
-SCALE: Final = Printer(named("Desired|Available|Age"), _scale)
-"""The subresource `scale` of every kind."""
+_REPLICAS: Final = named("Desired:integer|Available:integer")[1:]
+SCALE: Final = Printer((Column("Name"), *_REPLICAS, age_column()), _scale)
+"""The subresource `scale` of built-in kinds."""
+CUSTOM_SCALE: Final = Printer((NAME, *_REPLICAS, age_column("date")), _scale)
 _ROLE_BINDING: Final = Printer((*named("Role|Age"), *wide("Users", "Groups", "ServiceAccounts")), _binding)
 _RBAC: Final = "rbac.authorization.k8s.io"
 _FLOWS: Final = "flowcontrol.apiserver.k8s.io"

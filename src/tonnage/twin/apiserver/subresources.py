@@ -26,8 +26,11 @@ from tonnage.wire.schema import KindRow
 from tonnage.wire.timestamps import timestamp
 
 _ATTEMPTS: Final = 5
+_UNSET: Final = -(1 << 31)
+"""Replicas that nobody asked for yet."""
 _SCALE: Final = KindRow("autoscaling", "v1", "Scale", "scales", "scale", True, (), "autoscaling/v1.Scale")
-_SERVED: Final = Served(_SCALE, "ScaleList")
+SCALE: Final = Served(_SCALE, "ScaleList")
+"""The kind of every subresource `scale`."""
 
 
 def scale_of(served: Served, obj: JsonObject) -> JsonObject:
@@ -48,6 +51,23 @@ def scale_of(served: Served, obj: JsonObject) -> JsonObject:
     }
 
 
+def scale_shown(served: Served, obj: JsonObject) -> JsonObject:
+    """The Scale of an object that says how many replicas it wants. Raises ApiError 500."""
+    if (path := _unset(served, obj)) is not None:
+        why = f'the spec replicas field "{path}" does not exist'
+        said = f"Internal error occurred: {why}"
+        raise StatusError(500, "InternalError", said, details={"causes": [{"message": why}]})
+    return scale_of(served, obj)
+
+
+def _unset(served: Served, obj: JsonObject) -> str | None:
+    """Where an object of a custom kind would say how many replicas it wants, if it does not."""
+    if served.custom is None or served.custom.scale is None:
+        return None
+    found = at(obj, *_scale_paths(served)[0])
+    return text(served.custom.scale, "specReplicasPath") if not isinstance(found, int) else None
+
+
 async def rescale(
     pipeline: Pipeline,
     request: Request,
@@ -64,19 +84,23 @@ async def rescale(
     written = change if isinstance(change, Application) else Application({}, force=True)
 
     def scaled(old: JsonObject) -> JsonValue:
-        scale = scale_of(served, old)
+        scale, unset = scale_of(served, old), _unset(served, old)
+        if unset is not None:
+            scale["spec"] = {"replicas": _UNSET}
         owners = ownership.rescaling(request, old, scale)
         if isinstance(change, Application):
             custom = served.custom is not None
             replicas = owners.applied(change, manager, ownership.now(), custom=custom)
             version = at(change.config, "metadata", "resourceVersion")
         else:
-            body = _scale_body(pipeline, request, change(scale), unreadable)
+            body = scale_sent(pipeline, request, change(scale), unreadable)
             replicas, version = number(body, "spec", "replicas"), at(body, "metadata", "resourceVersion")
             uid, own = text(body, "metadata", "uid"), text(old, "metadata", "uid")
             if uid not in ("", own):
                 raise other_uid(whole, uid, own)
             written.entries = owners.updated(manager, ownership.now(), replicas)
+        if replicas == _UNSET:
+            raise bad_request(f'the spec replicas field "{unset}" cannot be empty')
         if replicas < 0 and served.custom is None:
             fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
             raise InvalidError(invalid_status(_SCALE, request.name, (fault,)))
@@ -90,16 +114,16 @@ async def rescale(
     return Outcome(scale_of(served, outcome.object))
 
 
-def _scale_body(
-    pipeline: Pipeline, request: Request, body: JsonValue, unreadable: Unreadable | None
+def scale_sent(
+    pipeline: Pipeline, request: Request, body: JsonValue, unreadable: Unreadable | None = None
 ) -> JsonObject:
     """The Scale that a body is; of fields that it has not the client is warned. Raises ApiError 400, 422."""
     try:
-        scale, warnings = pipeline.codec.decode(_SERVED, body, request.options.field_validation)
+        scale, warnings = pipeline.codec.decode(SCALE, body, request.options.field_validation)
     except BodyError as error:
         raise (unreadable(body, error) if unreadable else error) from None
     request.notes.warn(*warnings)
-    pipeline.address(replace(request, served=_SERVED), scale)
+    pipeline.address(replace(request, served=SCALE), scale)
     return scale
 
 

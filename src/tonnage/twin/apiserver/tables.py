@@ -21,7 +21,7 @@ from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.store import Resource
 
-_GENERIC: Final = Printer((NAME, age_column()), lambda obj, now: [name_of(obj), age(obj, now)])
+_GENERIC: Final = Printer((NAME, age_column("date")), lambda obj, now: [name_of(obj), age(obj, now)])
 
 
 class Tables:
@@ -45,7 +45,7 @@ class Tables:
 
         `scale`: the objects are the kind's Scale.
         """
-        printer = _scale() if scale else self._printer(served)
+        printer = _scale(served) if scale else self._printer(served)
         now = self._clock.now()
         rows: list[JsonValue] = [
             {"cells": printer.cells(obj, now), **_beside(obj, include, version)}
@@ -69,10 +69,10 @@ class Tables:
         return self._built_in.get(served.key, _GENERIC)
 
 
-def _scale() -> Printer:
-    from tonnage.twin.apiserver.printers_policies import SCALE
+def _scale(served: Served) -> Printer:
+    from tonnage.twin.apiserver.printers_policies import CUSTOM_SCALE, SCALE
 
-    return SCALE
+    return SCALE if served.custom is None else CUSTOM_SCALE
 
 
 def check_include(include: str) -> None:

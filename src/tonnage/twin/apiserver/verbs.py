@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from tonnage.adapters.ports import Clock, PatchType
@@ -22,7 +23,16 @@ from tonnage.twin.apiserver.patches import patched, strict_complaints, strictly,
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.putting import put
 from tonnage.twin.apiserver.rbac.reviews import Reviews
-from tonnage.twin.apiserver.requests import Address, DeleteOptions, Notes, Options, Outcome, Request, User
+from tonnage.twin.apiserver.requests import (
+    Address,
+    DeleteOptions,
+    FieldValidation,
+    Notes,
+    Options,
+    Outcome,
+    Request,
+    User,
+)
 from tonnage.twin.apiserver.resource_names import DEFINITION
 from tonnage.twin.apiserver.resources import BINDINGS, Registry, Served
 from tonnage.twin.apiserver.statuses import (
@@ -92,7 +102,7 @@ class Verbs:
         namespace, name, subresource = address.namespace, address.name, address.subresource
         part = served.row.subresource(subresource) if subresource else None
         if verb not in (part.verbs if part is not None else served.row.verbs):
-            raise method_not_allowed()
+            raise refused_method(served, verb)
         if served.row.namespaced and not namespace and verb not in ("list", "watch"):
             raise method_not_allowed()
         return Request(verb, served, namespace, name, subresource, options, user, notes or Notes())
@@ -103,7 +113,7 @@ class Verbs:
         if stored is None:
             raise not_found(request.named, request.name)
         obj = self._shown(request, stored.object)
-        return subresources.scale_of(request.served, obj) if request.subresource == "scale" else obj
+        return subresources.scale_shown(request.served, obj) if request.subresource == "scale" else obj
 
     def page(self, request: Request, query: ListQuery) -> Page:
         """A page of the list. Raises ApiError 400, 410."""
@@ -143,7 +153,8 @@ class Verbs:
     async def update(self, request: Request, body: JsonValue) -> Outcome:
         """The object after a PUT."""
         if request.subresource == "scale":
-            return await self._told(subresources.rescale(self._pipeline, request, lambda _old: body))
+            scale = subresources.scale_sent(self._pipeline, request, body)
+            return await self._told(subresources.rescale(self._pipeline, request, lambda _old: scale))
         return await self._told(self._settled(request, put(self._pipeline, request, body)))
 
     async def patch(self, request: Request, patch_type: PatchType, patch: JsonValue) -> Outcome:
@@ -151,7 +162,9 @@ class Verbs:
         schema = self.registry.schema
         change = patched(schema, request.served, request.subresource, patch_type, patch)
         unreadable = unreadable_patch(schema, patch_type, patch)
-        change = strictly(change, request, strict_complaints(patch_type, patch), unreadable)
+        kind = subresources.SCALE if request.subresource == "scale" else request.served
+        read = partial(self._pipeline.codec.decode, kind, validation=FieldValidation.STRICT)
+        change = strictly(change, request, strict_complaints(patch_type, patch), unreadable, read)
         if request.subresource == "scale":
             return await self._told(subresources.rescale(self._pipeline, request, change, unreadable))
         return await self._told(self._settled(request, self._pipeline.update(request, change, unreadable)))
@@ -253,6 +266,15 @@ def found(registry: Registry, address: Address) -> Served:
     if bool(address.namespace) != served.row.namespaced and (address.namespace or scattered):
         raise no_such_path()
     return served
+
+
+def refused_method(served: Served, verb: str) -> StatusError:
+    """405 of a verb that a resource has not."""
+    if served.custom is None:
+        return method_not_allowed()
+    group, plural = served.key
+    message = f'{verb} is not supported on resources of kind "{plural}.{group}"'
+    return StatusError(405, "MethodNotAllowed", message, details={"group": group, "kind": plural})
 
 
 def unserved(registry: Registry, address: Address) -> StatusError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tonnage.model.errors import ApiError
@@ -33,9 +33,19 @@ class BodyError(ApiError):
 
 
 class Repeated(dict[str, JsonValue]):
-    """A JSON object in which some keys stood more than once; the last value counts, as in Go."""
+    """A JSON object in which some keys stood more than once; the last value counts, as in Go.
+
+    `lines`: what the reader of a body of YAML says of such keys in all of it.
+    """
 
     repeated: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    def with_others(self, fields: JsonObject) -> Repeated:
+        """The same keys, repeated, of an object of these fields."""
+        other = Repeated(fields)
+        other.repeated, other.lines = self.repeated, self.lines
+        return other
 
 
 def parse_json(data: bytes) -> JsonValue:
@@ -53,12 +63,29 @@ def parse_json(data: bytes) -> JsonValue:
     return _mended(value) if b"\\ud" in data or b"\\uD" in data else value
 
 
+def repeated_lines(value: JsonValue) -> tuple[str, ...]:
+    """What the reader of YAML said of repeated keys: `line 7: key "a" already set in map`."""
+    return value.lines if isinstance(value, Repeated) else ()
+
+
+def strict_error(complaints: Sequence[str], lines: Sequence[str] = ()) -> str:
+    """What strict reading says of a body; `lines` are of YAML."""
+    of_yaml = [unmarshal_error(lines)] if lines else []
+    return f"strict decoding error: {', '.join([*of_yaml, *complaints])}"
+
+
+def unmarshal_error(lines: Sequence[str]) -> str:
+    """What the reader of YAML says of these lines."""
+    return "\n  ".join(("yaml: unmarshal errors:", *lines))
+
+
 def repeated_fields(value: JsonValue, path: str = "") -> Iterator[str]:
     """`duplicate field "a.b"` of every key that stood more than once."""
     if isinstance(value, dict):
-        for key in value.repeated if isinstance(value, Repeated) else ():
-            yield f'duplicate field "{path}{key}"'
+        again = value.repeated if isinstance(value, Repeated) else ()
         for key, inner in value.items():
+            if key in again:
+                yield f'duplicate field "{path}{key}"'
             yield from repeated_fields(inner, f"{path}{key}.")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
@@ -95,13 +122,15 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     result = dict(pairs)
     if len(result) == len(pairs):
         return result
-    seen: set[str] = set()
-    again: list[str] = []
-    for key, _ in pairs:
-        if key in seen and key not in again:
-            again.append(key)
-        seen.add(key)
-    marked = Repeated(result)
+    # A key stands where it was last, as that is where it is told of.
+    last: JsonObject = {}
+    again: dict[str, None] = {}
+    for key, value in pairs:
+        if key in last:
+            del last[key]
+            again[key] = None
+        last[key] = value
+    marked = Repeated(last)
     marked.repeated = tuple(again)
     return marked
 

@@ -169,15 +169,15 @@ def _object(value: JsonObject, schema: JsonObject, path: str) -> Iterator[FieldE
         yield too_many(path, len(value), most)
     if isinstance(least, int) and len(value) < least:
         yield invalid(path, len(value), f"{_named(path)} should have at least {least} properties")
-    for key in texts(schema, "required"):
-        if key not in value and not (not path and key == "metadata"):
-            yield required(f"{path}.{key}" if path else key)
     for key, inner in value.items():
         described = schema_of(schema, key)
         if described is not None:
             yield from _value(inner, described, f"{path}.{key}" if path else key)
         elif schema.get("additionalProperties") is False:
             yield invalid(path, key, f"{path}.{key} in body is a forbidden property")
+    for key in texts(schema, "required"):
+        if key not in value and not (not path and key == "metadata"):
+            yield required(f"{path}.{key}" if path else key)
 
 
 def _embedded(value: JsonObject, path: str) -> Iterator[FieldError]:

@@ -10,7 +10,13 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, mapping
-from tonnage.twin.apiserver.objects.body import BodyError, copy_json, repeated_fields
+from tonnage.twin.apiserver.objects.body import (
+    BodyError,
+    copy_json,
+    repeated_fields,
+    repeated_lines,
+    strict_error,
+)
 from tonnage.twin.apiserver.objects.decode import Decoded, decode
 from tonnage.twin.apiserver.objects.embedded import decode_metadata, schema_of, whole_objects
 from tonnage.twin.apiserver.objects.structural import EMBEDDED, PRESERVE
@@ -48,17 +54,16 @@ def decode_custom(
     rest: JsonObject = {key: value for key, value in body.items() if key != "metadata"}
     value = _pruned(copy_json(rest), kind_schema, pruner, root=True)
     assert isinstance(value, dict)
+    pruner.unknown.sort()
     for path, inner in whole_objects(value, kind_schema):
         pruner.unknown += decode_metadata(schema, inner, path, _subject(body))
     unknown = (*repeated_fields(body), *decoded.unknown, *pruner.unknown)
-    if strict and unknown:
-        raise BodyError(
-            f"strict decoding error: {', '.join(unknown)}",
-            subject=_subject(body),
-        )
+    lines = repeated_lines(body)
+    if strict and (unknown or lines):
+        raise BodyError(strict_error(unknown, lines), subject=_subject(body))
     stored: JsonObject = {key: decoded.value[key] for key in _META if key in decoded.value}
     filled = with_defaults(kind_schema, {**stored, **{k: v for k, v in value.items() if k not in stored}})
-    return Decoded(filled, unknown)
+    return Decoded(filled, (*lines, *unknown))
 
 
 def _subject(body: JsonObject) -> str:

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects import scalars
-from tonnage.twin.apiserver.objects.body import BodyError, Repeated
+from tonnage.twin.apiserver.objects.body import BodyError, Repeated, repeated_lines, strict_error
 from tonnage.wire.schema import Field, ObjectType, Schema
 
 MOST_STRICT: Final = 100
@@ -68,13 +68,13 @@ def decode(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal "
                 f"{scalars.describe(body)} into Go value of type struct"
             )
-        walk = _Walk(schema, stored)
+        walk, lines = _Walk(schema, stored), repeated_lines(body)
         value = _object(walk, schema.types[type_name], body)
-        if strict and walk.strict:
-            raise BodyError(f"strict decoding error: {', '.join(walk.strict)}")
+        if strict and (walk.strict or lines):
+            raise BodyError(strict_error(tuple(walk.strict), lines))
     except BodyError as error:
         raise BodyError(error.detail, subject=subject) from None
-    return Decoded(value, tuple(walk.strict))
+    return Decoded(value, (*lines, *walk.strict))
 
 
 def _subject(type_name: str, body: JsonValue) -> str:

@@ -69,10 +69,8 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
     if (wrong := _unreadable(operations)) or not isinstance(operations, list):
         raise PatchError(f"error decoding patch: json: cannot unmarshal {wrong}", code=400)
     if len(operations) > MOST_OPERATIONS:
-        message = (
-            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
-        )
-        raise ApiError(413, "RequestEntityTooLarge", message)
+        most = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
+        raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {most}")
     document = copy_json(target)
     copied = 0
     for operation in operations:

@@ -72,8 +72,7 @@ def _directed(patch: JsonObject) -> JsonObject:
     """What `$patch` says of a whole object."""
     match patch[DIRECTIVE]:
         case "replace":
-            replaced = _fresh({key: value for key, value in patch.items() if key != DIRECTIVE})
-            return replaced if isinstance(replaced, dict) else {}
+            return {key: copy_json(value) for key, value in patch.items() if key != DIRECTIVE}
         case "delete":
             return {}
         case other:
@@ -123,16 +122,12 @@ def _field(schema: Schema, type_name: str, key: str) -> Field | None:
 
 
 def _fresh(value: JsonValue) -> JsonValue:
-    """A value that meets nothing to merge with: without nulls and without what carries a directive."""
+    """A value that meets nothing to merge with: without nulls and without what `$patch` is said of."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return None
-        kept = {
-            key: _fresh(inner)
-            for key, inner in value.items()
-            if not key.startswith((ORDER_PREFIX, DELETE_PREFIX))
-        }
-        return {key: inner for key, inner in kept.items() if inner is not None and key != RETAIN}
+        kept = {key: _fresh(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in kept.items() if inner is not None}
     if isinstance(value, list):
         return [inner for inner in map(_fresh, value) if inner is not None]
     return value
@@ -176,7 +171,7 @@ def _merge_elements(
             case other:
                 raise _unknown_directive(other, item)
     if replace:
-        return [_fresh(item) for item in additions], []
+        return [copy_json(item) for item in additions], []
     return _with_additions(schema, row, base, additions), base
 
 
@@ -188,7 +183,7 @@ def _with_additions(
         value = _key_of(item, row.merge_key)
         found = _index(merged, row.merge_key, value)
         if found < 0:
-            merged.append(_fresh(item))
+            merged.append(copy_json(item))
             continue
         old = merged[found]
         assert isinstance(old, dict)

@@ -45,6 +45,7 @@ _NESTED: Final = (
     (MAP_TYPE, "must be undefined to be structural"),
     (RULES, "must be empty to be structural"),
 )
+_SET_WHEN_EMPTY: Final = ("additionalProperties", "default")
 Found = Iterator[FieldError]
 
 
@@ -148,7 +149,7 @@ def _nested(schema: JsonObject, path: str, depth: int) -> Found:
         yield forbidden(path, f"must not be nested deeper than {DEEPEST} levels")
         return
     for key, words in _NESTED:
-        if schema.get(key):
+        if schema.get(key) or (key in _SET_WHEN_EMPTY and schema.get(key) is not None):
             yield forbidden(f"{path}.{key}", words)
     if "metadata" in mapping(schema, "properties"):
         yield forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")

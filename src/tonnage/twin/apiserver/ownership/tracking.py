@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import items, mapping, text
+from tonnage.twin.apiserver.applying import tell_repeated
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.objects.custom_validation import validate_custom
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
@@ -149,6 +150,7 @@ class Ownership:
                 raise untracked(live, faults(writer.version.shape, live)) from None
         check_fit(config, writer.version.shape)
         result = apply_to(live, application, managers, writer, versions)
+        tell_repeated(request, config)
         obj = live if result.object is None else result.object
         if writer.name == last_applied.KUBECTL:
             obj = last_applied.renewed(obj, config)
