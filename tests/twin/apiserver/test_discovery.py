@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -84,26 +85,51 @@ async def test_who_may_not_ask_is_refused_with_a_type_that_is_not_guessed(runnin
     assert (protected.code, "x-content-type-options" in protected.headers) == (403, False)
 
 
-async def test_the_server_counts_what_it_is_asked(running: Any) -> None:
-    maps = "/api/v1/namespaces/default/configmaps"
-    for _ in range(2):
-        await running.http("POST", maps, {"metadata": {"name": "a"}})
-    await running.http("GET", "/api/v1/pods?watch=1&timeoutSeconds=-1")
-    await running.http("GET", "/apis/x.example/v1/things")
-    answer = await running.http("GET", "/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    head = (
-        'apiserver_request_total{code="%s",component="apiserver",dry_run="",group="",resource="%s",scope="%s"'
-    )
-    told = answer.out.splitlines()
-    posted = 'subresource="",verb="POST",version="v1"} 1'
-    assert f"{head % (201, 'configmaps', 'namespace')},{posted}" in told
-    assert f"{head % (409, 'configmaps', 'namespace')},{posted}" in told
-    assert f'{head % (200, "pods", "cluster")},subresource="",verb="WATCH",version="v1"}} 1' in told
-    assert 'apiserver_storage_objects{resource="configmaps"} ' in answer.out
-    assert "things" not in answer.out
+COUNTED = "apiserver_request_total{"
+POD = "/api/v1/namespaces/default/pods/x"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "counted"),
+    [
+        ("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", "201 All/configmaps/resource//POST"),
+        ("POST", "/api/v1/namespaces/default/configmaps?dryRun=x", "422 invalid/configmaps/resource//POST"),
+        ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Dx", "200 /pods/cluster//LIST"),
+        ("GET", "/api/v1/pods?watch=1&timeoutSeconds=-1", "200 /pods/cluster//WATCH"),
+        ("GET", "/api/v1/watch/pods?timeoutSeconds=-1", "200 /pods/cluster//WATCH"),
+        ("DELETE", "/api/v1/namespaces/default/pods", "200 /pods/namespace//DELETE"),
+        ("GET", f"{POD}/log", "404 /pods/resource/log/CONNECT"),
+        ("POST", f"{POD}/exec", "404 /pods/resource/exec/CONNECT"),
+        ("GET", f"{POD}/nope", ""),
+        ("FOO", POD, ""),
+        ("HEAD", "/api/v1/pods", ""),
+        ("GET", "/apis/x.example/v1/things", ""),
+        ("HEAD", "/healthz", "200 ////healthz/GET"),
+        ("FOO", "/readyz", "200 ////readyz/other"),
+        ("GET", "/version", ""),
+        ("GET", "/nope", ""),
+    ],
+)
+async def test_the_server_counts_what_led_somewhere(
+    running: Any, method: str, path: str, counted: str
+) -> None:
+    body = {"metadata": {"name": "a"}} if method == "POST" else None
+    await running.http(method, path, body)
+    told = (await running.http("GET", "/metrics")).out.splitlines()
+    rows = [dict(re.findall(r'(\w+)="([^"]*)"', row)) for row in told if row.startswith(COUNTED)]
+    order = ("dry_run", "resource", "scope", "subresource", "verb")
+    found = [f"{row['code']} {'/'.join(row[key] for key in order)}" for row in rows]
+    assert found == ([counted] if counted else [])
+
+
+async def test_the_server_counts_nothing_of_those_it_does_not_let_in(running: Any) -> None:
+    await running.http("GET", "/api/v1/pods", token=None)
+    told = (await running.http("GET", "/metrics")).out
+    assert COUNTED not in told
+    assert 'apiserver_storage_objects{resource="namespaces"} ' in told
     checks = (await running.http("GET", "/metrics/slis")).out
     assert 'kubernetes_healthcheck{name="ping",type="livez"} 1\n' in checks
+    await running.http("GET", "/api/v1/pods")
     assert (await running.http("DELETE", "/metrics")).out == "metrics reset\n"
-    assert 'verb="POST"' not in (await running.http("GET", "/metrics")).out
+    assert COUNTED not in (await running.http("GET", "/metrics")).out
     assert (await running.http("GET", "/metrics", token=None)).code == 403

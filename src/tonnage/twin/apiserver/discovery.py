@@ -122,7 +122,7 @@ class Discovery:
                 whole = exchange.segments[1:] == []
                 await exchange.start(200, TEXT, length=len(said), extra=[NO_SNIFF] if whole else [])
                 await exchange.chunk(b"" if exchange.method == "HEAD" else said, last=True)
-            case ["api" | "apis" as root] if "apidiscovery.k8s.io;v=v2;" in _accept(exchange):
+            case ["api" | "apis" as root] if exchange.aggregates:
                 exchange.cached = "public"
                 listed = go_json(aggregated(self._registry, core=root == "api")) + b"\n"
                 await _hashed(exchange, listed, AGGREGATED)
@@ -148,7 +148,7 @@ class Discovery:
 
     async def _second(self, exchange: Exchange) -> None:
         document = self._openapi.second()
-        if openapi_second.ASKED in _accept(exchange):
+        if openapi_second.ASKED in exchange.accept:
             await _hashed(exchange, openapi_second.encoded_second(document), openapi_second.MEDIA)
         else:
             await _hashed(exchange, go_json(document), JSON)
@@ -242,7 +242,3 @@ async def _tagged(exchange: Exchange, data: bytes, content_type: str, tag: str) 
         return
     await exchange.start(200, content_type, length=len(data), extra=extra)
     await exchange.chunk(b"" if exchange.method == "HEAD" else data, last=True)
-
-
-def _accept(exchange: Exchange) -> str:
-    return exchange.headers.get("accept", "").replace(" ", "")

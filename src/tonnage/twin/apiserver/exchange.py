@@ -73,6 +73,16 @@ class Exchange:
         return path.removeprefix("/").removesuffix("/").split("/")
 
     @property
+    def accept(self) -> str:
+        """What the client takes, without spaces."""
+        return self.headers.get("accept", "").replace(" ", "")
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether the client takes all groups and kinds at once."""
+        return "apidiscovery.k8s.io;v=v2;" in self.accept
+
+    @property
     def pretty(self) -> bool:
         """Whether a person reads the answer."""
         return wants_pretty(self.query, self.headers.get("user-agent", ""))

@@ -13,12 +13,11 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import applying, metrics, parameters
 from tonnage.twin.apiserver.access import mapping, text
-from tonnage.twin.apiserver.authentication.users import ANONYMOUS
 from tonnage.twin.apiserver.bodies import parse_object, parse_patch, parse_typed, read_body
 from tonnage.twin.apiserver.cautions import cautions, deletion_cautions
 from tonnage.twin.apiserver.discovery import Discovery, check_special
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.gate import asked_of, version_of
+from tonnage.twin.apiserver.gate import asked_of
 from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.items import item_json, item_of, list_head
 from tonnage.twin.apiserver.listing import Page, check_version
@@ -92,7 +91,7 @@ class Application:
         finally:
             if exchange.trail is not None:
                 exchange.trail.ended()
-            self._metrics.count(exchange, asked_of(ANONYMOUS, exchange), version_of(exchange.segments))
+            self._metrics.count(exchange)
 
     async def _websocket(self, exchange: Exchange, user: User) -> None:
         address = parameters.address_of(exchange.segments)

@@ -11,18 +11,22 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from tonnage.adapters.ports import PatchType
 from tonnage.twin.apiserver import health
 from tonnage.twin.apiserver.exchange import Exchange
-from tonnage.twin.apiserver.rbac.rules import Attributes
+from tonnage.twin.apiserver.parameters import address_of, flag_of
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.statuses import qualified
 from tonnage.twin.apiserver.store import Store
 
 PATHS: Final = ("/metrics", "/metrics/slis")
 _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-_VERBS: Final = {"create": "POST", "update": "PUT"}
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
-_ROOTS: Final = frozenset({"api", "apis", "openapi", "version", "metrics", *health.ROOTS})
+_METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "LIST", "WATCH", "APPLY", "CONNECT"})
+_ROOTS: Final = tuple(f"/{root}" for root in health.ROOTS)
+_AGGREGATED: Final = ("/api", "/apis")
+_STREAMS: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
+_UNROUTED: Final = (405, 415)
+"""Codes of what leads to nothing that would count it."""
 _LABELS: Final = (
     *("code", "component", "dry_run", "group", "resource", "scope", "subresource", "verb"),
     "version",
@@ -37,20 +41,31 @@ class Metrics:
         self._registry = registry
         self._requests: Counter[tuple[str, ...]] = Counter()
 
-    def count(self, exchange: Exchange, asked: Attributes, version: str) -> None:
-        """Count a request that has been answered."""
-        code, dry_run = str(exchange.code), exchange.query.get("dryRun", "")
-        served = self._registry.find(asked.group, version, asked.resource) if asked.of_resource else None
-        if served is None:
-            root = exchange.segments[0]
-            verb = exchange.method if exchange.method in _METHODS else "other"
-            self._requests[code, "", "", "", "", "", f"/{root}" if root in _ROOTS else "", verb, ""] += 1
-            return
-        scope = "resource" if asked.name else "namespace" if asked.namespace else "cluster"
-        part = asked.subresource if asked.subresource in served.subresources else ""
-        verb = _VERBS.get(asked.verb, asked.verb.upper())
-        labels = (asked.group, asked.resource, scope, part, verb, version)
-        self._requests[code, "apiserver", "All" if dry_run == "All" else "", *labels] += 1
+    def count(self, exchange: Exchange) -> None:
+        """Count a request that has been answered, if it led to something that was there to answer it."""
+        labels = self._labels(exchange) if exchange.admitted else None
+        if labels is not None:
+            self._requests[str(exchange.code), *labels] += 1
+
+    def _labels(self, exchange: Exchange) -> tuple[str, ...] | None:
+        """What a request is counted as, but for its code; None: it is not counted."""
+        dry_run, address = _dry_run(exchange), address_of(exchange.segments)
+        if address is None:
+            verb = _verb(exchange, "", "")
+            if exchange.path in _ROOTS:
+                return "", dry_run, "", "", "", exchange.path, verb, ""
+            if exchange.path in _AGGREGATED and exchange.aggregates:
+                return "apiserver", dry_run, "", "", "", exchange.path, verb, ""
+            return None
+        served, part = self._registry.find(*address.path), address.subresource
+        strange = served is None or part not in ("", *served.subresources)
+        if strange or (address.rest and part != "proxy") or exchange.code in _UNROUTED:
+            return None
+        group, version, plural = address.path
+        named = address.name or exchange.method == "POST"
+        scope = "resource" if named else "namespace" if address.namespace else "cluster"
+        verb = _verb(exchange, scope, part, watched=address.watched)
+        return "apiserver", dry_run, group, plural, scope, part, verb, version
 
     async def answer(self, exchange: Exchange) -> None:
         """Answer one of the paths; DELETE begins to count anew."""
@@ -71,6 +86,24 @@ class Metrics:
         for resource in sorted(self._store.resources(), key=qualified):
             count = len(self._store.list(resource))
             yield _sample("apiserver_storage_objects", [("resource", qualified(resource))], count)
+
+
+def _verb(exchange: Exchange, scope: str, part: str, *, watched: bool = False) -> str:
+    verb = "GET" if exchange.method == "HEAD" else exchange.method
+    if part in _STREAMS:
+        return "CONNECT"
+    if watched or (verb == "GET" and flag_of(exchange.query, "watch")):
+        return "WATCH"
+    if verb == "GET" and scope in ("cluster", "namespace"):
+        return "LIST"
+    if verb == "PATCH" and exchange.headers.get("content-type") == PatchType.APPLY:
+        return "APPLY"
+    return verb if verb in _METHODS else "other"
+
+
+def _dry_run(exchange: Exchange) -> str:
+    said = {value for key, value in exchange.pairs if key == "dryRun"}
+    return "invalid" if said - {"All"} else "".join(said)
 
 
 def _checks() -> Iterable[str]:
