@@ -172,6 +172,23 @@ def test_what_decides_a_placement_is_kept() -> None:
     assert "podIP" not in kept["status"]
 
 
+def test_what_pod_security_looks_at_is_kept_of_a_pod_as_a_whole() -> None:
+    body = pod_with("hunter2hunter2")
+    looked_at = {
+        "hostPID": True,
+        "hostIPC": False,
+        "hostUsers": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    body["spec"] |= looked_at
+    assert looked_at.items() <= redacted(body)["spec"].items()
+    body["spec"]["securityContext"] = {
+        "fsGroup": 7,
+        "sysctls": [{"name": "net.core.somaxconn", "value": "9"}],
+    }
+    assert redacted(body)["spec"]["securityContext"] == {"sysctls": [{"name": "net.core.somaxconn"}]}
+
+
 def named_pod(name: str, node: str) -> Body:
     term = {
         "topologyKey": "rack",

@@ -115,7 +115,11 @@ POD_SPEC: Final[Rules] = {
     },
     "volumes": Mark.VOLUME,
     "terminationGracePeriodSeconds": Mark.KEPT,
+    "securityContext": _POD_CONTEXT,
     "hostNetwork": Mark.KEPT,
+    "hostPID": Mark.KEPT,
+    "hostIPC": Mark.KEPT,
+    "hostUsers": Mark.KEPT,
     "activeDeadlineSeconds": Mark.KEPT,
 }
 _ENDED: Final[Rules] = {
