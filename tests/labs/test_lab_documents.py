@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from tonnage.cli.library import (
-    DEFAULT_LAB,
     DEFAULT_SCENARIO,
     lab_names,
     load_lab,
@@ -104,7 +103,7 @@ def test_labs_cover_their_cases() -> None:
     assert covered["mig-reconfigure"] >= {"MIG-3", "MIG-4", "SCH-7"}
     assert covered["cdi-injection"] >= {"RUN-1", "RUN-4"}
     assert covered["failing-gpu"] >= {"KUB-2", "SCH-3"}
-    assert DEFAULT_LAB in covered
+    assert "inference-sharing" in covered
 
 
 @pytest.mark.parametrize("name", scenario_names())

@@ -56,16 +56,6 @@ async def test_a_cancelled_sleeper_is_forgotten() -> None:
     task = asyncio.create_task(clock.sleep(5))
     await clock.settle()
     task.cancel()
-    assert not await clock.advance_to_next()
-    assert clock.monotonic() == 0
-
-
-async def test_advance_until_stops_at_the_moment_the_predicate_holds() -> None:
-    clock = VirtualClock()
-    log: list[tuple[float, float]] = []
-    tasks = [asyncio.create_task(_note(clock, seconds, log)) for seconds in (1, 2, 3)]
-    assert await clock.advance_until(lambda: len(log) == 2, limit_s=10)
-    assert clock.monotonic() == 2
-    assert not await clock.advance_until(lambda: len(log) == 9, limit_s=10)
-    assert clock.monotonic() == 12
-    assert all(task.done() for task in tasks)
+    await clock.advance(9)
+    assert task.cancelled()
+    assert clock.monotonic() == 9

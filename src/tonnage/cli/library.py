@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tonnage.documents.scenario import Scenario
 
 LAB_FILE: Final = "lab.yaml"
-DEFAULT_LAB: Final = "inference-sharing"
 DEFAULT_SCENARIO: Final = "inference"
 _LARGEST_BYTES: Final = 4 << 20
 _MOST_FILES: Final = 500

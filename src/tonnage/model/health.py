@@ -64,15 +64,3 @@ class HealthPolicy:
     every_xid: bool = False
     steady_s: float = 5.0
     recover_after_s: float = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class HealthChecks:
-    """NVIDIA's two variables: which Xids never count, and which do all the same.
-
-    `ignored` None is every Xid, and with `nothing` every other signal, too. `heeded` None is every Xid.
-    """
-
-    ignored: frozenset[int] | None = frozenset()
-    heeded: frozenset[int] | None = frozenset()
-    nothing: bool = False

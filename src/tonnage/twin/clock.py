@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,7 +12,7 @@ _SETTLE_PASSES: Final = 64
 
 
 class VirtualClock:
-    """A Clock port whose time passes only inside `advance`, `advance_to_next` and `advance_until`.
+    """A Clock port whose time passes only inside `advance`.
 
     Between two moments the event loop *settles*: it runs `settle_passes` passes, each of which runs every
     ready callback and polls every socket once without waiting. That is enough for chains of tasks, queues and
@@ -63,27 +62,6 @@ class VirtualClock:
             await self._move_to(due)
         self._elapsed_s = max(self._elapsed_s, target)
         await self.settle()
-
-    async def advance_to_next(self) -> bool:
-        """Move to the next sleeper's time and wake it; False when nobody sleeps."""
-        await self.settle()
-        due = self._next_due()
-        if due is None:
-            return False
-        await self._move_to(due)
-        return True
-
-    async def advance_until(self, predicate: Callable[[], bool], *, limit_s: float) -> bool:
-        """Move from sleeper to sleeper until `predicate()` holds; False after `limit_s` of virtual time."""
-        end = self._elapsed_s + limit_s
-        await self.settle()
-        while not predicate():
-            due = self._next_due()
-            if due is None or due > end:
-                self._elapsed_s = max(self._elapsed_s, end)
-                return False
-            await self._move_to(due)
-        return True
 
     def _next_due(self) -> float | None:
         while self._sleepers and self._sleepers[0][2].done():

@@ -269,11 +269,6 @@ class PriorityClass(Object):
     description: str = ""
 
 
-class PodTemplate(Wire):
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: dict[str, Any] = {}
-
-
 class WorkloadSpec(Wire):
     """Spec of Deployment, ReplicaSet and DaemonSet; `template` is carried whole."""
 

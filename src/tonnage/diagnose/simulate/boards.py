@@ -25,8 +25,6 @@ MOST_GPUS: Final = 64
 _COUNT: Final = f"{NVIDIA}/gpu.count"
 _MEMORY: Final = f"{NVIDIA}/gpu.memory"
 _STRATEGY: Final = f"{NVIDIA}/mig.strategy"
-_TOLD: Final = (f"{NVIDIA}/gpu.", MIG_PREFIX, f"{NVIDIA}/mig.", "tonnage.dev/gpu.")
-"""Before the labels that follow from GPUs and how they are offered."""
 
 
 _UNSURE: Final = Problem(

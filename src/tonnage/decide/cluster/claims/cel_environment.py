@@ -136,14 +136,6 @@ def arities_of_functions() -> dict[str, set[tuple[int, bool]]]:
     return found
 
 
-def result_type(name: str) -> Any:
-    """The type of what a function of Kubernetes' own comes to; any where that depends on what it is given."""
-    from cel_expr_python import cel
-
-    results = {_shape(shape)[2] for shape in _OVERLOADS[name]}
-    return _types(_PRESENT)[results.pop()] if len(results) == 1 else cel.Type.DYN
-
-
 @cache
 def runtime() -> Any:
     """The environment in which they run: values are what they are, functions take all and look themselves."""

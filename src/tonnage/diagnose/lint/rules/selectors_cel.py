@@ -18,8 +18,6 @@ from tonnage.model.json import JsonValue
 from tonnage.model.resource_claims import Device
 from tonnage.model.severity import Severity
 
-_KNOWN_DRIVER: Final = "gpu.nvidia.com"
-"""Its memory is a capacity, in every release of the driver."""
 _NVIDIA: Final = re.compile(r"device\.driver\s*==\s*(['\"])gpu\.nvidia\.com\1")
 _GUARDED: Final = re.compile(r"device\.driver|has\(|\.\?|\bin\s+device")
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z_][A-Za-z0-9_]{0,31})")
