@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-_DURATION: Final = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
-_UNIT_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+from tonnage.model.durations import nanoseconds
+
 _LONGEST_S: Final = 1e9
 
 
@@ -22,11 +21,10 @@ def seconds_of(text: str | int | float) -> float | None:
     if text == "infinite":
         return None
     if isinstance(text, str):
-        bare = text.removeprefix("+")
-        parts = list(_DURATION.finditer(bare[:100]))
-        if "".join(part[0] for part in parts) != bare:
-            raise ValueError(f"no duration: {text[:60]!r}")
-        seconds = sum(float(part[1]) * _UNIT_S[part[3]] for part in parts)
+        try:
+            seconds = nanoseconds(text) / 1e9
+        except ValueError:
+            raise ValueError(f"no duration: {text[:60]!r}") from None
     else:
         seconds = text * 1e-9
     if not 0 < seconds < _LONGEST_S:

@@ -36,6 +36,8 @@ def test_good_schedules(schedule: str) -> None:
         ("x * * * *", 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'),
         ("@often", "unrecognized descriptor: @often"),
         ("@every soon", 'failed to parse duration @every soon: time: invalid duration "soon"'),
+        ("@every 5d", 'failed to parse duration @every 5d: time: unknown unit "d" in duration "5d"'),
+        ("@every 5", 'failed to parse duration @every 5: time: missing unit in duration "5"'),
     ],
 )
 def test_bad_schedules(schedule: str, why: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote_plus
 
+from tonnage.model.durations import nanoseconds
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import text
 from tonnage.twin.apiserver.deletion_options import deletion_options, dry_run_problems
@@ -33,8 +34,6 @@ _LARGEST: Final = (1 << 63) - 1
 _MOST_SECONDS: Final = 24 * 3600
 _NOT_OLDER: Final = "NotOlderThan"
 _NO_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
-_DURATION: Final = re.compile(r"[+-]?(0|([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+")
-_UNITLESS: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 
 
 class Query(dict[str, str]):
@@ -66,12 +65,11 @@ def check_timeout(query: Mapping[str, str]) -> None:
 
     Source: k8s.io/apiserver, pkg/endpoints/filters/request_deadline.go (v1.35).
     """
-    value = query.get("timeout", "")
-    if value and not _DURATION.fullmatch(value):
-        why = "missing unit in" if _UNITLESS.fullmatch(value) else "invalid"
-        raise bad_request(
-            f"invalid timeout specified in the request URL - time: {why} duration {quoted(value)}"
-        )
+    if value := query.get("timeout"):
+        try:
+            nanoseconds(value)
+        except ValueError as error:
+            raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
 
 
 def address_of(segments: list[str]) -> Address | None:

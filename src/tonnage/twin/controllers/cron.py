@@ -5,12 +5,12 @@ Source: github.com/robfig/cron v3 (spec.go, constantdelay.go), as the CronJob co
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from tonnage.model.durations import nanoseconds
 from tonnage.twin.apiserver.objects.validation.schedules import FIELDS
 
 _WORDS: Final = {
@@ -22,8 +22,6 @@ _WORDS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _YEARS: Final = 5
 _HOUR: Final = timedelta(hours=1)
 _MINUTE: Final = timedelta(minutes=1)
@@ -97,9 +95,8 @@ def schedule_of(text: str, zone: tzinfo) -> Schedule:
     '2026-01-01 12:30:00+00:00'
     """
     if text.startswith("@every "):
-        parts = _PART.findall(text.removeprefix("@every "))
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-        return Every(timedelta(seconds=max(int(seconds), 1)))
+        seconds = nanoseconds(text.removeprefix("@every ")) // 10**9
+        return Every(timedelta(seconds=max(seconds, 1)))
     written = zip(_WORDS.get(text, text).split(), FIELDS, strict=True)
     fields = (_field(field, *bounds) for field, bounds in written)
     (minutes, _), (hours, _), (days, any_day), (months, _), (weekdays, any_weekday) = fields

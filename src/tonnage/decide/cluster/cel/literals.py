@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from google.protobuf import duration_pb2, timestamp_pb2
+from google.protobuf import timestamp_pb2
 
 from tonnage.decide.cluster.cel.formatting import wrong_format
 from tonnage.decide.cluster.cel.go_regexps import regexp_problem
 from tonnage.decide.cluster.cel.tree import type_words, walk
-
-_SPAN: Final = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+from tonnage.model.durations import nanoseconds
 
 
 def wrong_literals(tree: Any, text: str) -> str:
@@ -125,9 +124,9 @@ def _is_pattern(text: str) -> bool:
 
 def _is_span(text: str) -> bool:
     try:
-        duration_pb2.Duration().FromJsonString(text)
+        nanoseconds(text)
     except ValueError:
-        return _SPAN.fullmatch(text) is not None
+        return False
     return True
 
 

@@ -20,9 +20,10 @@ from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.custom_kinds import identifiers
+from tonnage.twin.apiserver.objects.formats import span_of
 from tonnage.twin.apiserver.objects.named_formats import FormatHost
 from tonnage.twin.apiserver.objects.patch import same_json
-from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError, invalid, quoted
+from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError, invalid
 from tonnage.twin.apiserver.objects.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, RULES
 
 _OLD: Final = re.compile(r"\boldSelf\b")
@@ -283,32 +284,11 @@ def _of_format(value: str, form: str) -> object:
             return moment
         if form == "duration":
             span = duration_pb2.Duration()
-            span.FromNanoseconds(_nanoseconds(value))
+            span.FromNanoseconds(span_of(value))
             return span
         return base64.b64decode(value, validate=True) if form == "byte" else value
     except (ValueError, binascii.Error):
         return value
-
-
-_UNITS: Final = {
-    "ns": 1,
-    "us": 10**3,
-    "µs": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
-_SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
-
-
-def _nanoseconds(value: str) -> int:
-    """A span as Go writes it. Raises ValueError."""
-    sign, rest = (-1, value[1:]) if value.startswith("-") else (1, value.removeprefix("+"))
-    parts = _SPAN.findall(rest)
-    if not parts or "".join(number + unit for number, unit in parts) != rest:
-        raise ValueError(f"no duration: {quoted(value)}")
-    return sign * sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
 
 
 def listed_rules(schema: JsonObject, path: str) -> Iterator[tuple[str, JsonObject, list[JsonValue]]]:

@@ -12,10 +12,21 @@ from ipaddress import IPv4Address, IPv6Address, ip_interface
 from typing import Final
 from urllib.parse import urlsplit
 
+from tonnage.model.durations import nanoseconds
 from tonnage.twin.apiserver.objects.scalars import WrongTypeError, read_bytes, read_time
 
-_SPAN: Final = re.compile(r"[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_LONG_SPAN: Final = re.compile(r"\d+\s*(?:ns|us|µs|ms|s|m|h|d|w)\w*", re.ASCII)
+_LONG_SPAN: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)", re.ASCII)
+_LONG_UNITS: Final = (
+    (("ns", "nano"), 1),
+    (("us", "µs", "micro"), 10**3),
+    (("ms", "milli"), 10**6),
+    (("s", "sec"), 10**9),
+    (("m", "min"), 60 * 10**9),
+    (("h", "hr", "hour"), 3600 * 10**9),
+    (("d", "day"), 24 * 3600 * 10**9),
+    (("w", "wk", "week"), 7 * 24 * 3600 * 10**9),
+)
+"""What units are called, the last name also with something after it, and how many nanoseconds each has."""
 _MAC: Final = re.compile(
     r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4,18})|(?:[0-9A-Fa-f]{4}\.){2,9}[0-9A-Fa-f]{4}"
 )
@@ -77,8 +88,30 @@ def _mail(value: str) -> bool:
     return _EMAIL.fullmatch(value) is not None
 
 
-def _span(value: str) -> bool:
-    return bool(_SPAN.fullmatch(value) or _LONG_SPAN.fullmatch(value))
+def span_of(value: str) -> int:
+    """How many nanoseconds a text of the format `duration` stands for: `1h30m`, `2 days`.
+
+    >>> span_of("1 week 2 days") // (24 * 3600 * 10**9)
+    9
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    try:
+        return nanoseconds(value)
+    except ValueError:
+        found = [_long_span(number, unit.lower()) for number, unit in _LONG_SPAN.findall(value)]
+    known = [one for one in found if one is not None]
+    if not known:
+        raise ValueError(f"unable to parse {value} as duration")
+    return sum(known)
+
+
+def _long_span(number: str, unit: str) -> int | None:
+    for names, nanos in _LONG_UNITS:
+        if unit in names or unit.startswith(names[-1]):
+            return int(number) * nanos
+    return None
 
 
 _CHECKS: Final[dict[str, Callable[[str], object]]] = {
@@ -87,7 +120,7 @@ _CHECKS: Final[dict[str, Callable[[str], object]]] = {
     "date": lambda value: len(value) == len("2024-01-01") and date.fromisoformat(value),
     "date-time": read_time,
     "datetime": read_time,
-    "duration": _span,
+    "duration": span_of,
     "email": _mail,
     "hostname": _matches(_HOST),
     "ipv4": IPv4Address,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tonnage.twin.apiserver.objects.scalars import DURATION
+from tonnage.model.durations import nanoseconds
 
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
@@ -51,10 +51,11 @@ def _word_problem(word: str) -> str:
     if word in _WORDS:
         return ""
     if word.startswith("@every "):
-        span = word.removeprefix("@every ")
-        if DURATION.fullmatch(span):
-            return ""
-        return f'failed to parse duration {word}: time: invalid duration "{span}"'
+        try:
+            nanoseconds(word.removeprefix("@every "))
+        except ValueError as error:
+            return f"failed to parse duration {word}: {error}"
+        return ""
     return f"unrecognized descriptor: {word}"
 
 
