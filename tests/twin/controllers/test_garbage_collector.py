@@ -138,3 +138,14 @@ async def test_an_owner_in_another_namespace_is_told_and_counts_for_nothing(runn
     where = f"namespace: default, name: far, uid: {far.metadata.uid}"
     told = f'ownerRef [v1/ConfigMap, {where}] does not exist in namespace "default"'
     assert await running.events("OwnerRefInvalidNamespace") == [told]
+
+
+async def test_owners_in_a_circle_go_together(running: Cluster) -> None:
+    first = await _map(running, "first")
+    second = await _map(running, "second", first, block=True)
+    back = {"apiVersion": "v1", "kind": "ConfigMap", "name": "second", "uid": second.metadata.uid}
+    patch: JsonObject = {"metadata": {"ownerReferences": [{**back, "blockOwnerDeletion": True}]}}
+    await running.api.patch(CONFIG_MAP, "first", patch, namespace="default")
+    await running.clock.advance(1)
+    await _delete(running, "first", "Foreground")
+    assert await _names(running) == set()

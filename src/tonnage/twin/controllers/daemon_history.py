@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tonnage.model.json import JsonObject
 from tonnage.model.well_known import CONTROLLER_REVISION_HASH
 from tonnage.twin.controllers.ownership import controller_reference
-from tonnage.twin.controllers.templates import template_hash, without_label
+from tonnage.twin.controllers.templates import kept_template, template_hash, without_label
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET
 from tonnage.wire.objects import ControllerRevision, DaemonSet
 
@@ -62,7 +62,7 @@ def revision_body(daemon_set: DaemonSet, number: int) -> JsonObject:
             "annotations": {**daemon_set.metadata.annotations},
             "ownerReferences": [controller_reference(daemon_set, DAEMON_SET)],
         },
-        "data": {"spec": {"template": {**template, "$patch": "replace"}}},
+        "data": kept_template(template),
         "revision": number,
     }
 

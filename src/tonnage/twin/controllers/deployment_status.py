@@ -33,9 +33,12 @@ def deployment_status(deployment: Deployment, sets: Sets, now: datetime, *, crea
     if created:
         # Told before its pods are counted, and so the first of all conditions until the rollout goes on.
         conditions.set("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{created}"')
+    rolls = not created and not deployment.spec.paused and deployment.metadata.deletion_timestamp is None
+    if rolls:
+        _set_found(deployment, sets, conditions)
     _set_availability(deployment, status, conditions)
     _set_pause(deployment, conditions)
-    if not created and not deployment.spec.paused and deployment.metadata.deletion_timestamp is None:
+    if rolls:
         _set_progress(deployment, sets, status, conditions)
         _set_failure(sets, conditions)
     status.conditions = conditions.all()
@@ -127,15 +130,18 @@ def _set_pause(deployment: Deployment, conditions: _Conditions) -> None:
         conditions.set("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
 
 
+def _set_found(deployment: Deployment, sets: Sets, conditions: _Conditions) -> None:
+    if _has_deadline(deployment) and conditions.get("Progressing") is None and sets.new is not None:
+        message = f'Found new replica set "{sets.new.metadata.name}"'
+        conditions.set("Progressing", "True", "FoundNewReplicaSet", message)
+
+
 def _set_progress(
     deployment: Deployment, sets: Sets, status: WorkloadStatus, conditions: _Conditions
 ) -> None:
     current = conditions.get("Progressing")
     if not _has_deadline(deployment):
         return
-    if current is None and sets.new is not None:
-        message = f'Found new replica set "{sets.new.metadata.name}"'
-        conditions.set("Progressing", "True", "FoundNewReplicaSet", message)
     if current is not None and current.reason == _AVAILABLE and status.replicas == status.updated_replicas:
         return  # complete since before: a later change of size is no progress of a rollout
     subject = (

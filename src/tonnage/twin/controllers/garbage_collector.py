@@ -62,6 +62,8 @@ class GarbageCollector:
                 self._enqueue_owners(before)
             return
         fresh = before is None or before.metadata.owner_references != after.metadata.owner_references
+        if fresh and before is not None:
+            self._enqueue_owners(before)  # who may wait for it no longer
         if (fresh and after.metadata.owner_references) or after.metadata.deletion_timestamp is not None:
             self._queue.add(_ref(resource, after))
 
@@ -101,9 +103,11 @@ class GarbageCollector:
         if owners.solid:
             await self._drop_owners(kind, obj, lost)
             return
-        has_dependants = any(True for _ in self._objects.owned_by(obj.metadata.uid))
+        dependants = [dependant for _, dependant in self._objects.owned_by(obj.metadata.uid)]
+        if owners.waiting and any(map(_waits, dependants)):
+            await self._unblock(kind, obj)
         propagation = _own_propagation(obj)
-        if owners.waiting and has_dependants and propagation == "Background":
+        if owners.waiting and dependants and propagation == "Background":
             propagation = "Foreground"  # the owner waits for the whole tree
         with passing_over(404, 409):
             await self._api.delete(
@@ -129,7 +133,7 @@ class GarbageCollector:
             owner = await self._owner(obj, reference, *found)
             if owner is None:
                 dangling.append(reference)
-            elif owner.metadata.deletion_timestamp and FOREGROUND in owner.metadata.finalizers:
+            elif _waits(owner):
                 waiting.append(reference)
             else:
                 solid.append(reference)
@@ -164,6 +168,14 @@ class GarbageCollector:
         ]
         await self._patch(kind, obj, {"ownerReferences": rest or None})
 
+    async def _unblock(self, kind: Kind[Object], obj: Object) -> None:
+        """Let no owner wait for an object, which may be one of its own owners' owners."""
+        freed: list[JsonValue] = []
+        for owner in obj.metadata.owner_references:
+            blocks: JsonObject = {"blockOwnerDeletion": False} if owner.block_owner_deletion else {}
+            freed.append({**owner_as_json(owner), **blocks})
+        await self._patch(kind, obj, {"ownerReferences": freed})
+
     async def _finish_foreground(self, kind: Kind[Object], owner: Object) -> None:
         uid = owner.metadata.uid
         blocked = False
@@ -196,6 +208,11 @@ class GarbageCollector:
 
 def _ref(resource: Resource, obj: Object) -> Ref:
     return Ref(resource, obj.metadata.namespace, obj.metadata.name)
+
+
+def _waits(owner: Object) -> bool:
+    """Whether an owner goes when its dependants are gone."""
+    return owner.metadata.deletion_timestamp is not None and FOREGROUND in owner.metadata.finalizers
 
 
 def _own_propagation(obj: Object) -> str:

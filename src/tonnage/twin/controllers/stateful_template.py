@@ -12,7 +12,7 @@ from typing import Any, Final
 from tonnage.model.json import JsonObject
 from tonnage.model.well_known import CONTROLLER_REVISION_HASH
 from tonnage.twin.controllers.ownership import controller_reference
-from tonnage.twin.controllers.templates import pod_from, template_hash, without_label
+from tonnage.twin.controllers.templates import kept_template, pod_from, revision_hash, without_label
 from tonnage.wire.kinds import CONTROLLER_REVISION, STATEFUL_SET
 from tonnage.wire.objects import ControllerRevision, Pod
 from tonnage.wire.workloads import StatefulSet
@@ -121,7 +121,8 @@ def equal_revisions(
 def revision_body(stateful_set: StatefulSet, number: int, collisions: int) -> JsonObject:
     """The revision of the present template, named after the template's hash."""
     template: JsonObject = stateful_set.spec.template
-    digest = template_hash(without_label(template, CONTROLLER_REVISION_HASH), collisions)
+    data = kept_template(template)
+    digest = revision_hash(data, collisions)
     metadata = template.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     body: JsonObject = {
@@ -134,7 +135,7 @@ def revision_body(stateful_set: StatefulSet, number: int, collisions: int) -> Js
             "annotations": {**stateful_set.metadata.annotations},
             "ownerReferences": [controller_reference(stateful_set, STATEFUL_SET)],
         },
-        "data": {"spec": {"template": {**template, "$patch": "replace"}}},
+        "data": data,
         "revision": number,
     }
     return body

@@ -8,9 +8,15 @@ import msgspec
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mapping
+from tonnage.twin.apiserver.go_json import go_json
 
 SAFE_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters and digits that spell no word, as Kubernetes uses for generated names."""
+
+_OFFSET: Final = 0x811C9DC5
+_PRIME: Final = 0x01000193
+_MASK: Final = 0xFFFFFFFF
+"""Of the hash FNV with 32 bits."""
 
 
 def safe_encode(text: str) -> str:
@@ -28,10 +34,28 @@ def template_hash(template: JsonObject, collisions: int | None = None) -> str:
     >>> template_hash({"spec": {}}) == template_hash({"spec": {}}, 0)
     False
     """
-    value = 0x811C9DC5  # FNV-1a, 32 bits
+    value = _OFFSET
     text = msgspec.json.encode(template, order="deterministic")
     for byte in text + (b"" if collisions is None else collisions.to_bytes(8, "little", signed=True)):
-        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+        value = (value ^ byte) * _PRIME & _MASK
+    return safe_encode(str(value))
+
+
+def kept_template(template: JsonObject) -> JsonObject:
+    """What a ControllerRevision keeps of a template: a patch that puts it in place, its keys in order."""
+    data: JsonObject = {"spec": {"template": {**template, "$patch": "replace"}}}
+    ordered: JsonObject = msgspec.json.decode(msgspec.json.encode(data, order="deterministic"))
+    return ordered
+
+
+def revision_hash(data: JsonObject, collisions: int) -> str:
+    """The name of what a StatefulSet's revision keeps.
+
+    Source: k8s.io/kubernetes/pkg/controller/history (HashControllerRevision, v1.35).
+    """
+    value = _OFFSET
+    for byte in go_json(data) + str(collisions).encode():
+        value = (value * _PRIME & _MASK) ^ byte
     return safe_encode(str(value))
 
 
