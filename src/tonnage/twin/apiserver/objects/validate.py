@@ -27,12 +27,15 @@ from tonnage.twin.apiserver.objects.validation import (
     jobs,
     limits,
     network,
+    network_policies,
     pod_status,
     pods,
     policies,
     quotas,
+    service_ranges,
     services,
     signing_requests,
+    stateful_sets,
     storage,
     stored_volumes,
     volume_claims,
@@ -40,11 +43,7 @@ from tonnage.twin.apiserver.objects.validation import (
     workloads,
 )
 from tonnage.twin.apiserver.objects.validation.fields import Found
-from tonnage.twin.apiserver.objects.validation.metadata import (
-    any_metadata,
-    metadata_create,
-    metadata_update,
-)
+from tonnage.twin.apiserver.objects.validation.metadata import any_metadata, metadata_create, metadata_update
 from tonnage.wire.schema import KindRow
 
 GroupKind = tuple[str, str]
@@ -63,9 +62,9 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): flow_control.priority_level,
     ("networking.k8s.io", "Ingress"): ingresses.ingress,
     ("networking.k8s.io", "IngressClass"): ingresses.ingress_class,
-    ("networking.k8s.io", "IPAddress"): ingresses.service_address,
-    ("networking.k8s.io", "NetworkPolicy"): ingresses.network_policy,
-    ("networking.k8s.io", "ServiceCIDR"): ingresses.service_range,
+    ("networking.k8s.io", "IPAddress"): service_ranges.service_address,
+    ("networking.k8s.io", "NetworkPolicy"): network_policies.network_policy,
+    ("networking.k8s.io", "ServiceCIDR"): service_ranges.service_range,
     ("storage.k8s.io", "CSIDriver"): storage.driver,
     ("storage.k8s.io", "CSINode"): storage.node_drivers,
     ("storage.k8s.io", "CSIStorageCapacity"): storage.capacity,
@@ -87,7 +86,7 @@ CREATE: Final[dict[GroupKind, Callable[[JsonObject], Found]]] = {
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,
     ("apps", "DaemonSet"): workloads.daemon_set,
-    ("apps", "StatefulSet"): workloads.stateful_set,
+    ("apps", "StatefulSet"): stateful_sets.stateful_set,
     ("batch", "Job"): jobs.job,
     ("batch", "CronJob"): jobs.cron_job,
     ("policy", "PodDisruptionBudget"): workloads.disruption_budget,
@@ -119,9 +118,9 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("", "PersistentVolumeClaim"): volume_claims.claim_update,
     ("networking.k8s.io", "Ingress"): ingresses.ingress_update,
     ("networking.k8s.io", "IngressClass"): ingresses.ingress_class_update,
-    ("networking.k8s.io", "IPAddress"): ingresses.service_address_update,
-    ("networking.k8s.io", "NetworkPolicy"): ingresses.network_policy_update,
-    ("networking.k8s.io", "ServiceCIDR"): ingresses.service_range_update,
+    ("networking.k8s.io", "IPAddress"): service_ranges.service_address_update,
+    ("networking.k8s.io", "NetworkPolicy"): network_policies.network_policy_update,
+    ("networking.k8s.io", "ServiceCIDR"): service_ranges.service_range_update,
     ("storage.k8s.io", "CSIDriver"): storage.driver_update,
     ("storage.k8s.io", "CSINode"): storage.node_drivers_update,
     ("storage.k8s.io", "CSIStorageCapacity"): storage.capacity_update,
@@ -134,7 +133,7 @@ UPDATE: Final[dict[GroupKind, Callable[[JsonObject, JsonObject], Found]]] = {
     ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler_update,
     ("apps", "ControllerRevision"): workloads.controller_revision_update,
     ("apps", "DaemonSet"): workloads.daemon_set_update,
-    ("apps", "StatefulSet"): workloads.stateful_set_update,
+    ("apps", "StatefulSet"): stateful_sets.stateful_set_update,
     ("batch", "Job"): jobs.job_update,
     ("batch", "CronJob"): jobs.cron_job_update,
     ("scheduling.k8s.io", "PriorityClass"): cluster.priority_class_update,

@@ -214,16 +214,18 @@ def _with_param(
             yield from _acted(policy, binding, denial, index, asked)
     for annotation in mappings(spec, "auditAnnotations"):
         try:
-            written = text(annotation, "valueExpression")
-            value = judge.without_rights().value(written, STRING_OR_NULL)
+            _annotate(annotation, judge, notes)
         except EvaluationError as error:
             if not may_fail:
                 yield Denial(name, str(error), called)
-            continue
-        if isinstance(value, str) and value.strip():
-            told = notes.setdefault(text(annotation, "key"), [])
-            if value.strip()[:_LONGEST_NOTE] not in told:
-                told.append(value.strip()[:_LONGEST_NOTE])
+
+
+def _annotate(annotation: JsonObject, judge: Activation, notes: dict[str, list[str]]) -> None:
+    """Take down what an annotation says of a request, once. Raises EvaluationError."""
+    value = judge.without_rights().value(text(annotation, "valueExpression"), STRING_OR_NULL)
+    said = value.strip()[:_LONGEST_NOTE] if isinstance(value, str) else ""
+    if said and said not in (told := notes.setdefault(text(annotation, "key"), [])):
+        told.append(said)
 
 
 def _validated(

@@ -150,10 +150,9 @@ class _Webhooks:
             asked.request.notes.audit[f"{hook.name}/{key}"] = value
         return answer
 
-    def failed_open(self, hook: Hook, asked: Asked, round_: int = 0) -> None:
-        """Note that a webhook which may fail has failed."""
-        key = f"{_OPEN[self._sort]}round_{round_}_index_{hook.index}"
-        asked.request.notes.audit[key] = hook.name
+    def failed_open(self, hook: Hook, asked: Asked, place: int, round_: int = 0) -> None:
+        """Note that a webhook which may fail has failed, at its place among those that were asked."""
+        asked.request.notes.audit[f"{_OPEN[self._sort]}round_{round_}_index_{place}"] = hook.name
 
 
 _Key = tuple[str, str]
@@ -218,7 +217,7 @@ class MutatingWebhooks:
         except CallError as error:
             self._note(hook, asked, round_, changed=False)
             if hook.may_fail:
-                self._webhooks.failed_open(hook, asked, round_)
+                self._webhooks.failed_open(hook, asked, hook.index, round_)
                 return False
             raise call_failed(hook.name, str(error)) from None
         if not answer.allowed:
@@ -286,8 +285,7 @@ class ValidatingWebhooks:
                 answer = await self._webhooks.ask(hook, asked, served)
             except CallError as error:
                 if hook.may_fail:
-                    key = f"{_OPEN[VALIDATING]}round_0_index_{place}"
-                    request.notes.audit[key] = hook.name
+                    self._webhooks.failed_open(hook, asked, place)
                 else:
                     refusals.append(call_failed(hook.name, str(error)))
             except ApiError as error:

@@ -160,21 +160,11 @@ def _invalid(why: str) -> CallError:
 
 
 def _patch(response: JsonObject, version: str, *, mutating: bool) -> tuple[JsonValue, ...]:
+    """What a webhook wants changed. Raises CallError."""
     written, kind = text(response, "patch"), at(response, "patchType")
-    if not mutating:
-        if version == V1 and written:
-            raise _invalid("validating webhook may not return response.patch")
-        if version == V1 and kind is not None:
-            raise _invalid("validating webhook may not return response.patchType")
-        return ()
-    if version == V1:
-        if written and kind is None:
-            raise _invalid("webhook returned response.patch but not response.patchType")
-        if not written and kind is not None:
-            raise _invalid("webhook returned response.patchType but not response.patch")
-        if kind == "":
-            raise _invalid('webhook returned invalid response.patchType of ""')
-    if not written or not flag(response, "allowed"):
+    if version == V1 and (wrong := _wrong_patch(written, kind, mutating=mutating)):
+        raise _invalid(wrong)
+    if not mutating or not written or not flag(response, "allowed"):
         return ()
     try:
         operations = json.loads(base64.b64decode(written, validate=True))
@@ -188,6 +178,19 @@ def _patch(response: JsonObject, version: str, *, mutating: bool) -> tuple[JsonV
     if version == V1 and kind != "JSONPatch" and operations:
         raise CallError(f'unsupported patch type "{kind}"')
     return tuple(operations)
+
+
+def _wrong_patch(written: str, kind: JsonValue, *, mutating: bool) -> str:
+    """What is wrong with a patch and its type being there or not; empty if nothing is."""
+    if not mutating and written:
+        return "validating webhook may not return response.patch"
+    if not mutating and kind is not None:
+        return "validating webhook may not return response.patchType"
+    if written and kind is None:
+        return "webhook returned response.patch but not response.patchType"
+    if not written and kind is not None:
+        return "webhook returned response.patchType but not response.patch"
+    return 'webhook returned invalid response.patchType of ""' if kind == "" else ""
 
 
 def _go_words(error: Exception) -> str:

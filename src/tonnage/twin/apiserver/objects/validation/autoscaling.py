@@ -12,7 +12,7 @@ from tonnage.model.quantity import parse_quantity
 from tonnage.twin.apiserver.access import mapping, mappings, number, text
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
-from tonnage.twin.apiserver.objects.validation.fields import Found, nonnegative
+from tonnage.twin.apiserver.objects.validation.fields import Found, nonnegative, one_of_if_set
 from tonnage.twin.apiserver.objects.validation.resources import container_resource_name
 
 _SOURCES: Final = {
@@ -27,6 +27,10 @@ _TYPES: Final = tuple(sorted(_SOURCES))
 _TARGETS: Final = ("Utilization", "Value", "AverageValue")
 _LONGEST_PERIOD_S: Final = 1800
 _LONGEST_WINDOW_S: Final = 3600
+_EITHER: Final = {
+    "object": "must set either a target value or averageValue",
+    "external": "must set either a target value for metric or a per-pod target",
+}
 _RAW_OR_SHARE: Final = "must set either a target raw value or a target utilization"
 _NOT_BOTH: Final = "may not set both a target raw value and a target utilization"
 
@@ -134,22 +138,26 @@ def _source(kind: str, source: JsonObject, path: str, *, versions: bool) -> Foun
     else:
         yield from _resource(kind, source, path)
     yield from _target(target, f"{path}.target")
-    average = f"{path}.target.averageValue"
-    if kind == "pods":
-        if "averageValue" not in has:
-            yield required(average, "must specify a positive target averageValue")
-    elif kind in ("object", "external"):
-        per_pod = "averageValue" if kind == "object" else "for metric or a per-pod target"
-        if not has & {"value", "averageValue"}:
-            words = f"must set either a target value {'or ' if kind == 'object' else ''}{per_pod}"
-            yield required(average, words)
-        elif kind == "external" and has >= {"value", "averageValue"}:
-            words = "may not set both a target value for metric and a per-pod target"
-            yield forbidden(f"{path}.target.value", words)
-    elif not has & {"averageUtilization", "averageValue"}:
-        yield required(f"{path}.target.averageUtilization", _RAW_OR_SHARE)
-    elif has >= {"averageUtilization", "averageValue"}:
-        yield forbidden(average, _NOT_BOTH)
+    yield from _wanted(kind, has, f"{path}.target")
+
+
+def _wanted(kind: str, has: set[str], path: str) -> Found:
+    """What of a target a source of this kind must have, and what not together."""
+    average = f"{path}.averageValue"
+    match kind:
+        case "pods":
+            if "averageValue" not in has:
+                yield required(average, "must specify a positive target averageValue")
+        case "object" | "external":
+            if not has & {"value", "averageValue"}:
+                yield required(average, _EITHER[kind])
+            elif kind == "external" and has >= {"value", "averageValue"}:
+                words = "may not set both a target value for metric and a per-pod target"
+                yield forbidden(f"{path}.value", words)
+        case _ if not has & {"averageUtilization", "averageValue"}:
+            yield required(f"{path}.averageUtilization", _RAW_OR_SHARE)
+        case _ if has >= {"averageUtilization", "averageValue"}:
+            yield forbidden(average, _NOT_BOTH)
 
 
 def _identified(name: str, path: str) -> Found:
@@ -195,9 +203,7 @@ def _rules(rules: JsonObject, path: str) -> Found:
         yield invalid(where, window, "must be greater than or equal to zero")
     if window > _LONGEST_WINDOW_S:
         yield invalid(where, window, f"must be less than or equal to {_LONGEST_WINDOW_S}")
-    chosen = rules.get("selectPolicy")
-    if isinstance(chosen, str) and chosen not in ("Disabled", "Max", "Min"):
-        yield unsupported(f"{path}.selectPolicy", chosen, ("Disabled", "Max", "Min"))
+    yield from one_of_if_set(rules, "selectPolicy", ("Disabled", "Max", "Min"), path)
     policies = mappings(rules, "policies")
     if not policies:
         yield required(f"{path}.policies", "must specify at least one Policy")

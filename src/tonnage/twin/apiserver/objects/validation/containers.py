@@ -25,6 +25,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     Found,
     nonnegative,
     one_of,
+    one_of_if_set,
 )
 from tonnage.twin.apiserver.objects.validation.mounts import mounts
 from tonnage.twin.apiserver.objects.validation.resources import requirements
@@ -103,8 +104,7 @@ def _init_restarts(container: JsonObject, path: str) -> Found:
 def _restarts(container: JsonObject, path: str) -> Found:
     """A container's own policy for its restarts, and its rules."""
     policy, rules = container.get("restartPolicy"), mappings(container, "restartPolicyRules")
-    if policy is not None and policy not in _RESTARTS:
-        yield unsupported(f"{path}.restartPolicy", policy, _RESTARTS)
+    yield from one_of_if_set(container, "restartPolicy", _RESTARTS, path)
     if rules and policy is None:
         yield required(f"{path}.restartPolicy", _RULES_NEED)
     if len(rules) > _MOST_RULES:

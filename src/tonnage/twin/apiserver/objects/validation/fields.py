@@ -57,6 +57,12 @@ def one_of(value: str, supported: tuple[str, ...], path: str) -> Found:
         yield unsupported(path, value, supported)
 
 
+def one_of_if_set(obj: JsonObject, key: str, supported: tuple[str, ...], path: str) -> Found:
+    """A value of a fixed set under `key`; absent is fine."""
+    if (value := obj.get(key)) is not None and value not in supported:
+        yield unsupported(f"{path}.{key}", value, supported)
+
+
 def domain_prefixed(value: str, path: str) -> Found:
     """A domain and what it calls something, `acme.io/foo`; required."""
     domain, _, rest = value.partition("/")

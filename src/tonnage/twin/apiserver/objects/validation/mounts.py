@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import flag, mappings, text
 from tonnage.twin.apiserver.objects.problems import forbidden, invalid, not_found, required, unsupported
-from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.fields import Found, one_of_if_set
 from tonnage.twin.apiserver.objects.validation.file_paths import descending_path, no_backsteps
 
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
@@ -71,8 +71,7 @@ def _below(mount: JsonObject, path: str, where: str) -> Found:
 
 def _propagation(mount: JsonObject, path: str, *, privileged: bool) -> Found:
     how = text(mount, "mountPropagation")
-    if mount.get("mountPropagation") is not None and how not in _PROPAGATIONS:
-        yield unsupported(f"{path}.mountPropagation", how, _PROPAGATIONS)
+    yield from one_of_if_set(mount, "mountPropagation", _PROPAGATIONS, path)
     if how == "Bidirectional" and not privileged:
         words = "Bidirectional mount propagation is available only to privileged containers"
         yield forbidden(f"{path}.mountPropagation", words)

@@ -16,7 +16,7 @@ from tonnage.twin.apiserver.objects.problems import (
     required,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector
+from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector, one_of_if_set
 
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES: Final = ("Honor", "Ignore")
@@ -139,9 +139,7 @@ def _spread_details(constraint: JsonObject, action: str, path: str) -> Found:
             words = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             yield invalid(f"{path}.minDomains", domains, words)
     for key in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        policy = text(constraint, key)
-        if constraint.get(key) is not None and policy not in _POLICIES:
-            yield unsupported(f"{path}.{key}", policy, _POLICIES)
+        yield from one_of_if_set(constraint, key, _POLICIES, path)
     yield from _label_keys(constraint, path)
     yield from label_selector(mapping(constraint, "labelSelector"), f"{path}.labelSelector")
 

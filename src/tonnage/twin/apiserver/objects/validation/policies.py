@@ -25,7 +25,7 @@ from tonnage.twin.apiserver.objects.problems import (
     unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.conditions import conditions
-from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector
+from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector, one_of_if_set
 from tonnage.twin.apiserver.objects.validation.webhooks import policies, rule_with_operations, webhooks
 from tonnage.twin.apiserver.policies.evaluating import (
     ABOUT_WEBHOOKS,
@@ -136,9 +136,7 @@ def _validation(validation: JsonObject, path: str, known: Known) -> Found:
         yield invalid(f"{path}.message", message, "must be non-empty if specified")
     elif re.search(r"[\n\r]", message.strip()):
         yield invalid(f"{path}.message", message, "must not contain line breaks")
-    reason = at(validation, "reason")
-    if reason is not None and reason not in _REASONS:
-        yield unsupported(f"{path}.reason", reason, _REASONS)
+    yield from one_of_if_set(validation, "reason", _REASONS, path)
 
 
 def _variable(variable: JsonObject, path: str, known: Known) -> Found:

@@ -20,7 +20,7 @@ from tonnage.twin.apiserver.objects.problems import (
     too_long,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.validation.fields import Found, more_groups, user_or_group
+from tonnage.twin.apiserver.objects.validation.fields import Found, more_groups, one_of_if_set, user_or_group
 from tonnage.twin.apiserver.objects.validation.file_paths import descending_path
 from tonnage.twin.apiserver.objects.validation.windows import windows_options
 
@@ -34,11 +34,6 @@ _SYSCTL: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a
 _LONGEST_SYSCTL: Final = 253
 _LONGEST_PROFILE: Final = 4095
 _OF_IPC: Final = re.compile(r"kernel\.(shm(all|max|mni|_rmid_forced)?|msg(max|mnb|mni)?|sem)$|fs\.mqueue\.")
-_FIXED_SETS: Final = {
-    "fsGroupChangePolicy": ("Always", "OnRootMismatch"),
-    "supplementalGroupsPolicy": ("Merge", "Strict"),
-    "seLinuxChangePolicy": ("Recursive",),
-}
 
 
 def pod_security(spec: JsonObject, path: str) -> Found:
@@ -51,17 +46,12 @@ def pod_security(spec: JsonObject, path: str) -> Found:
         words = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{path}.shareProcessNamespace", True, words)
     yield from _sysctls(spec, f"{path}.sysctls")
-    yield from _one_of(context, "fsGroupChangePolicy", path)
+    yield from one_of_if_set(context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
     yield from _seccomp(context, f"{path}.seccompProfile")
     yield from windows_options(context, f"{path}.windowsOptions")
     yield from _app_armor(context, f"{path}.appArmorProfile")
-    yield from _one_of(context, "supplementalGroupsPolicy", path)
-    yield from _one_of(context, "seLinuxChangePolicy", path)
-
-
-def _one_of(context: JsonObject, key: str, path: str) -> Found:
-    if context.get(key) is not None and (value := text(context, key)) not in _FIXED_SETS[key]:
-        yield unsupported(f"{path}.{key}", value, _FIXED_SETS[key])
+    yield from one_of_if_set(context, "supplementalGroupsPolicy", ("Merge", "Strict"), path)
+    yield from one_of_if_set(context, "seLinuxChangePolicy", ("Recursive",), path)
 
 
 def _sysctls(spec: JsonObject, path: str) -> Found:

@@ -20,7 +20,7 @@ from tonnage.twin.apiserver.objects.problems import (
     unsupported,
 )
 from tonnage.twin.apiserver.objects.validation.containers import port_or_name
-from tonnage.twin.apiserver.objects.validation.fields import PROTOCOLS, Found, labels, one_of
+from tonnage.twin.apiserver.objects.validation.fields import PROTOCOLS, Found, labels, one_of, one_of_if_set
 from tonnage.twin.apiserver.objects.validation.network import (
     endpoint_address,
     legacy_address,
@@ -192,9 +192,7 @@ def _families(spec: JsonObject) -> Found:
         if family in seen:
             yield duplicate(path, family)
         seen.add(family)
-    policy = spec.get("ipFamilyPolicy")
-    if isinstance(policy, str) and policy not in _FAMILY_POLICIES:
-        yield unsupported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
+    yield from one_of_if_set(spec, "ipFamilyPolicy", _FAMILY_POLICIES, "spec")
 
 
 def _well_formed(found: list[str], known: list[str], path: str) -> Found:
@@ -289,10 +287,8 @@ def _traffic(spec: JsonObject) -> Found:
         yield required(path)
     else:
         yield from complaints(path, port, names.port_number(port))
-    for key, supported in (("internalTrafficPolicy", _TRAFFIC), ("trafficDistribution", _NEARNESS)):
-        value = spec.get(key)
-        if isinstance(value, str) and value not in supported:
-            yield unsupported(f"spec.{key}", value, supported)
+    yield from one_of_if_set(spec, "internalTrafficPolicy", _TRAFFIC, "spec")
+    yield from one_of_if_set(spec, "trafficDistribution", _NEARNESS, "spec")
 
 
 def _kept_addresses(spec: JsonObject, before: JsonObject) -> Found:

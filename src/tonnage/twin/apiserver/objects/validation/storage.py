@@ -30,6 +30,7 @@ from tonnage.twin.apiserver.objects.validation.fields import (
     in_range,
     label_selector,
     nonnegative,
+    one_of_if_set,
     unchanged,
 )
 from tonnage.twin.apiserver.objects.validation.stored_volumes import inline_volume
@@ -127,9 +128,7 @@ def attributes_class_update(new: JsonObject, old: JsonObject) -> Found:
 def driver(obj: JsonObject) -> Found:
     """A CSIDriver."""
     spec = mapping(obj, "spec")
-    policy = spec.get("fsGroupPolicy")
-    if isinstance(policy, str) and policy not in _GROUP_POLICIES:
-        yield unsupported("spec.fsGroupPolicy", policy, _GROUP_POLICIES)
+    yield from one_of_if_set(spec, "fsGroupPolicy", _GROUP_POLICIES, "spec")
     tokens = mappings(spec, "tokenRequests")
     yield from _tokens(tokens)
     for life in texts(spec, "volumeLifecycleModes"):

@@ -16,7 +16,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import flag, mapping, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import complaints, invalid, required, unsupported
-from tonnage.twin.apiserver.objects.validation.fields import Found, in_range
+from tonnage.twin.apiserver.objects.validation.fields import Found, in_range, one_of_if_set
 from tonnage.twin.apiserver.objects.validation.file_paths import descending_path
 
 _REQUIRED: Final = {
@@ -189,9 +189,8 @@ def _flexible(source: JsonObject, path: str) -> Found:
 
 
 def _azure_disk(source: JsonObject, path: str) -> Found:
-    for key, known in (("cachingMode", _CACHING), ("kind", _KINDS)):
-        if source.get(key) is not None and text(source, key) not in known:
-            yield unsupported(f"{path}.{key}", text(source, key), known)
+    yield from one_of_if_set(source, "cachingMode", _CACHING, path)
+    yield from one_of_if_set(source, "kind", _KINDS, path)
     if source.get("kind") is None:
         return
     managed, uri = text(source, "kind") == "Managed", text(source, "diskURI")

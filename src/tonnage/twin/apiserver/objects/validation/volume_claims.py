@@ -15,7 +15,13 @@ from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.go_values import difference, in_go
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import complaints, forbidden, invalid, required, unsupported
-from tonnage.twin.apiserver.objects.validation.fields import IMMUTABLE, Found, label_selector, unchanged
+from tonnage.twin.apiserver.objects.validation.fields import (
+    IMMUTABLE,
+    Found,
+    label_selector,
+    one_of_if_set,
+    unchanged,
+)
 from tonnage.twin.apiserver.objects.validation.resources import is_native
 
 NOT_POSITIVE: Final = "must be greater than zero"
@@ -50,9 +56,7 @@ def class_and_mode(spec: JsonObject, path: str) -> Found:
     """The storage class of a volume or a claim, and whether it is a file system."""
     if name := text(spec, "storageClassName"):
         yield from complaints(f"{path}.storageClassName", name, names.dns_subdomain(name))
-    mode = spec.get("volumeMode")
-    if isinstance(mode, str) and mode not in _VOLUME_MODES:
-        yield unsupported(f"{path}.volumeMode", mode, _VOLUME_MODES)
+    yield from one_of_if_set(spec, "volumeMode", _VOLUME_MODES, path)
 
 
 def versioned(obj: JsonObject) -> Found:

@@ -14,7 +14,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, items, mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import duplicate, invalid, quoted, required, unsupported
-from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector
+from tonnage.twin.apiserver.objects.validation.fields import Found, label_selector, one_of_if_set
 
 OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _VERSIONS: Final = ("v1", "v1beta1")
@@ -52,18 +52,14 @@ def _webhook(hook: JsonObject, path: str) -> Found:
         yield invalid(f"{path}.timeoutSeconds", timeout, "the timeout value must be between 1 and 30 seconds")
     for key in ("namespaceSelector", "objectSelector"):
         yield from label_selector(mapping(hook, key), f"{path}.{key}")
-    again = at(hook, "reinvocationPolicy")
-    if again is not None and again not in ("IfNeeded", "Never"):
-        yield unsupported(f"{path}.reinvocationPolicy", again, ("IfNeeded", "Never"))
+    yield from one_of_if_set(hook, "reinvocationPolicy", ("IfNeeded", "Never"), path)
     yield from client_config(mapping(hook, "clientConfig"), f"{path}.clientConfig")
 
 
 def policies(found: JsonObject, path: str) -> Found:
     """`failurePolicy` and `matchPolicy`."""
-    for key, known in (("failurePolicy", ("Fail", "Ignore")), ("matchPolicy", ("Equivalent", "Exact"))):
-        value = at(found, key)
-        if value is not None and value not in known:
-            yield unsupported(f"{path}.{key}", value, known)
+    yield from one_of_if_set(found, "failurePolicy", ("Fail", "Ignore"), path)
+    yield from one_of_if_set(found, "matchPolicy", ("Equivalent", "Exact"), path)
 
 
 def _full_name(name: str, path: str) -> Found:
@@ -97,9 +93,7 @@ def rule_with_operations(rule: JsonObject, path: str) -> Found:
                 if version == "":
                     yield required(f"{path}.{key}[{index}]")
     yield from _resources(items(rule, "resources"), f"{path}.resources")
-    scope = at(rule, "scope")
-    if scope is not None and scope not in ("*", "Cluster", "Namespaced"):
-        yield unsupported(f"{path}.scope", scope, ("*", "Cluster", "Namespaced"))
+    yield from one_of_if_set(rule, "scope", ("*", "Cluster", "Namespaced"), path)
 
 
 def _resources(resources: list[JsonValue], path: str) -> Found:
