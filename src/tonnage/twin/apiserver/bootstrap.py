@@ -11,16 +11,17 @@ import msgspec
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import SYSTEM_PRIORITIES
-from tonnage.twin.apiserver.access import copied, mapping, mappings, put, text
+from tonnage.twin.apiserver.access import at, copied, mapping, mappings, put, text
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bringing import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.resource_names import NAMESPACE, SERVICE
 from tonnage.twin.apiserver.services import API_ADDRESS, SERVICE_RANGE
-from tonnage.twin.apiserver.store import Resource, Store
+from tonnage.twin.apiserver.store import Name, Resource, Store
 from tonnage.wire.timestamps import timestamp
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+API_SERVICE: Final[Name] = ("default", "kubernetes")
 COMPONENTS: Final[Resource] = ("", "componentstatuses")
 _CLASSES: Final = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, "
@@ -112,30 +113,37 @@ def _roles() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
 
 def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, port: int) -> None:
     """Tell in `default/kubernetes` where the API is reached, anew when its port has changed."""
-    key = ("default", "kubernetes")
-    stored = store.get(SERVICE, key)
-    ports: list[JsonValue] = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
+    stored = store.get(SERVICE, API_SERVICE)
+    service = api_service(port)
     if stored is not None:
         changed = copied(stored.object)
-        put(changed, ports, "spec", "ports")
-        store.update(SERVICE, key, changed, read=stored)
+        put(changed, at(service, "spec", "ports"), "spec", "ports")
+        store.update(SERVICE, API_SERVICE, changed, read=stored)
         return
-    metadata: JsonObject = {
-        "name": "kubernetes",
-        "namespace": "default",
-        "uid": uid(),
-        "creationTimestamp": timestamp(clock.now()),
-        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    put(service, uid(), "metadata", "uid")
+    put(service, timestamp(clock.now()), "metadata", "creationTimestamp")
+    put(service, "Cluster", "spec", "internalTrafficPolicy")
+    service = bring({**service, "status": {"loadBalancer": {}}})
+    # By whoever gives addresses.
+    put(service, [API_ADDRESS], "spec", "clusterIPs")
+    put(service, ["IPv4"], "spec", "ipFamilies")
+    store.create(SERVICE, API_SERVICE, service)
+
+
+def api_service(port: int) -> JsonObject:
+    """The Service of an API that is reached at a port, as a server asks for it."""
+    namespace, name = API_SERVICE
+    labels: JsonObject = {"component": "apiserver", "provider": "kubernetes"}
+    ports: list[JsonValue] = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
+    return {
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "ports": ports,
+            "clusterIP": API_ADDRESS,
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilyPolicy": "SingleStack",
+        },
     }
-    spec: JsonObject = {
-        "ports": ports,
-        "clusterIP": API_ADDRESS,
-        "type": "ClusterIP",
-        "sessionAffinity": "None",
-        "ipFamilyPolicy": "SingleStack",
-        "internalTrafficPolicy": "Cluster",
-    }
-    head: JsonObject = {"kind": "Service", "apiVersion": "v1", "metadata": metadata}
-    service = bring({**head, "spec": spec, "status": {"loadBalancer": {}}})
-    spec |= {"clusterIPs": [API_ADDRESS], "ipFamilies": ["IPv4"]}  # By whoever gives addresses.
-    store.create(SERVICE, key, service)
