@@ -181,6 +181,13 @@ class Codec:
             return stored_autoscaler(obj)
         return {**obj, "apiVersion": served.row.api_version}
 
+    def converted(self, served: Served, obj: JsonObject) -> JsonObject:
+        """An object in the version of `served`, without what reading would fill in or leave out."""
+        if served.custom is None:
+            return self.in_version(served, obj)
+        version = served.row.api_version
+        return obj if obj.get("apiVersion") == version else {**obj, "apiVersion": version}
+
     def for_store(self, served: Served, obj: JsonObject) -> JsonObject:
         """An object of the version of `served` as the store keeps it."""
         if served.row.api_version == RENAMED:

@@ -198,7 +198,7 @@ class Ownership:
                 served.row.api_version,
                 self._shape(served),
                 ignored_by(served, subresource),
-                lambda obj: self._codec.in_version(served, obj),
+                lambda obj: self._codec.converted(served, obj),
                 settled=served.custom is None,
             )
             self._known[key] = (served, version)
