@@ -20,11 +20,13 @@ from tonnage.model.cluster import Node, Pod
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.verdict import Code
-from tonnage.twin.controllers.claim_reservations import PROTECTION, consumers_of, write_claim
+from tonnage.twin.controllers.claim_reservations import PROTECTION, consumers_of
+from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.twin.device_grants import allocation_of
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.claims import ResourceClaim
+from tonnage.wire.kinds import RESOURCE_CLAIM
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class ClaimBinder:
             claim = self._claims.get(name, namespace)
             if claim is not None and all(one.get("uid") == pod.uid for one in consumers_of(claim)):
                 nothing: JsonObject = {"allocation": None, "reservedFor": None, "devices": None}
-                await write_claim(self._api, claim, {"status": nothing}, "status")
+                await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": nothing}, "status")
                 return
 
     async def _reserve(self, grant: Grant, pod: Pod) -> None:
@@ -133,9 +135,11 @@ class ClaimBinder:
                 raise ApiError(409, "Conflict", f"claim {head.name} got allocated in the meantime")
             if PROTECTION not in claim.metadata.finalizers:
                 finalizers = [*claim.metadata.finalizers, PROTECTION]
-                claim = await write_claim(self._api, claim, {"metadata": {"finalizers": [*finalizers]}})
+                claim = await patch_as_seen(
+                    self._api, RESOURCE_CLAIM, claim, {"metadata": {"finalizers": [*finalizers]}}
+                )
             change["allocation"] = grant.allocation
-        await write_claim(self._api, claim, {"status": change}, "status")
+        await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": change}, "status")
 
     def _settle(self, delta: Delta[ResourceClaim]) -> None:
         """Forget what was given once the claim shows it, or is gone."""

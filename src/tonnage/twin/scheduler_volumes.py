@@ -23,6 +23,7 @@ from tonnage.twin.controllers.volume_plan import (
     class_of,
     reservation,
 )
+from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -114,12 +115,10 @@ class VolumeBinder:
         if volume is not None:
             patch = reservation(volume, claim)
             if patch is not None:
-                await self._api.patch(kinds.PERSISTENT_VOLUME, volume.metadata.name, patch)
+                await patch_as_seen(self._api, kinds.PERSISTENT_VOLUME, volume, patch)
         elif claim.metadata.annotations.get(SELECTED_NODE) != node:
-            version: JsonObject = {"resourceVersion": claim.metadata.resource_version}
-            meta: JsonObject = {**version, "annotations": {SELECTED_NODE: node}}
-            namespace, name = key_of(claim)
-            await self._api.patch(kinds.VOLUME_CLAIM, name, {"metadata": meta}, namespace=namespace)
+            chosen: JsonObject = {"metadata": {"annotations": {SELECTED_NODE: node}}}
+            await patch_as_seen(self._api, kinds.VOLUME_CLAIM, claim, chosen)
 
     def _is_by_hand(self, claim: PersistentVolumeClaim) -> bool:
         chosen = self._classes.get(class_of(claim))

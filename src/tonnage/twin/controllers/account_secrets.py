@@ -15,6 +15,7 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.account_tokens import secret_claims
 from tonnage.twin.controllers.refusals import or_none, passing_over
+from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.kinds import SECRET, SERVICE_ACCOUNT
 from tonnage.wire.objects import Object, Secret
 
@@ -91,9 +92,8 @@ class AccountSecretsController:
     async def _fill(self, secret: Secret, account: Object, lacking: dict[str, str]) -> None:
         marks = {_NAME: account.metadata.name, _UID: account.metadata.uid}
         # Somebody else may have written meanwhile; then we are told of that, and look again.
-        head: JsonObject = {"resourceVersion": secret.metadata.resource_version, "annotations": {**marks}}
-        patch: JsonObject = {"metadata": head, "data": {**lacking}}
-        await self._api.patch(SECRET, secret.metadata.name, patch, namespace=secret.metadata.namespace)
+        patch: JsonObject = {"metadata": {"annotations": {**marks}}, "data": {**lacking}}
+        await patch_as_seen(self._api, SECRET, secret, patch)
 
 
 def _account_key(secret: Secret) -> str:

@@ -15,7 +15,7 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.model.well_known import SLICE_SERVICE
 from tonnage.twin.apiserver.access import at, mapping, mappings, number, text
-from tonnage.twin.controllers.status_writing import merge_status
+from tonnage.twin.controllers.writing import merge_status
 from tonnage.wire.kinds import ENDPOINT_SLICE, SERVICE, Kind
 from tonnage.wire.objects import Service
 from tonnage.wire.timestamps import timestamp

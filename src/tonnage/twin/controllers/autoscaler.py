@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.objects.selectors import matches_labels, parse_label
 from tonnage.twin.apiserver.subresources import selector_text
 from tonnage.twin.controllers.autoscaler_status import unmeasured, with_condition
 from tonnage.twin.controllers.custom_scales import count_at, custom_versions
-from tonnage.twin.controllers.status_writing import merge_status
+from tonnage.twin.controllers.writing import merge_status
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.policies import PodMaker
 from tonnage.wire.schema import load_schema

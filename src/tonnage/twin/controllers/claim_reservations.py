@@ -13,6 +13,7 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.pod_claims import is_done
 from tonnage.twin.controllers.refusals import or_none
+from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import POD, RESOURCE_CLAIM
 from tonnage.wire.objects import Pod
@@ -62,10 +63,10 @@ class ClaimReservationsController:
         if freed and "allocation" in claim.status:
             changes["allocation"] = None
         if changes:
-            claim = await write_claim(self._api, claim, {"status": changes}, "status")
+            claim = await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": changes}, "status")
         if freed:
             finalizers = [one for one in _finalizers(claim) if one != PROTECTION]
-            await write_claim(self._api, claim, {"metadata": {"finalizers": [*finalizers]}})
+            await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"metadata": {"finalizers": [*finalizers]}})
 
     async def _needs(self, consumer: JsonObject, namespace: str) -> bool:
         """Whether something that a claim is reserved for may still use it."""
@@ -77,17 +78,6 @@ class ClaimReservationsController:
             # It may be so new that nobody has heard of it here.
             pod = await or_none(self._api.get(POD, name, namespace))
         return pod is not None and pod.metadata.uid == consumer.get("uid") and not is_done(pod)
-
-
-async def write_claim(
-    api: KubernetesApi, claim: ResourceClaim, change: JsonObject, subresource: str = ""
-) -> ResourceClaim:
-    """Write a change of the claim as it was seen. Raises ApiError 409: it is another one now."""
-    head = change.get("metadata")
-    known: JsonObject = {"resourceVersion": claim.metadata.resource_version}
-    whole: JsonObject = {**change, "metadata": {**(head if isinstance(head, dict) else {}), **known}}
-    name, namespace = claim.metadata.name, claim.metadata.namespace
-    return await api.patch(RESOURCE_CLAIM, name, whole, namespace=namespace, subresource=subresource)
 
 
 def consumers_of(claim: ResourceClaim) -> list[JsonObject]:

@@ -23,7 +23,7 @@ from tonnage.twin.controllers.job_plan import condition, is_finished
 from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.pod_control import message_of
 from tonnage.twin.controllers.refusals import or_none
-from tonnage.twin.controllers.status_writing import replace_status
+from tonnage.twin.controllers.writing import replace_status
 from tonnage.wire.kinds import CRON_JOB, JOB
 from tonnage.wire.objects import ObjectReference
 from tonnage.wire.timestamps import moment_of, timestamp

@@ -11,6 +11,7 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.well_known import CONTROLLER_REVISION_HASH
+from tonnage.twin.apiserver.access import text
 from tonnage.twin.controllers.daemon_history import hash_of, history_of, revision_body, surplus
 from tonnage.twin.controllers.daemon_plan import Failed, node_of, plan, status_of
 from tonnage.twin.controllers.daemon_template import fit_of, pod_template
@@ -18,8 +19,8 @@ from tonnage.twin.controllers.expectations import Expectations
 from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, controller_reference
 from tonnage.twin.controllers.pod_control import PodControl
 from tonnage.twin.controllers.replica_set_status import status_patch
-from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.twin.controllers.templates import pod_from
+from tonnage.twin.controllers.writing import merge_status
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from tonnage.wire.objects import ControllerRevision, DaemonSet, Node, Pod
 
@@ -131,8 +132,7 @@ class DaemonSetController:
     async def _settle_collision(self, daemon_set: DaemonSet, body: JsonObject) -> ControllerRevision:
         """Somebody has the name. If it is our own revision, our copy lags; else the next hash is another."""
         namespace = daemon_set.metadata.namespace
-        metadata = body["metadata"]
-        name = str(metadata["name"]) if isinstance(metadata, dict) else ""
+        name = text(body, "metadata", "name")
         there = await self._api.get(CONTROLLER_REVISION, name, namespace)
         controller = controller_of(there)
         own = controller is not None and controller.uid == daemon_set.metadata.uid

@@ -8,6 +8,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import text
 from tonnage.twin.controllers import deployment_plan
 from tonnage.twin.controllers.deployment_plan import CreateSet, DeleteSet, ScaleSet
 from tonnage.twin.controllers.deployment_sets import (
@@ -26,7 +27,7 @@ from tonnage.twin.controllers.pod_control import namespace_ends
 from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.controllers.replica_set_status import status_patch
 from tonnage.twin.controllers.selection import selects
-from tonnage.twin.controllers.status_writing import merge_status
+from tonnage.twin.controllers.writing import merge_status, patch_as_seen
 from tonnage.wire.kinds import DEPLOYMENT, POD, REPLICA_SET
 from tonnage.wire.objects import Deployment, Pod, ReplicaSet
 
@@ -113,7 +114,7 @@ class DeploymentController:
         """Bring annotations and revision of the new set, and the Deployment's own revision, up to date."""
         patch = new_set_patch(deployment, sets)
         if sets.new is not None and patch is not None:
-            sets = Sets(await self._patch_set(sets.new, patch), sets.old)
+            sets = Sets(await patch_as_seen(self._api, REPLICA_SET, sets.new, patch), sets.old)
         if sets.new is not None:
             await self._note_revision(deployment, revision_of(sets.new))
         return sets
@@ -129,18 +130,6 @@ class DeploymentController:
                 subresource="status",
             )
 
-    async def _patch_set(self, target: ReplicaSet, patch: JsonObject) -> ReplicaSet:
-        """Patch a set if it still is as it was read: a plan made on a stale copy must not be carried out."""
-        metadata = patch.get("metadata")
-        known = metadata if isinstance(metadata, dict) else {}
-        guarded: JsonObject = {
-            **patch,
-            "metadata": {**known, "resourceVersion": target.metadata.resource_version},
-        }
-        return await self._api.patch(
-            REPLICA_SET, target.metadata.name, guarded, namespace=target.metadata.namespace
-        )
-
     async def _create(self, deployment: Deployment, sets: Sets, replicas: int) -> str:
         """Make the new set and return its name, empty when it was there already."""
         revision = next_revision(sets)
@@ -152,20 +141,21 @@ class DeploymentController:
                 await self._resolve_collision(deployment, body)
                 return ""
             if not namespace_ends(error):
-                text = f"Failed to create new replica set {_name_of(body)!r}: {error.message}".replace(
-                    "'", '"', 2
-                )
-                await self._events.emit(deployment, "Warning", "ReplicaSetCreateError", text)
+                name = text(body, "metadata", "name")
+                told = f'Failed to create new replica set "{name}": {error.message}'
+                await self._events.emit(deployment, "Warning", "ReplicaSetCreateError", told)
             raise
         if replicas > 0:
-            text = f"Scaled up replica set {made.metadata.name} from 0 to {replicas}"
-            await self._events.emit(deployment, "Normal", "ScalingReplicaSet", text)
+            told = f"Scaled up replica set {made.metadata.name} from 0 to {replicas}"
+            await self._events.emit(deployment, "Normal", "ScalingReplicaSet", told)
         await self._note_revision(deployment, revision)
         return made.metadata.name
 
     async def _resolve_collision(self, deployment: Deployment, body: JsonObject) -> None:
         """Somebody has the name. If it is our own set, our copy lags; else the next hash counts one more."""
-        there = await self._api.get(REPLICA_SET, _name_of(body), deployment.metadata.namespace)
+        there = await self._api.get(
+            REPLICA_SET, text(body, "metadata", "name"), deployment.metadata.namespace
+        )
         controller = controller_of(there)
         own = controller is not None and controller.uid == deployment.metadata.uid
         if own and sets_of(deployment, [there]).new is not None:
@@ -176,12 +166,12 @@ class DeploymentController:
     async def _scale(self, deployment: Deployment, target: ReplicaSet, replicas: int) -> None:
         annotations: JsonObject = {**scale_annotations(deployment)}
         patch: JsonObject = {"metadata": {"annotations": annotations}, "spec": {"replicas": replicas}}
-        await self._patch_set(target, patch)
+        await patch_as_seen(self._api, REPLICA_SET, target, patch)
         before = target.spec.replicas
         if before != replicas:
             way = "up" if before < replicas else "down"
-            text = f"Scaled {way} replica set {target.metadata.name} from {before} to {replicas}"
-            await self._events.emit(deployment, "Normal", "ScalingReplicaSet", text)
+            told = f"Scaled {way} replica set {target.metadata.name} from {before} to {replicas}"
+            await self._events.emit(deployment, "Normal", "ScalingReplicaSet", told)
 
     async def _delete(self, target: ReplicaSet) -> None:
         with passing_over(404, 409):
@@ -208,8 +198,3 @@ def _has_selector(deployment: Deployment) -> bool:
 def _controller_uids(pod: Pod) -> list[str]:
     controller = controller_of(pod)
     return [controller.uid] if controller is not None else []
-
-
-def _name_of(body: JsonObject) -> str:
-    metadata = body["metadata"]
-    return str(metadata["name"]) if isinstance(metadata, dict) else ""

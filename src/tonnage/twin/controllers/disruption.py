@@ -28,7 +28,7 @@ from tonnage.twin.controllers.disruption_plan import (
 from tonnage.twin.controllers.refusals import or_none
 from tonnage.twin.controllers.scales import Scales
 from tonnage.twin.controllers.selection import takes
-from tonnage.twin.controllers.status_writing import replace_status, tell_of_pod
+from tonnage.twin.controllers.writing import replace_status, tell_of_pod
 from tonnage.wire.kinds import DISRUPTION_BUDGET, POD
 from tonnage.wire.objects import Pod, PodDisruptionBudget
 from tonnage.wire.timestamps import moment_of, timestamp

@@ -12,7 +12,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mappings, text
-from tonnage.twin.controllers.status_writing import merge_status
+from tonnage.twin.controllers.writing import merge_status
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object, Service
 from tonnage.wire.timestamps import timestamp

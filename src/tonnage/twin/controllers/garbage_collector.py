@@ -17,6 +17,7 @@ from tonnage.model.well_known import FOREGROUND, ORPHAN
 from tonnage.twin.controllers.every_kind import EveryKind, Resource
 from tonnage.twin.controllers.ownership import owner_as_json
 from tonnage.twin.controllers.refusals import or_none, passing_over
+from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object, OwnerReference
 
@@ -201,9 +202,8 @@ class GarbageCollector:
         await self._patch(kind, obj, {"finalizers": rest or None})
 
     async def _patch(self, kind: Kind[Object], obj: Object, metadata: JsonObject) -> None:
-        patch: JsonObject = {"metadata": {**metadata, "resourceVersion": obj.metadata.resource_version}}
         with passing_over(404):  # a conflict is retried on a fresher copy
-            await self._api.patch(kind, obj.metadata.name, patch, namespace=obj.metadata.namespace or None)
+            await patch_as_seen(self._api, kind, obj, {"metadata": metadata})
 
 
 def _ref(resource: Resource, obj: Object) -> Ref:

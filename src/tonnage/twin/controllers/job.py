@@ -5,7 +5,6 @@ Source: pkg/controller/job and pkg/controller/ttlafterfinished of k8s.io/kuberne
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from typing import Final
 
@@ -34,9 +33,9 @@ from tonnage.twin.controllers.job_template import job_pod
 from tonnage.twin.controllers.job_tracking import enact, ensure, settle, track
 from tonnage.twin.controllers.job_view import View
 from tonnage.twin.controllers.ownership import Ownership, controller_of
-from tonnage.twin.controllers.pod_control import PodControl
+from tonnage.twin.controllers.pod_control import PodControl, in_batches
 from tonnage.twin.controllers.refusals import passing_over
-from tonnage.twin.controllers.status_writing import replace_status
+from tonnage.twin.controllers.writing import replace_status
 from tonnage.wire.kinds import JOB, POD
 from tonnage.wire.objects import Pod
 from tonnage.wire.timestamps import timestamp
@@ -166,17 +165,7 @@ class JobController:
     async def _manage(self, job: Job, view: View, backoff: Backoff) -> float | None:
         change = pods_to_change(view, backoff)
         await self._delete(job, change.delete, release=True)
-        batch, rest = 1, list(change.make)
-        while rest:
-            # 1, 2, 4 …, so that a template which the server refuses is refused once.
-            now, rest = rest[:batch], rest[batch:]
-            results = await asyncio.gather(
-                *(self._make(job, view, number) for number in now), return_exceptions=True
-            )
-            for result in results:
-                if isinstance(result, BaseException):
-                    raise result
-            batch *= 2
+        await in_batches(change.make, lambda number: self._make(job, view, number))
         return change.again_s
 
     async def _make(self, job: Job, view: View, number: int) -> None:

@@ -12,16 +12,16 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tonnage.adapters.informer import Informer, Informers, Key, following
+from tonnage.adapters.informer import Delta, Informer, Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.controllers.every_kind import built_in_kinds, custom_kind
 from tonnage.twin.controllers.refusals import passing_over
-from tonnage.twin.controllers.status_writing import merge_status
+from tonnage.twin.controllers.writing import merge_status
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, EVENT, NAMESPACE, POD, Kind
-from tonnage.wire.objects import Condition, Namespace, Object, Pod
+from tonnage.wire.objects import Condition, ConfigMap, Namespace, Object, Pod
 from tonnage.wire.timestamps import moment_of, timestamp
 
 T = TypeVar("T", bound=Object)
@@ -35,6 +35,35 @@ _CA_USE: Final = (
     "distributions of Kubernetes clusters."
 )
 _EMPTYING_AGAIN_S: Final = 1.0
+_Row = tuple[str, str, str, str, str]
+"""A condition: its type, what is wrong, the reason if something is, the reason and words if nothing is."""
+_FOUND: Final[tuple[_Row, ...]] = (
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "",
+        "",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "",
+        "",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+)
+_DELETED: Final = (
+    "ContentDeletionFailed",
+    "ContentDeleted",
+    "All content successfully deleted, may be waiting on finalization",
+)
+_REMOVED: Final = ("SomeResourcesRemain", "ContentRemoved", "All content successfully removed")
+_FINISHED: Final = (
+    "SomeFinalizersRemain",
+    "ContentHasNoFinalizers",
+    "All content-preserving finalizers finished",
+)
 
 
 @dataclass(slots=True)
@@ -59,19 +88,20 @@ class NamespaceController:
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._namespaces = informers.of(NAMESPACE, self._queue.add)
         self._accounts = informers.of(SERVICE_ACCOUNT)
-        self._accounts.subscribe(
-            lambda delta: self._queue.add(("", delta.before.metadata.namespace)) if delta.before else None
-        )
+        self._accounts.subscribe(self._belonging_changed)
         self._authorities = Informer(api, CONFIG_MAP, clock, field_selector=f"metadata.name={ROOT_CA}")
-        self._authorities.subscribe(
-            lambda delta: self._queue.add(("", delta.before.metadata.namespace)) if delta.before else None
-        )
+        self._authorities.subscribe(self._belonging_changed)
         self._definitions = informers.of(CUSTOM_RESOURCE)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         async with following(self._namespaces, self._accounts, self._authorities, self._definitions) as group:
             group.create_task(work(self._queue, self._reconcile, workers=2))
+
+    def _belonging_changed(self, delta: Delta[ConfigMap] | Delta[Object]) -> None:
+        """Look again at a namespace when what it has is changed or gone."""
+        if delta.before is not None:
+            self._queue.add(("", delta.before.metadata.namespace))
 
     async def _reconcile(self, key: Key) -> float | None:
         namespace = self._namespaces.get(key[1])
@@ -201,56 +231,24 @@ def deletion_conditions(before: list[Condition], left: Leftovers, now: datetime)
     held = "Some content in the namespace has finalizers remaining: " + ", ".join(
         f"{name} in {count} resource instances" for name, count in sorted(finalizers.items())
     )
-    texts = (
-        (
-            "NamespaceDeletionDiscoveryFailure",
-            "",
-            "ResourcesDiscovered",
-            "All resources successfully discovered",
-        ),
-        (
-            "NamespaceDeletionGroupVersionParsingFailure",
-            "",
-            "ParsedGroupVersions",
-            "All legacy kube types successfully parsed",
-        ),
-        (
-            "NamespaceDeletionContentFailure",
-            failed if left.failures else "",
-            "ContentDeleted",
-            "All content successfully deleted, may be waiting on finalization",
-        ),
-        (
-            "NamespaceContentRemaining",
-            content if names else "",
-            "ContentRemoved",
-            "All content successfully removed",
-        ),
-        (
-            "NamespaceFinalizersRemaining",
-            held if finalizers else "",
-            "ContentHasNoFinalizers",
-            "All content-preserving finalizers finished",
-        ),
+    rows = (
+        *_FOUND,
+        ("NamespaceDeletionContentFailure", failed if left.failures else "", *_DELETED),
+        ("NamespaceContentRemaining", content if names else "", *_REMOVED),
+        ("NamespaceFinalizersRemaining", held if finalizers else "", *_FINISHED),
     )
     known = {condition.type: condition for condition in before}
-    return [_condition(known.get(kind), kind, wrong, good, text, now) for kind, wrong, good, text in texts]
+    return [_condition(known.get(row[0]), row, now) for row in rows]
 
 
-def _condition(
-    before: Condition | None, condition_type: str, wrong: str, good_reason: str, good_text: str, now: datetime
-) -> Condition:
-    reasons = {
-        "NamespaceDeletionContentFailure": "ContentDeletionFailed",
-        "NamespaceContentRemaining": "SomeResourcesRemain",
-        "NamespaceFinalizersRemaining": "SomeFinalizersRemain",
-    }
+def _condition(before: Condition | None, row: _Row, now: datetime) -> Condition:
+    kind, wrong, bad_reason, good_reason, good_text = row
     status = "True" if wrong else "False"
     since = before.last_transition_time if before is not None and before.status == status else timestamp(now)
     return Condition(
-        type=condition_type,
+        type=kind,
         status=status,
-        reason=reasons.get(condition_type, "") if wrong else good_reason,
+        reason=bad_reason if wrong else good_reason,
         message=wrong or good_text,
         last_transition_time=since,
     )

@@ -18,7 +18,7 @@ from tonnage.twin.controllers.node_health import (
     silent_conditions,
     wanted_taints,
 )
-from tonnage.twin.controllers.status_writing import tell_of_pod
+from tonnage.twin.controllers.writing import patch_as_seen, tell_of_pod
 from tonnage.wire.kinds import LEASE, NODE, POD
 from tonnage.wire.objects import Condition, Node, ObjectReference, Pod
 from tonnage.wire.reports import Lease
@@ -123,19 +123,14 @@ class NodeLifecycleController:
         lacking = lacking_metadata(node)
         if not lacking:
             return node
-        version: JsonObject = {"resourceVersion": node.metadata.resource_version}
-        return await self._api.patch(NODE, node.metadata.name, {"metadata": {**version, **lacking}})
+        return await patch_as_seen(self._api, NODE, node, {"metadata": lacking})
 
     async def _taint(self, node: Node) -> None:
         taints = wanted_taints(node, self._clock.now())
         if taints == node.spec.taints:
             return
         body: list[JsonValue] = msgspec.to_builtins(taints)
-        patch: JsonObject = {
-            "metadata": {"resourceVersion": node.metadata.resource_version},
-            "spec": {"taints": body or None},
-        }
-        await self._api.patch(NODE, node.metadata.name, patch)
+        await patch_as_seen(self._api, NODE, node, {"spec": {"taints": body or None}})
 
     async def _mark_pods_not_ready(self, node: Node) -> None:
         for pod in self._pods.by_index("node", node.metadata.name):

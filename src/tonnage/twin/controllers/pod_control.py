@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Informer, key_of
 from tonnage.adapters.ports import KubernetesApi
@@ -10,6 +14,8 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.expectations import Expectations
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Object, Pod
+
+ItemT = TypeVar("ItemT")
 
 
 class PodControl:
@@ -51,6 +57,17 @@ class PodControl:
             await self._events.emit(owner, "Warning", "FailedDelete", why)
             raise
         await self._events.emit(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
+
+
+async def in_batches(items: Iterable[ItemT], make: Callable[[ItemT], Awaitable[object]]) -> None:
+    """Make something of every item, 1, 2, 4 … at once, so that what the server refuses is refused once."""
+    batch, rest = 1, list(items)
+    while rest:
+        now, rest = rest[:batch], rest[batch:]
+        for outcome in await asyncio.gather(*map(make, now), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        batch *= 2
 
 
 def namespace_ends(error: ClusterError) -> bool:

@@ -13,10 +13,10 @@ from tonnage.model.errors import ClusterError
 from tonnage.twin.controllers import pod_state
 from tonnage.twin.controllers.expectations import Expectations
 from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, controller_reference
-from tonnage.twin.controllers.pod_control import PodControl, message_of
+from tonnage.twin.controllers.pod_control import PodControl, in_batches, message_of
 from tonnage.twin.controllers.replica_set_status import replica_set_status, status_patch
-from tonnage.twin.controllers.status_writing import merge_status
 from tonnage.twin.controllers.templates import pod_from
+from tonnage.twin.controllers.writing import merge_status
 from tonnage.wire.kinds import POD, REPLICA_SET, Kind
 from tonnage.wire.objects import LabelSelector, Pod, ReplicaSet
 from tonnage.wire.workloads import Replication
@@ -111,21 +111,10 @@ class PodReplicator(Generic[OwnerT]):
         return [pod for pod in pods if (c := controller_of(pod)) and c.uid in uids]
 
     async def _create(self, owner: OwnerT, count: int) -> None:
-        """Make pods in batches of 1, 2, 4 …, so that a template which the server refuses is refused once."""
         body = pod_from(
             owner.spec.template, f"{owner.metadata.name}-", controller_reference(owner, self._kind)
         )
-        batch = 1
-        while count > 0:
-            batch = min(batch, count)
-            outcomes = await asyncio.gather(
-                *(self._control.make(owner, body) for _ in range(batch)), return_exceptions=True
-            )
-            for outcome in outcomes:
-                if isinstance(outcome, BaseException):
-                    raise outcome
-            count -= batch
-            batch *= 2
+        await in_batches(range(count), lambda _: self._control.make(owner, body))
 
     async def _update_status(
         self, owner: OwnerT, active: list[Pod], failure: str, terminating: int

@@ -23,7 +23,7 @@ from tonnage.twin.controllers.kubelet_requests import (
     fault_of,
 )
 from tonnage.twin.controllers.request_approval import REQUEST
-from tonnage.twin.controllers.status_writing import merge_status
+from tonnage.twin.controllers.writing import merge_status
 from tonnage.twin.pki import Authority
 from tonnage.wire.objects import Service
 from tonnage.wire.timestamps import timestamp

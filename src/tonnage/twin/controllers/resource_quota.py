@@ -16,6 +16,7 @@ from tonnage.twin.apiserver.quota_usage import bounds, counted, counted_here, ha
 from tonnage.twin.controllers.counted_objects import CountedObjects
 from tonnage.twin.controllers.every_kind import Resource
 from tonnage.twin.controllers.refusals import or_none
+from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.kinds import POD, RESOURCE_QUOTA
 from tonnage.wire.objects import Pod, ResourceQuota, Service
 
@@ -86,15 +87,10 @@ class ResourceQuotaController:
         status = counted(quota, self._pods.by_index("namespace", namespace), objects)
         # A merge patch keeps what it does not name, so what is gone is named.
         rows = {part: dict.fromkeys(quota.status.get(part, {})) | status[part] for part in status}
-        patch: JsonObject = {
-            # What admission has charged meanwhile must not be lost.
-            "metadata": {"resourceVersion": quota.metadata.resource_version},
-            "status": {part: {**row} for part, row in rows.items()},
-        }
+        patch: JsonObject = {"status": {part: {**row} for part, row in rows.items()}}
         self._told[key] = math.inf
-        written = await or_none(
-            self._api.patch(RESOURCE_QUOTA, name, patch, namespace=namespace, subresource="status")
-        )
+        # As it was seen: what admission has charged meanwhile must not be lost.
+        written = await or_none(patch_as_seen(self._api, RESOURCE_QUOTA, quota, patch, "status"))
         if written is None:
             return None
         self._told[key] = int(written.metadata.resource_version)

@@ -13,6 +13,7 @@ from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import text
 from tonnage.twin.controllers.expectations import Expectations
 from tonnage.twin.controllers.ownership import Ownership, concerned, controller_of, owner_as_json
 from tonnage.twin.controllers.pod_control import message_of
@@ -30,7 +31,7 @@ from tonnage.twin.controllers.stateful_template import (
     surplus,
     template_in,
 )
-from tonnage.twin.controllers.status_writing import replace_status
+from tonnage.twin.controllers.writing import replace_status
 from tonnage.wire.kinds import CONTROLLER_REVISION, POD, STATEFUL_SET, VOLUME_CLAIM
 from tonnage.wire.objects import ControllerRevision, Pod
 from tonnage.wire.workloads import StatefulSet, StatefulSetStatus
@@ -122,8 +123,7 @@ class StatefulSetController:
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-        metadata = body["metadata"]
-        name = str(metadata["name"]) if isinstance(metadata, dict) else ""
+        name = text(body, "metadata", "name")
         there = await self._api.get(CONTROLLER_REVISION, name, namespace)
         if template_in(there) == found.spec.template:
             return there
@@ -170,8 +170,7 @@ class StatefulSetController:
 
     async def _make_claim(self, found: StatefulSet, ordinal: int, body: JsonObject) -> str:
         """Make a claim unless it is there; what is wrong with it, empty if nothing is."""
-        metadata = body["metadata"]
-        name = str(metadata["name"]) if isinstance(metadata, dict) else ""
+        name = text(body, "metadata", "name")
         there = await or_none(self._api.get(VOLUME_CLAIM, name, found.metadata.namespace))
         if there is not None:
             return f"pvc {name} is being deleted" if there.metadata.deletion_timestamp else ""
@@ -196,8 +195,7 @@ class StatefulSetController:
         wanted = claim_owner(found, pod, ordinal)
         ours = {found.metadata.uid, pod.metadata.uid}
         for body in claim_bodies(found, ordinal):
-            metadata = body["metadata"]
-            name = str(metadata["name"]) if isinstance(metadata, dict) else ""
+            name = text(body, "metadata", "name")
             claim = await or_none(self._api.get(VOLUME_CLAIM, name, found.metadata.namespace))
             if claim is None:
                 continue

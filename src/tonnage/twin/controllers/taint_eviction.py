@@ -15,7 +15,7 @@ from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.decide.cluster.matching import tolerates
 from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.refusals import passing_over
-from tonnage.twin.controllers.status_writing import tell_of_pod
+from tonnage.twin.controllers.writing import tell_of_pod
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node, ObjectReference, Pod, Taint, Toleration
 from tonnage.wire.timestamps import moment_of, timestamp

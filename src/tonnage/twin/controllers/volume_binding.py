@@ -8,7 +8,7 @@ Source: pkg/controller/volume/persistentvolume of k8s.io/kubernetes (v1.35).
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
 from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Informers, Key, following, key_of
@@ -30,8 +30,9 @@ from tonnage.twin.controllers.volume_plan import (
     undeletable,
 )
 from tonnage.twin.controllers.volume_protection import claim_keys
+from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim
-from tonnage.wire.kinds import PERSISTENT_VOLUME, POD, STORAGE_CLASS, VOLUME_CLAIM, Kind
+from tonnage.wire.kinds import PERSISTENT_VOLUME, POD, STORAGE_CLASS, VOLUME_CLAIM
 
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _IN_TREE: Final = "kubernetes.io/"
@@ -49,7 +50,6 @@ _EXTERNAL: Final = (
 _AGAIN_S: Final = 1.0
 _RESYNC_S: Final = 15.0
 """So often waiting claims say again what they wait for."""
-_Kept = TypeVar("_Kept", PersistentVolume, PersistentVolumeClaim)
 
 
 class VolumeBindingController:
@@ -152,7 +152,7 @@ class VolumeBindingController:
             patch: JsonObject = {"metadata": {"annotations": {BY_US: None}}, "spec": {"claimRef": None}}
         else:
             patch = {"spec": {"claimRef": {"uid": None}}}
-        freed = await self._patch(PERSISTENT_VOLUME, volume, patch)
+        freed = await patch_as_seen(self._api, PERSISTENT_VOLUME, volume, patch)
         await self._phase(freed, "Available")
 
     async def _keep_bound(self, claim: PersistentVolumeClaim) -> None:
@@ -171,7 +171,7 @@ class VolumeBindingController:
     async def _lose(self, claim: PersistentVolumeClaim, reason: str, why: str) -> None:
         if claim.status.get("phase") != "Lost":
             status: JsonObject = {"phase": "Lost", "accessModes": None, "capacity": None}
-            await self._patch(VOLUME_CLAIM, claim, {"status": status}, "status")
+            await patch_as_seen(self._api, VOLUME_CLAIM, claim, {"status": status}, "status")
             await self._events.emit(claim, "Warning", reason, why)
 
     async def _find(self, claim: PersistentVolumeClaim) -> bool:
@@ -196,7 +196,7 @@ class VolumeBindingController:
             return False
         name = default_class(self._classes)
         if name:
-            await self._patch(VOLUME_CLAIM, claim, {"spec": {"storageClassName": name}})
+            await patch_as_seen(self._api, VOLUME_CLAIM, claim, {"spec": {"storageClassName": name}})
         return bool(name)
 
     def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
@@ -246,7 +246,7 @@ class VolumeBindingController:
         """Tell a provisioner of somebody else's that a volume is wanted."""
         wanted: JsonObject = dict.fromkeys(_PROVISIONERS, provisioner)
         if not wanted.items() <= claim.metadata.annotations.items():
-            claim = await self._patch(VOLUME_CLAIM, claim, {"metadata": {"annotations": wanted}})
+            claim = await patch_as_seen(self._api, VOLUME_CLAIM, claim, {"metadata": {"annotations": wanted}})
         await self._events.emit(claim, "Normal", "ExternalProvisioning", _EXTERNAL.format(provisioner))
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
@@ -254,35 +254,25 @@ class VolumeBindingController:
         meta = claim.metadata
         patch = reservation(volume, claim)
         if patch is not None:
-            volume = await self._patch(PERSISTENT_VOLUME, volume, patch)
+            volume = await patch_as_seen(self._api, PERSISTENT_VOLUME, volume, patch)
         await self._phase(volume, "Bound")
         if claim.spec.get("volumeName") != volume.metadata.name or BOUND not in meta.annotations:
             by_us = {} if claim.spec.get("volumeName") else {BY_US: "yes"}
             notes: JsonObject = {BOUND: "yes", **by_us}
             spec: JsonObject = {"volumeName": volume.metadata.name}
-            claim = await self._patch(VOLUME_CLAIM, claim, {"metadata": {"annotations": notes}, "spec": spec})
+            claim = await patch_as_seen(
+                self._api, VOLUME_CLAIM, claim, {"metadata": {"annotations": notes}, "spec": spec}
+            )
         status: JsonObject = {"phase": "Bound", "accessModes": volume.spec.get("accessModes")}
         if claim.status.get("phase") != "Bound":
             status["capacity"] = volume.spec.get("capacity")  # Later others may know it better.
             if attributes := volume.spec.get("volumeAttributesClassName"):
                 status["currentVolumeAttributesClassName"] = attributes
         if not status.items() <= claim.status.items():
-            await self._patch(VOLUME_CLAIM, claim, {"status": status}, "status")
+            await patch_as_seen(self._api, VOLUME_CLAIM, claim, {"status": status}, "status")
 
     async def _phase(self, volume: PersistentVolume, phase: str, why: str = "") -> PersistentVolume:
         if volume.status.get("phase") == phase:
             return volume
         status: JsonObject = {"phase": phase, "message": why or None}
-        return await self._patch(PERSISTENT_VOLUME, volume, {"status": status}, "status")
-
-    async def _patch(
-        self, kind: Kind[_Kept], found: _Kept, patch: JsonObject, subresource: str = ""
-    ) -> _Kept:
-        """Change an object if it is still as it was seen. Raises ApiError 409 if it is not."""
-        meta = patch.get("metadata")
-        version: JsonObject = {"resourceVersion": found.metadata.resource_version}
-        whole: JsonObject = {**patch, "metadata": {**(meta if isinstance(meta, dict) else {}), **version}}
-        namespace = found.metadata.namespace or None
-        return await self._api.patch(
-            kind, found.metadata.name, whole, namespace=namespace, subresource=subresource
-        )
+        return await patch_as_seen(self._api, PERSISTENT_VOLUME, volume, {"status": status}, "status")

@@ -93,8 +93,7 @@ def reservation(volume: PersistentVolume, claim: PersistentVolumeClaim) -> JsonO
         "resourceVersion": meta.resource_version,
     }
     notes: JsonObject = {} if ref else {"annotations": {BY_US: "yes"}}
-    version: JsonObject = {"resourceVersion": volume.metadata.resource_version}
-    return {"metadata": {**version, **notes}, "spec": {"claimRef": whole}}
+    return {"metadata": notes, "spec": {"claimRef": whole}}
 
 
 def _taken(volume: PersistentVolume) -> bool:

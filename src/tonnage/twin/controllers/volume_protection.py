@@ -12,8 +12,8 @@ from typing import Final
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
-from tonnage.model.json import JsonValue
 from tonnage.twin.controllers.refusals import passing_over
+from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object, Pod, Service
 
@@ -83,12 +83,8 @@ class VolumeProtectionController:
         return any(pod.spec.node_name for pod in self._pods.by_index("claim", f"{namespace}/{name}"))
 
     async def _write(self, kind: Kind[Service], found: Object, finalizers: list[str]) -> None:
-        version = found.metadata.resource_version
-        wanted: list[JsonValue] = [*finalizers]
-        patch: JsonValue = {"metadata": {"finalizers": wanted, "resourceVersion": version}}
-        namespace, name = key_of(found)
         with passing_over(404, 409):
-            await self._api.patch(kind, name, patch, namespace=namespace or None)
+            await patch_as_seen(self._api, kind, found, {"metadata": {"finalizers": [*finalizers]}})
 
 
 def _classes_of(user: Service) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How controllers write what they know into the status of an object."""
+"""How controllers write what they know of objects, and what they want of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ import msgspec
 
 from tonnage.adapters.ports import KubernetesApi, PatchType
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object, Pod
 
 T = TypeVar("T", bound=Object)
+
+
+async def patch_as_seen(
+    api: KubernetesApi, kind: Kind[T], seen: T, patch: JsonObject, subresource: str = ""
+) -> T:
+    """The object after a merge patch. Raises ApiError 409 where it is not as it was seen any more."""
+    metadata: JsonObject = {**mapping(patch, "metadata"), "resourceVersion": seen.metadata.resource_version}
+    name, namespace = seen.metadata.name, seen.metadata.namespace or None
+    whole: JsonObject = {**patch, "metadata": metadata}
+    return await api.patch(kind, name, whole, namespace=namespace, subresource=subresource)
 
 
 async def merge_status(api: KubernetesApi, kind: Kind[T], obj: Object, status: JsonObject) -> None:
