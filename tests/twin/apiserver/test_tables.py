@@ -209,3 +209,17 @@ def test_what_is_missing_in_a_list_is_shown_as_such(key: Any, obj: Any, column: 
 )
 def test_columns_have_a_genuine_servers_types(resource: tuple[str, str], name: str, type_: str) -> None:
     assert {one.name: one.type for one in PRINTERS[resource].columns}[name] == type_
+
+
+async def test_columns_are_of_their_types(running: Any) -> None:
+    wanted = {
+        "/api/v1/limitranges": {"Created At": "date"},
+        "/api/v1/serviceaccounts": {"Age": "string"},
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": {"Created At": "date"},
+        "/apis/storage.k8s.io/v1/csidrivers": {"AttachRequired": "boolean", "TokenRequests": "string"},
+        "/apis/storage.k8s.io/v1/volumeattachments": {"Attacher": "string", "Attached": "boolean"},
+    }
+    for path, kinds in wanted.items():
+        answer = await running.http("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+        found = {column["name"]: column["type"] for column in answer.json["columnDefinitions"]}
+        assert found | kinds == found

@@ -192,3 +192,8 @@ def test_some_subresources_are_no_tables(subresource: str, shown: bool) -> None:
     else:
         with pytest.raises(StatusError, match="only the following media types are accepted"):
             form_for(asked, request, single=True, pretty=False)
+
+
+def test_what_a_secret_holds_may_be_nothing() -> None:
+    body: JsonObject = {"data": {"a": None}}
+    assert decode(load_schema(), "core/v1.Secret", body, stored=True).value["data"] == {"a": ""}

@@ -93,3 +93,20 @@ async def test_pods_go_before_anything_else_and_are_told_when_they_do_not_in_tim
     await running.api.delete(POD, "slow", namespace="ml", grace_period_s=0)
     await running.clock.advance(2)
     assert "ml" not in {namespace.metadata.name for namespace in await running.all(NAMESPACE)}
+
+
+async def test_what_others_said_of_a_namespace_that_ends_stays(running: Cluster) -> None:
+    made = await running.api.create(NAMESPACE, {"metadata": {"generateName": "ml-"}})
+    name = made.metadata.name
+    assert made.metadata.labels == {"kubernetes.io/metadata.name": name}
+    await running.apply(
+        CONFIG_MAP, "held", {"metadata": {"finalizers": ["example.org/wait"]}}, namespace=name
+    )
+    said = {"type": "Audited", "status": "True", "reason": "Asked", "message": "so"}
+    await running.api.patch(NAMESPACE, name, {"status": {"conditions": [said]}}, subresource="status")
+    await running.clock.settle()
+    await running.api.delete(NAMESPACE, name)
+    await running.clock.advance(5)
+    told = await _terminating(running, name)
+    assert told["Audited"] == ("True", "Asked", "so")
+    assert len(told) == 6

@@ -18,6 +18,7 @@ from tonnage.adapters.snapshots.marks import Mark, Named, Rule
 from tonnage.model.catalog.messages import known_words
 from tonnage.model.json import JsonObject, JsonScalar, JsonValue
 from tonnage.model.redaction import REDACTED
+from tonnage.model.well_known import NAMESPACE_NAME
 
 _KEPT_NAMES: Final = frozenset(
     ("default", "kube-system", "kube-public", "kube-node-lease", "tonnage-system", "default-scheduler",
@@ -31,7 +32,7 @@ _TELLING: Final = ("nvidia.com", "amd.com", "habana.ai", "intel.com", "feature.n
 _KEPT_LABELS: Final = frozenset(
     ("kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type")
 )
-_NAMING_LABELS: Final = {"kubernetes.io/hostname": "node", "kubernetes.io/metadata.name": "namespace"}
+_NAMING_LABELS: Final = {"kubernetes.io/hostname": "node", NAMESPACE_NAME: "namespace"}
 _PLAIN: Final = re.compile(r"-?[0-9]{1,9}|true|false|", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"\b(GPU|MIG)-[0-9A-Za-z][0-9A-Za-z-]{3,}")
 _VARIABLES: Final = ("NVIDIA_", "CUDA_", "AMD_", "HABANA_", "ROCR_", "HIP_")

@@ -11,6 +11,7 @@ import msgspec
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import SYSTEM_PRIORITIES
+from tonnage.model.well_known import NAMESPACE_NAME
 from tonnage.twin.apiserver.access import at, copied, mapping, mappings, put, text
 from tonnage.twin.apiserver.admission import PRIORITY_CLASS
 from tonnage.twin.apiserver.ownership.bringing import Bring
@@ -52,7 +53,7 @@ def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
         yield (
             NAMESPACE,
             {**head, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
-            {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            {"name": name, "labels": {NAMESPACE_NAME: name}},
         )
     for name, description in _CLASSES.items():
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}

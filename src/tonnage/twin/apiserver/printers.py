@@ -208,7 +208,7 @@ PRINTERS: Final[Mapping[Resource, Printer]] = {
     ("", "events"): Printer(_EVENT_COLUMNS, _event),
     ("", "services"): _printer("Type|Cluster-IP|External-IP|Port(s)|Age", _service, *wide("Selector")),
     ("", "resourcequotas"): _printer("Request|Limit|Age", _quota),
-    ("apiextensions.k8s.io", "customresourcedefinitions"): _printer("Created At", created),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): Printer(named("Created At:date"), created),
     ("apps", "controllerrevisions"): _printer("Controller|Revision|Age", _revision),
     ("coordination.k8s.io", "leases"): _printer("Holder|Age", _lease),
     ("node.k8s.io", "runtimeclasses"): _printer("Handler|Age", _runtime_class),

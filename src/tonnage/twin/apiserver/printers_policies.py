@@ -180,9 +180,9 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 _FLOWS: Final = "flowcontrol.apiserver.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 POLICIES: Final[dict[Resource, Printer]] = {
-    ("", "limitranges"): Printer(named("Created At"), created),
-    (_RBAC, "roles"): Printer(named("Created At"), created),
-    (_RBAC, "clusterroles"): Printer(named("Created At"), created),
+    ("", "limitranges"): Printer(named("Created At:date"), created),
+    (_RBAC, "roles"): Printer(named("Created At:date"), created),
+    (_RBAC, "clusterroles"): Printer(named("Created At:date"), created),
     (_RBAC, "rolebindings"): _ROLE_BINDING,
     (_RBAC, "clusterrolebindings"): _ROLE_BINDING,
     ("autoscaling", "horizontalpodautoscalers"): Printer(

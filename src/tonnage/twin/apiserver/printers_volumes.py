@@ -12,6 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.well_known import DEFAULT_STORAGE_CLASS, OLD_STORAGE_CLASS
 from tonnage.twin.apiserver.access import at, flag, items, mapping, text, texts
 from tonnage.twin.apiserver.columns import (
+    NAME,
     UNSET,
     Column,
     Printer,
@@ -24,6 +25,10 @@ from tonnage.twin.apiserver.columns import (
 )
 from tonnage.twin.apiserver.store import Resource
 
+_OF_DRIVERS: Final = (
+    "AttachRequired:boolean|PodInfoOnMount:boolean|StorageCapacity:boolean|TokenRequests"
+    "|RequiresRepublish:boolean|Modes|Age"
+)
 _MODES: Final = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
@@ -151,13 +156,13 @@ VOLUMES: Final[dict[Resource, Printer]] = {
         named("Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"), _class
     ),
     ("storage.k8s.io", "volumeattachments"): Printer(
-        named("Attacher|PV|Node|Attached:boolean|Age"), _attachment
+        (NAME, Column("Attacher", format="name"), *named("PV|Node|Attached:boolean|Age")[1:]), _attachment
     ),
     ("storage.k8s.io", "volumeattributesclasses"): Printer(named("DriverName|Age"), _attributes_class),
-    ("storage.k8s.io", "csistoragecapacities"): Printer(named("Created At"), created),
+    ("storage.k8s.io", "csistoragecapacities"): Printer(named("Created At:date"), created),
     ("storage.k8s.io", "csinodes"): Printer(named("Drivers:integer|Age"), _csi_node),
     ("storage.k8s.io", "csidrivers"): Printer(
-        named("AttachRequired|PodInfoOnMount|StorageCapacity|TokenRequests|RequiresRepublish|Modes|Age"),
+        named(_OF_DRIVERS),
         _driver,
     ),
 }

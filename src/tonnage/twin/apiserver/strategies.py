@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, opened, put
+from tonnage.model.well_known import NAMESPACE_NAME
+from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, opened, put, text
 from tonnage.twin.apiserver.births import AT_BIRTH
 from tonnage.twin.apiserver.changes import AT_CHANGE
 from tonnage.twin.apiserver.device_gates import DEVICE_GATES, forget_freed_devices
@@ -190,6 +191,8 @@ def finish_create(request: Request, obj: JsonObject) -> None:
     labels = mapping(obj, "spec", "template", "metadata", "labels")
     if request.resource == JOB and labels and not mapping(obj, "metadata", "labels"):
         put(obj, copied(labels), "metadata", "labels")
+    if request.resource == ("", "namespaces") and not request.options.dry_run:
+        put(obj, text(obj, "metadata", "name"), "metadata", "labels", NAMESPACE_NAME)
 
 
 def prepare_update(

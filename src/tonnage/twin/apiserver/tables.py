@@ -21,7 +21,9 @@ from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.store import Resource
 
-_GENERIC: Final = Printer((NAME, age_column("date")), lambda obj, now: [name_of(obj), age(obj, now)])
+_GENERIC: Final = Printer((NAME, age_column()), lambda obj, now: [name_of(obj), age(obj, now)])
+_PLAIN: Final = Printer((NAME, age_column("date")), _GENERIC.cells)
+"""Of custom kinds without columns of their own."""
 
 
 class Tables:
@@ -100,7 +102,7 @@ def _beside(obj: JsonObject, include: str, version: str) -> JsonObject:
 
 def _custom(columns: Sequence[JsonObject]) -> Printer:
     if not columns:
-        return _GENERIC
+        return _PLAIN
     shown = [
         Column(
             text(column, "name"),

@@ -213,7 +213,7 @@ def _unexpected(namespace: str, kind: Kind[T]) -> str:
 
 
 def deletion_conditions(before: list[Condition], left: Leftovers, now: datetime) -> list[Condition]:
-    """What a namespace that ends says about its contents."""
+    """What a namespace that ends says about its contents, beside what others said of it."""
     remaining = left.objects if left.counted else {}
     failed = f"Failed to delete all resource types, {len(left.failures)} remaining: " + ", ".join(
         sorted(left.failures)
@@ -238,7 +238,8 @@ def deletion_conditions(before: list[Condition], left: Leftovers, now: datetime)
         ("NamespaceFinalizersRemaining", held if finalizers else "", *_FINISHED),
     )
     known = {condition.type: condition for condition in before}
-    return [_condition(known.get(row[0]), row, now) for row in rows]
+    told = [_condition(known.get(row[0]), row, now) for row in rows]
+    return list((known | {one.type: one for one in told}).values())
 
 
 def _condition(before: Condition | None, row: _Row, now: datetime) -> Condition:

@@ -13,11 +13,11 @@ from tonnage.decide.cluster.matching import selector_matches
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.policies import Webhook
 from tonnage.model.selectors import Labels
+from tonnage.model.well_known import NAMESPACE_NAME
 
 _CREATE: Final = ("CREATE", "*")
 _CORE: Final = ("", "*")
 _PODS: Final = ("pods", "*", "*/*", "pods/*")
-_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +78,4 @@ def _chooses(webhook: Webhook, labels: Labels, pod: Pod) -> bool:
 
 
 def _labels_of(namespace: str, snapshot: Snapshot) -> Labels:
-    return {_NAME_LABEL: namespace, **snapshot.namespaces.get(namespace, {})}
+    return {NAMESPACE_NAME: namespace, **snapshot.namespaces.get(namespace, {})}

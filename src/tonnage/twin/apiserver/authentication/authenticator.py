@@ -79,7 +79,9 @@ class Authenticator:
         digest = _digest(token)
         for by_heart, user in self._users.items():
             if hmac.compare_digest(by_heart, digest):
-                return Known(user, tuple(audiences))
+                if ISSUER not in audiences:
+                    raise TokenError("")
+                return Known(user, (ISSUER,))
         claims = self._signed(token, digest)
         of_secret = text(claims, "iss") == LEGACY_ISSUER
         own = (ISSUER,) if of_secret else audiences_of(claims)

@@ -186,7 +186,7 @@ def _item(walk: _Walk, row: Field, item: str, value: JsonValue) -> JsonValue:
             walk.fail(value, go_name("object", row))
         return _object(walk, walk.schema.types[row.ref], value or {})
     if value is None:
-        return scalars.ZERO.get(item)
+        return "" if item == "bytes" and walk.stored else scalars.ZERO.get(item)
     return _scalar(walk, item, row, value)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import NAMESPACE_NAME
 from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.objects.body import copy_json
 from tonnage.twin.apiserver.objects.pod_amounts import together
@@ -138,7 +139,7 @@ def _volume(obj: JsonObject) -> None:
 def _namespace(obj: JsonObject) -> None:
     metadata = _object(obj, "metadata")
     if name := metadata.get("name"):
-        _object(metadata, "labels")["kubernetes.io/metadata.name"] = name
+        _object(metadata, "labels")[NAMESPACE_NAME] = name
 
 
 def _node_status(obj: JsonObject) -> None:

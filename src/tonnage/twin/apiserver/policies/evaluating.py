@@ -13,7 +13,7 @@ from typing import Final
 from tonnage.decide.cluster.cel.kinds import DYN, RESOURCE_CHECK, Known
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mappings, text
-from tonnage.twin.apiserver.policies.kinds import KINDS, with_variable
+from tonnage.twin.apiserver.policies.kinds import KINDS, VARIABLES, with_variable
 from tonnage.twin.apiserver.policies.rights import RightsHost, resource_asked
 from tonnage.twin.apiserver.rbac.decisions import Authority
 from tonnage.twin.apiserver.resources import Served
@@ -30,9 +30,10 @@ STRING_OR_NULL: Final = ("string", "null")
 
 
 def names_of(spec: JsonObject) -> tuple[str, ...]:
-    """Names that a policy's expressions know, its own variables aside."""
+    """Names that a policy's expressions know, and `variables` if it has any."""
     params = ("params",) if isinstance(spec.get("paramKind"), dict) else ()
-    return (*ABOUT_WEBHOOKS, "namespaceObject", *params)
+    own = (VARIABLES,) if spec.get(VARIABLES) else ()
+    return (*ABOUT_WEBHOOKS, "namespaceObject", *own, *params)
 
 
 def known_names(names: tuple[str, ...], variables: Sequence[JsonObject] = ()) -> Known:

@@ -76,6 +76,7 @@ KINDS: Final[Mapping[str, CelKind]] = {
     "namespaceObject": _NAMESPACE,
     "authorizer": CelKind(AUTHORIZER),
     "authorizer.requestResource": CelKind(RESOURCE_CHECK),
+    VARIABLES: _object("variables"),
 }
 """Types of names; all others are of any."""
 
@@ -85,7 +86,7 @@ def with_variable(known: Known, name: str, kind: CelKind) -> Known:
     if not name.isidentifier() or not name.isascii():
         return known
     held = dict(known)
-    before = held.get(VARIABLES, _object("variables"))
+    before = held.get(VARIABLES, KINDS[VARIABLES])
     held[VARIABLES] = CelKind(
         "object", fields=tuple({**dict(before.fields), name: kind}.items()), title=before.title
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import at, text, texts
+from tonnage.twin.apiserver.access import at, mapping, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
     complaints,
@@ -89,4 +89,9 @@ def service_address(obj: JsonObject) -> Found:
 
 def service_address_update(new: JsonObject, old: JsonObject) -> Found:
     """A changed IPAddress: it stays whose it is."""
-    yield from unchanged(at(new, "spec", "parentRef"), at(old, "spec", "parentRef"), "spec.parentRef")
+    now, was = mapping(new, "spec", "parentRef"), mapping(old, "spec", "parentRef")
+    yield from unchanged(_in_go(now), _in_go(was), "spec.parentRef")
+
+
+def _in_go(parent: JsonObject) -> JsonObject:
+    return {key.capitalize(): text(parent, key) for key in ("group", "resource", "namespace", "name")}
