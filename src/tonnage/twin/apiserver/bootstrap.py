@@ -71,8 +71,7 @@ def _objects() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
 
 def _recorded(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
     """What a genuine server has of priority and fairness, and its controllers' accounts."""
-    data = files(__package__).joinpath("first_objects.json").read_bytes()
-    found: dict[str, list[Any]] = msgspec.json.decode(data)
+    found = _first_objects()
     for plural in ("prioritylevelconfigurations", "flowschemas"):
         for obj in found[plural]:
             for condition in mappings(obj, "status", "conditions"):
@@ -81,6 +80,19 @@ def _recorded(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
     for name in found["serviceaccounts"]:
         head: JsonObject = {"apiVersion": "v1", "kind": "ServiceAccount"}
         yield ("", "serviceaccounts"), head, {"name": name, "namespace": "kube-system"}
+
+
+def flow_objects() -> dict[str, list[JsonObject]]:
+    """The FlowSchemas and priority levels of every server, by plural."""
+    found = _first_objects()
+    return {plural: found[plural] for plural in ("prioritylevelconfigurations", "flowschemas")}
+
+
+def _first_objects() -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = msgspec.json.decode(
+        files(__package__).joinpath("first_objects.json").read_bytes()
+    )
+    return found
 
 
 def _own(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:

@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi
+from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mappings, text
-from tonnage.twin.controllers.writing import merge_status
+from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import Kind
-from tonnage.wire.objects import Object, Service
+from tonnage.wire.objects import Service
 from tonnage.wire.timestamps import timestamp
 
 _GROUP: Final = "flowcontrol.apiserver.k8s.io"
 # Services have a spec and a status of any content, so they can stand for these.
 FLOW_SCHEMA: Final = Kind(_GROUP, "v1", "FlowSchema", "flowschemas", False, Service)
-LEVEL: Final = Kind(_GROUP, "v1", "PriorityLevelConfiguration", "prioritylevelconfigurations", False, Object)
+LEVEL: Final = Kind(_GROUP, "v1", "PriorityLevelConfiguration", "prioritylevelconfigurations", False, Service)
 _DANGLING: Final = "Dangling"
 
 
@@ -40,7 +40,7 @@ class FlowLevelsController:
         async with following(self._schemas, self._levels) as group:
             group.create_task(work(self._queue, self._reconcile))
 
-    def _level_changed(self, delta: Delta[Object]) -> None:
+    def _level_changed(self, delta: Delta[Service]) -> None:
         if delta.before is None or delta.after is None:
             for schema in self._schemas:
                 self._queue.add(key_of(schema))
@@ -54,10 +54,13 @@ class FlowLevelsController:
         before = mappings(schema.status, "conditions")
         if any(wanted.items() <= one.items() for one in before):
             return
-        others = [one for one in before if text(one, "type") != _DANGLING]
         now = timestamp(self._clock.now())
-        status: JsonObject = {"conditions": [*others, {**wanted, "lastTransitionTime": now}]}
-        await merge_status(self._api, FLOW_SCHEMA, schema, status)
+        status: JsonObject = {"conditions": [{**wanted, "lastTransitionTime": now}]}
+        whole: JsonObject = {"metadata": {"name": key[1]}, "status": status}
+        with passing_over(404):
+            await self._api.patch(
+                FLOW_SCHEMA, key[1], whole, subresource="status", patch_type=PatchType.APPLY
+            )
 
 
 def dangling(level: str, *, exists: bool) -> JsonObject:

@@ -21,6 +21,7 @@ from tonnage.twin.controllers.deployment import DeploymentController
 from tonnage.twin.controllers.disruption import DisruptionController
 from tonnage.twin.controllers.endpoints import EndpointsController
 from tonnage.twin.controllers.ephemeral_volumes import EphemeralVolumeController
+from tonnage.twin.controllers.flow_configuration import FlowConfigurationController
 from tonnage.twin.controllers.flow_levels import FlowLevelsController
 from tonnage.twin.controllers.garbage_collector import GarbageCollector
 from tonnage.twin.controllers.job import JobController
@@ -44,6 +45,8 @@ from tonnage.twin.controllers.volume_protection import VolumeProtectionControlle
 
 _OF_CLAIMS: Final = ("resource-claim-controller", "ResourceClaimController")
 _OF_ROLES: Final = "clusterrole-aggregation-controller"
+_OF_FLOWS: Final = "api-priority-and-fairness-config-consumer-v1"
+_OF_OWN_FLOWS: Final = "api-priority-and-fairness-config-producer-v1"
 _OF_POLICIES: Final = ("validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status")
 """Accounts, and the managers as which they apply."""
 
@@ -89,9 +92,8 @@ async def run_controllers(
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
             ServiceAddressesController(_of_server(api), clock, informers),
-            FlowLevelsController(
-                _of_server(api, "api-priority-and-fairness-config-consumer-v1"), clock, informers
-            ),
+            FlowLevelsController(_of_server(api, _OF_FLOWS), clock, informers),
+            FlowConfigurationController(_of_server(api, _OF_OWN_FLOWS), clock, informers),
             ApiAvailabilityController(_of_server(api), clock, informers),
             ServerLeaseController(_of_server(api), clock),
             JobController(_own(api, "job-controller"), clock, informers),
