@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tonnage.twin.apiserver.bootstrap import API_SERVICE, publish_api
+from tonnage.twin.apiserver.bootstrap import OWN_SERVICE, publish_api
 from tonnage.twin.controllers.api_endpoints import ApiEndpointsController
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 
 Cluster = Any
-NAMESPACE, NAME = API_SERVICE
+NAMESPACE, NAME = OWN_SERVICE
 
 
 def published(cluster: Cluster, port: int) -> None:

@@ -52,9 +52,13 @@ class ApiServices:
         self._registry = registry
         self._clock = clock
         self._uid = uid
+        self._begun = False
 
     def settle(self) -> None:
-        """Make those that are missing; take those away whose version is served no more."""
+        """Make those that are missing; take those away whose version is served no more.
+
+        Those of built-in kinds are made at the start alone.
+        """
         wanted = {
             f"{version}.{group}": (group, version)
             for group, versions in self._registry.group_versions().items()
@@ -66,7 +70,10 @@ class ApiServices:
             if wanted.pop(name, None) is None and text(stored.object, "metadata", "labels", _MANAGED):
                 self._store.delete(API_SERVICE, ("", name), read=stored)
         for name, (group, version) in wanted.items():
+            if self._begun and group in _GROUPS:
+                continue
             self._store.create(API_SERVICE, ("", name), self._bring(self._made(name, group, version)))
+        self._begun = True
 
     def _made(self, name: str, group: str, version: str) -> JsonObject:
         now = timestamp(self._clock.now())

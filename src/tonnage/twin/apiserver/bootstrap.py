@@ -22,7 +22,7 @@ from tonnage.twin.apiserver.store import Name, Resource, Store
 from tonnage.wire.timestamps import timestamp
 
 _NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-API_SERVICE: Final[Name] = ("default", "kubernetes")
+OWN_SERVICE: Final[Name] = ("default", "kubernetes")
 COMPONENTS: Final[Resource] = ("", "componentstatuses")
 _CLASSES: Final = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, "
@@ -126,12 +126,12 @@ def _roles() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
 
 def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, port: int) -> None:
     """Tell in `default/kubernetes` where the API is reached, anew when its port has changed."""
-    stored = store.get(SERVICE, API_SERVICE)
+    stored = store.get(SERVICE, OWN_SERVICE)
     service = api_service(port)
     if stored is not None:
         changed = copied(stored.object)
         put(changed, at(service, "spec", "ports"), "spec", "ports")
-        store.update(SERVICE, API_SERVICE, changed, read=stored)
+        store.update(SERVICE, OWN_SERVICE, changed, read=stored)
         return
     put(service, uid(), "metadata", "uid")
     put(service, timestamp(clock.now()), "metadata", "creationTimestamp")
@@ -140,12 +140,12 @@ def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring
     # By whoever gives addresses.
     put(service, [API_ADDRESS], "spec", "clusterIPs")
     put(service, ["IPv4"], "spec", "ipFamilies")
-    store.create(SERVICE, API_SERVICE, service)
+    store.create(SERVICE, OWN_SERVICE, service)
 
 
 def api_service(port: int) -> JsonObject:
     """The Service of an API that is reached at a port, as a server asks for it."""
-    namespace, name = API_SERVICE
+    namespace, name = OWN_SERVICE
     labels: JsonObject = {"component": "apiserver", "provider": "kubernetes"}
     ports: list[JsonValue] = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
     return {

@@ -67,6 +67,10 @@ class Definitions:
             self.settle(text(stored.object, "metadata", "name"))
         self._api_services.settle()
 
+    def restore(self) -> None:
+        """Make the APIServices of custom kinds that somebody deleted anew."""
+        self._api_services.settle()
+
     def _settle(self, name: str) -> bool:
         """Whether its names have changed, for which others may wait."""
         stored = self._store.get(DEFINITION, ("", name))

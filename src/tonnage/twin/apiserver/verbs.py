@@ -11,7 +11,7 @@ from tonnage.adapters.ports import Clock, PatchType
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver import subresources
 from tonnage.twin.apiserver.access import mapping, text
-from tonnage.twin.apiserver.api_services import ApiServices
+from tonnage.twin.apiserver.api_services import API_SERVICE, ApiServices
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.definitions import Definitions
 from tonnage.twin.apiserver.deletion import delete
@@ -238,6 +238,8 @@ class Verbs:
 
     async def _defined(self, request: Request, name: str) -> None:
         """Put in force what a write means for custom kinds: one defined, or one whose last objects may go."""
+        if request.resource == API_SERVICE and not request.options.dry_run:
+            self.definitions.restore()
         custom = request.served.custom
         if request.options.dry_run or not (
             request.resource == DEFINITION or (custom is not None and custom.terminating)

@@ -15,7 +15,7 @@ from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.well_known import SLICE_SERVICE
 from tonnage.twin.apiserver.access import mappings, number
-from tonnage.twin.apiserver.bootstrap import API_SERVICE, api_service
+from tonnage.twin.apiserver.bootstrap import OWN_SERVICE, api_service
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from tonnage.wire.objects import Service
 
@@ -55,11 +55,11 @@ class ApiEndpointsController:
     def _service_seen(self, delta: Delta[Service]) -> None:
         """Remember where the API server listens: its Service says so from the start."""
         one = delta.before or delta.after
-        if one is not None and (one.metadata.namespace, one.metadata.name) == API_SERVICE and not self._port:
+        if one is not None and (one.metadata.namespace, one.metadata.name) == OWN_SERVICE and not self._port:
             self._port = next((number(port, "targetPort") for port in mappings(one.spec, "ports")), 0)
 
     async def _look(self) -> None:
-        namespace, name = API_SERVICE
+        namespace, name = OWN_SERVICE
         if not self._port:
             return
         if self._services.get(name, namespace) is None:
@@ -69,7 +69,7 @@ class ApiEndpointsController:
 
     async def _lead(self) -> None:
         """Let the Endpoints and their slice say where the API server is."""
-        namespace, name = API_SERVICE
+        namespace, name = OWN_SERVICE
         port: JsonObject = {"name": "https", "port": self._port, "protocol": "TCP"}
         head: JsonObject = {"name": name, "labels": {_NOT_MIRRORED: "true"}}
         subsets: list[JsonValue] = [{"addresses": [{"ip": self._address}], "ports": [port]}]
