@@ -22,6 +22,7 @@ from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER, a
 from tonnage.twin.apiserver.server import LOOPBACK, ApiServer, Endpoint
 from tonnage.twin.controllers.api_endpoints import ApiEndpointsController, host_address
 from tonnage.twin.controllers.request_signing import RequestSigningController
+from tonnage.twin.controllers.server_lease import ServerLeaseController
 from tonnage.twin.controllers.suite import run_controllers
 from tonnage.twin.fleet import Fleet, Loops, TwinNode
 from tonnage.twin.kubelet.runtime import Program
@@ -132,6 +133,7 @@ class Cluster:
         itself = self.server.local("kube-apiserver", API_SERVER)
         service = ApiEndpointsController(itself, self._clock, informers, host_address())
         self._loops.run("api service", service.run())
+        self._loops.run("lease", ServerLeaseController(itself, self._clock, platform.node()).run())
         binder = self.server.local("kube-scheduler", SCHEDULER)
         scheduler = Scheduler(
             binder, self._clock, informers, version=self._scenario.server_version, host=platform.node()

@@ -5,13 +5,15 @@ Source: pkg/controlplane/apiserver and k8s.io/component-helpers/apimachinery/lea
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import socket
 import struct
 from base64 import b32encode
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from hashlib import sha256
 from typing import Final
-from uuid import uuid4
+from uuid import NAMESPACE_DNS, uuid5
 
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.model.errors import ApiError, ClusterError
@@ -22,47 +24,57 @@ from tonnage.wire.timestamps import micro_timestamp
 _LOG: Final = logging.getLogger(__name__)
 _NAMESPACE: Final = "kube-system"
 _COMPONENT: Final = "kube-apiserver"
+_IDENTITY: Final = "apiserver.kubernetes.io/identity"
 _RENEW_S: Final = 10.0
 _GOOD_FOR_S: Final = 3600
 
 
 class ServerLeaseController:
-    """Renews the Lease, which has the name of this machine in its own."""
+    """Renews the Lease, whose name is made of the machine's, and removes those of servers that are gone."""
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, clock: Clock, host: str) -> None:
         self._api = api
         self._clock = clock
-        self._host = socket.gethostname().lower()
-        self._name = lease_name(self._host)
-        self._holder = f"{self._name}_{uuid4()}"
+        self._host = host
+        self._name = lease_name(host)
+        self._holder = f"{self._name}_{uuid5(NAMESPACE_DNS, f'{host} {clock.now()}')}"
 
     async def run(self) -> None:
         """Renew until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._every(_RENEW_S, self._renew))
+            group.create_task(self._every(_GOOD_FOR_S, self._remove_expired))
+
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await self._renew()
+                await work()
             except ClusterError as error:
-                _LOG.info("lease not renewed: name=%s error=%s", self._name, error)
-            await self._clock.sleep(_RENEW_S)
+                _LOG.info("leases of servers are not as they should be: %s", error)
+            await self._clock.sleep(seconds)
 
     async def _renew(self) -> None:
-        now = micro_timestamp(self._clock.now())
         spec: JsonObject = {
             "holderIdentity": self._holder,
             "leaseDurationSeconds": _GOOD_FOR_S,
-            "renewTime": now,
+            "renewTime": micro_timestamp(self._clock.now()),
         }
         try:
             await self._api.patch(LEASE, self._name, {"spec": spec}, namespace=_NAMESPACE)
         except ApiError as error:
             if error.code != 404:
                 raise
-            labels: JsonObject = {
-                "apiserver.kubernetes.io/identity": _COMPONENT,
-                "kubernetes.io/hostname": self._host,
-            }
+            labels: JsonObject = {_IDENTITY: _COMPONENT, "kubernetes.io/hostname": self._host}
             lease: JsonObject = {"metadata": {"name": self._name, "labels": labels}, "spec": spec}
             await self._api.create(LEASE, lease, namespace=_NAMESPACE)
+
+    async def _remove_expired(self) -> None:
+        good = micro_timestamp(self._clock.now() - timedelta(seconds=_GOOD_FOR_S))
+        for lease in (await self._api.list(LEASE, namespace=_NAMESPACE)).items:
+            if lease.metadata.labels.get(_IDENTITY) != _COMPONENT or lease.metadata.name == self._name:
+                continue
+            if lease.spec.renew_time is None or lease.spec.renew_time < good:
+                await self._api.delete(LEASE, lease.metadata.name, namespace=_NAMESPACE)
 
 
 def lease_name(host: str) -> str:

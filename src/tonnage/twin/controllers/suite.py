@@ -34,7 +34,6 @@ from tonnage.twin.controllers.replica_set import ReplicaSetController, Replicati
 from tonnage.twin.controllers.request_approval import RequestApprovalController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
-from tonnage.twin.controllers.server_lease import ServerLeaseController
 from tonnage.twin.controllers.service_addresses import ServiceAddressesController
 from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.stateful_set import StatefulSetController
@@ -95,7 +94,6 @@ async def run_controllers(
             FlowLevelsController(_of_server(api, _OF_FLOWS), clock, informers),
             FlowConfigurationController(_of_server(api, _OF_OWN_FLOWS), clock, informers),
             ApiAvailabilityController(_of_server(api), clock, informers),
-            ServerLeaseController(_of_server(api), clock),
             JobController(_own(api, "job-controller"), clock, informers),
             CronJobController(_own(api, "cronjob-controller"), clock, informers),
             StatefulSetController(_own(api, "statefulset-controller"), clock, informers),
