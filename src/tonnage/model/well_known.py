@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
 CONTROLLER_REVISION_HASH: Final = "controller-revision-hash"
 DEFAULT_STORAGE_CLASS: Final = (
     "storageclass.kubernetes.io/is-default-class",
@@ -12,6 +13,7 @@ DEFAULT_STORAGE_CLASS: Final = (
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 FOREGROUND: Final = "foregroundDeletion"
 LEASE_NAMESPACE: Final = "kube-node-lease"
+LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"
 MIRROR: Final = "kubernetes.io/config.mirror"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -20,6 +22,8 @@ OLD_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 ORPHAN: Final = "orphan"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+SAFE_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Of which names are made that spell nothing."""
 SLICE_MANAGER: Final = "endpointslice.kubernetes.io/managed-by"
 SLICE_SERVICE: Final = "kubernetes.io/service-name"
 TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"

@@ -26,6 +26,7 @@ from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts
 from tonnage.twin.kubelet.images import full_image
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
+from tonnage.twin.kubelet.pod_conditions import OWN
 from tonnage.twin.world import LightNode
 from tonnage.wire import kinds
 from tonnage.wire.objects import Pod
@@ -33,7 +34,6 @@ from tonnage.wire.timestamps import timestamp
 
 _WORKERS: Final = 16
 _FIRST_ADDRESS: Final = 2
-_TRUE: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
 class _Occupied:
@@ -192,7 +192,7 @@ def _refused(failure: AdmissionFailure, now: str) -> JsonObject:
 def _running(pod: Pod, now: str, host: str, address: str) -> JsonObject:
     """The status of a pod all of whose containers have started."""
     own = host if pod.spec.host_network else address
-    conditions: list[Any] = [{"type": one, "status": "True", "lastTransitionTime": now} for one in _TRUE]
+    conditions: list[Any] = [{"type": one, "status": "True", "lastTransitionTime": now} for one in OWN]
     containers: list[Any] = [
         {
             "name": container.name,

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tonnage.twin.controllers.kubelet_requests import CLIENT, KUBELET_CLIENT, KUBELET_SERVER, LEGACY, fault_of
+from tonnage.model.well_known import CLIENT_SIGNER, LEGACY_SIGNER
+from tonnage.twin.controllers.kubelet_requests import KUBELET_CLIENT, KUBELET_SERVER, fault_of
 from tonnage.twin.controllers.request_approval import REQUEST
 from tonnage.twin.controllers.request_signing import RequestSigningController
 from tonnage.twin.pki import Authority
@@ -36,9 +37,9 @@ def request(name: str = "system:node:n", group: str = "system:nodes", dns: str =
 @pytest.mark.parametrize(
     ("signer", "asked", "usages", "told"),
     [
-        (CLIENT, request("jane", "devs"), ["client auth", *SIGNED], ""),
-        (CLIENT, request(), ["server auth"], "invalid usage for client certificate: server auth"),
-        (CLIENT, request(), SIGNED, "missing required usage for client certificate: client auth"),
+        (CLIENT_SIGNER, request("jane", "devs"), ["client auth", *SIGNED], ""),
+        (CLIENT_SIGNER, request(), ["server auth"], "invalid usage for client certificate: server auth"),
+        (CLIENT_SIGNER, request(), SIGNED, "missing required usage for client certificate: client auth"),
         (KUBELET_CLIENT, request(), ["client auth", *SIGNED], ""),
         (KUBELET_CLIENT, request(group="devs"), [], "subject organization is not system:nodes"),
         (KUBELET_CLIENT, request(dns="n"), [], "DNS subjectAltNames are not allowed"),
@@ -52,7 +53,7 @@ def request(name: str = "system:node:n", group: str = "system:nodes", dns: str =
             ["server auth"],
             USAGES.replace("{} ", "").replace("]", " server auth]"),
         ),
-        (LEGACY, request("jane"), ["any"], ""),
+        (LEGACY_SIGNER, request("jane"), ["any"], ""),
     ],
 )
 def test_what_a_signer_signs_and_why_not(signer: str, asked: Any, usages: list[str], told: str) -> None:
@@ -88,7 +89,7 @@ async def authority(cluster: Cluster) -> Authority:
 async def test_an_approved_request_gets_the_certificate_that_it_asks_for(
     cluster: Cluster, authority: Authority
 ) -> None:
-    status = await answered(cluster, CLIENT, expirationSeconds=3600)
+    status = await answered(cluster, CLIENT_SIGNER, expirationSeconds=3600)
     found = x509.load_pem_x509_certificate(base64.b64decode(status["certificate"]))
     found.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate_pem))
     assert found.subject == request("jane", "devs").subject

@@ -15,9 +15,9 @@ from tonnage.twin.apiserver.audit import Trail
 from tonnage.twin.apiserver.authentication.users import node_user
 from tonnage.twin.apiserver.listing import ListQuery
 from tonnage.twin.apiserver.rbac.node_restriction import may_label
-from tonnage.twin.apiserver.requests import Address, DeleteOptions, Options, Request, User
+from tonnage.twin.apiserver.requests import SYSTEM, Address, DeleteOptions, Options, Request, User
 from tonnage.twin.apiserver.statuses import status_of
-from tonnage.twin.apiserver.verbs import ADMIN, Verbs, WatchOptions
+from tonnage.twin.apiserver.verbs import Verbs, WatchOptions
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Object
 
@@ -36,7 +36,7 @@ class LocalKubernetes:
         self,
         verbs: Verbs,
         manager: str = "kube-controller-manager",
-        user: User = ADMIN,
+        user: User = SYSTEM,
         follow: Follow | None = None,
     ) -> None:
         """`manager` owns the fields that are written here; `user` is whom admission and `follow` see."""

@@ -15,6 +15,7 @@ from typing import Final
 from tonnage.adapters.ports import Clock
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.well_known import SAFE_LETTERS
 from tonnage.twin.apiserver.access import at, drop, items, mapping, number, put, text
 from tonnage.twin.apiserver.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission import Plugin
@@ -54,7 +55,6 @@ _FOLDERS: Final = {
 }
 _ATTEMPTS: Final = 5
 _NAME_ATTEMPTS: Final = 8
-_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_GENERATED: Final = 63
 
 
@@ -67,7 +67,7 @@ class Ids:
 
     def suffix(self) -> str:
         """Five characters that spell nothing."""
-        return "".join(self.random.choice(_SUFFIX_LETTERS) for _ in range(5))
+        return "".join(self.random.choice(SAFE_LETTERS) for _ in range(5))
 
 
 class Pipeline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.resources import Served
@@ -30,6 +31,10 @@ class User:
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: Extra = ()
+
+
+SYSTEM: Final = User("system:admin", ("system:masters",))
+"""Who asks in the server's own process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ class Request:
     name: str
     subresource: str = ""
     options: Options = field(default_factory=Options)
-    user: User = field(default_factory=lambda: User("system:admin", ("system:masters",)))
+    user: User = SYSTEM
     notes: Notes = field(default_factory=Notes, compare=False)
     admitted: bool = False
 

@@ -23,11 +23,10 @@ from tonnage.twin.apiserver.pipeline import Ids, Pipeline
 from tonnage.twin.apiserver.rbac.escalation import Escalation
 from tonnage.twin.apiserver.rbac.node_restriction import NodeRestriction
 from tonnage.twin.apiserver.rbac.signers import Signers
-from tonnage.twin.apiserver.requests import User
+from tonnage.twin.apiserver.requests import SYSTEM, User
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.security import Rights, security
 from tonnage.twin.apiserver.store import Store
-from tonnage.twin.apiserver.verbs import ADMIN as SYSTEM
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.wire.schema import load_schema
 

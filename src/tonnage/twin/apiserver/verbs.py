@@ -24,6 +24,7 @@ from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.putting import put
 from tonnage.twin.apiserver.rbac.reviews import Reviews
 from tonnage.twin.apiserver.requests import (
+    SYSTEM,
     Address,
     DeleteOptions,
     FieldValidation,
@@ -53,7 +54,6 @@ _POSTED: Final = {"binding": Served(_BINDING, ""), "eviction": Served(EVICTION, 
 """Kinds of what is posted to subresources."""
 
 _DELETED_AT_ONCE: Final = 10_000
-ADMIN = User("system:admin", ("system:masters",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Verbs:
         address: Address,
         *,
         options: Options = Options(),  # noqa: B008 - frozen
-        user: User = ADMIN,
+        user: User = SYSTEM,
         notes: Notes | None = None,
     ) -> Request:
         """A request to what an address names. Raises ApiError 404 for what is not served."""

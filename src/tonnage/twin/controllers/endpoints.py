@@ -144,23 +144,12 @@ class EndpointsController:
         existing = [one for one in listed.items if one.metadata.deletion_timestamp is None]
         zones = {node: await self._zone(node) for node in {pod.spec.node_name for pod in pods}}
         planned = slice_plan.plan(service, pods, zones.get, existing)
-        old = {one.metadata.name: one for one in existing}
-        if service.metadata.deletion_timestamp is None:
-            for one in planned.create:
-                try:
-                    await self._api.create(
-                        ENDPOINT_SLICE, _slice_body(service, one, None, since), namespace=namespace
-                    )
-                except ClusterError as error:
-                    if namespace_ends(error):
-                        return
-                    raise
-        for one in planned.update:
-            body = _slice_body(service, one, old[one.name], since)
-            await self._api.replace(ENDPOINT_SLICE, body, namespace=namespace)
-        for gone in planned.delete:
-            meta = gone.metadata
-            await self._api.delete(ENDPOINT_SLICE, meta.name, namespace=namespace, uid=meta.uid)
+        try:
+            await self._write_slices(service, planned, existing, since)
+        except ClusterError as error:
+            if namespace_ends(error):
+                return
+            raise
         if slice_plan.asks_for_shares(service):
             why = refusal((await self._api.list(NODE)).items, sum(map(pod_state.is_ready, pods)))
             if why:
@@ -172,6 +161,21 @@ class EndpointsController:
             told = f"Error updating Endpoint Slices for Service {namespace}/{name}: {why}"
             await self._slice_events.emit(service, "Warning", "FailedToUpdateEndpointSlices", told)
             raise ClusterError(Problem(told))  # so that it is tried again, later each time
+
+    async def _write_slices(
+        self, service: Service, planned: slice_plan.Plan, existing: list[EndpointSlice], since: str
+    ) -> None:
+        namespace, old = service.metadata.namespace, {one.metadata.name: one for one in existing}
+        if service.metadata.deletion_timestamp is None:
+            for one in planned.create:
+                body = _slice_body(service, one, None, since)
+                await self._api.create(ENDPOINT_SLICE, body, namespace=namespace)
+        for one in planned.update:
+            body = _slice_body(service, one, old[one.name], since)
+            await self._api.replace(ENDPOINT_SLICE, body, namespace=namespace)
+        for gone in planned.delete:
+            meta = gone.metadata
+            await self._api.delete(ENDPOINT_SLICE, meta.name, namespace=namespace, uid=meta.uid)
 
     async def _zone(self, node: str) -> str | None:
         if not node:

@@ -20,10 +20,10 @@ from cryptography.x509 import (
 )
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-CLIENT: Final = "kubernetes.io/kube-apiserver-client"
+from tonnage.model.well_known import CLIENT_SIGNER
+
 KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
 KUBELET_SERVER: Final = "kubernetes.io/kubelet-serving"
-LEGACY: Final = "kubernetes.io/legacy-unknown"
 _SIGNATURE: Final = "digital signature"
 _ENCIPHERMENT: Final = "key encipherment"
 _NODE: Final = "system:node:"
@@ -46,7 +46,7 @@ def fault_of(request: CertificateSigningRequest, signer: str, usages: list[str])
     name = (
         "" if common_name(request).startswith(_NODE) else f"subject common name does not begin with {_NODE}"
     )
-    if signer == CLIENT:
+    if signer == CLIENT_SIGNER:
         found = (_client_fault(usages),)
     elif signer == KUBELET_CLIENT:
         found = (_group_fault(request), _extra_fault(request), name, _usage_fault(usages, "client auth"))

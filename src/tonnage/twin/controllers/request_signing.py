@@ -13,13 +13,12 @@ from tonnage.adapters.informer import Informers, Key, following
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import CLIENT_SIGNER, LEGACY_SIGNER
 from tonnage.twin.apiserver.access import mappings, number, text, texts
 from tonnage.twin.apiserver.objects.validation.signing_requests import request_in
 from tonnage.twin.controllers.kubelet_requests import (
-    CLIENT,
     KUBELET_CLIENT,
     KUBELET_SERVER,
-    LEGACY,
     fault_of,
 )
 from tonnage.twin.controllers.request_approval import REQUEST
@@ -28,7 +27,7 @@ from tonnage.twin.pki import Authority
 from tonnage.wire.objects import Service
 from tonnage.wire.timestamps import timestamp
 
-_SIGNERS: Final = (CLIENT, KUBELET_CLIENT, KUBELET_SERVER, LEGACY)
+_SIGNERS: Final = (CLIENT_SIGNER, KUBELET_CLIENT, KUBELET_SERVER, LEGACY_SIGNER)
 _LONGEST_S: Final = 365 * 24 * 3600
 _SHORTEST_S: Final = 600
 

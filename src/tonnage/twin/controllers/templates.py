@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import SAFE_LETTERS
 from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.apiserver.go_json import go_json
 
-SAFE_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters and digits that spell no word, as Kubernetes uses for generated names."""
 
 _OFFSET: Final = 0x811C9DC5
@@ -25,7 +25,7 @@ def safe_encode(text: str) -> str:
     >>> safe_encode("123")
     '567'
     """
-    return "".join(SAFE_ALPHABET[ord(char) % len(SAFE_ALPHABET)] for char in text)
+    return "".join(SAFE_LETTERS[ord(char) % len(SAFE_LETTERS)] for char in text)
 
 
 def template_hash(template: JsonObject, collisions: int | None = None) -> str:

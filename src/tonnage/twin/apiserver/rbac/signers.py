@@ -6,11 +6,11 @@ Source: plugin/pkg/admission/certificates/{approval,signing,subjectrestriction} 
 from __future__ import annotations
 
 import base64
-from typing import Final
 
 from cryptography.x509.oid import NameOID
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import CLIENT_SIGNER
 from tonnage.twin.apiserver.access import at, text
 from tonnage.twin.apiserver.authentication.users import MASTERS
 from tonnage.twin.apiserver.objects.problems import quoted
@@ -20,8 +20,6 @@ from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.signing import SIGNING_REQUEST
 from tonnage.twin.apiserver.statuses import forbidden
-
-_CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
 
 
 class Signers:
@@ -40,10 +38,10 @@ class Signers:
             parts = ("certificate", "conditions")
             if any(at(obj, "status", part) != at(old, "status", part) for part in parts):
                 self._require(request, old, "sign")
-        elif text(obj, "spec", "signerName") == _CLIENTS:
+        elif text(obj, "spec", "signerName") == CLIENT_SIGNER:
             subject = request_in(base64.b64decode(text(obj, "spec", "request"))).subject
             if any(one.value == MASTERS for one in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)):
-                words = f"use of {_CLIENTS} signer with {MASTERS} group is not allowed"
+                words = f"use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
                 raise forbidden(request.resource, text(obj, "metadata", "name"), words)
 
     def _require(self, request: Request, old: JsonObject | None, verb: str) -> None:

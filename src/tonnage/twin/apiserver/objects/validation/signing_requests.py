@@ -17,6 +17,7 @@ from cryptography.x509 import (
 )
 
 from tonnage.model.json import JsonObject
+from tonnage.model.well_known import LEGACY_SIGNER
 from tonnage.twin.apiserver.access import mapping, mappings, number, text, texts
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.problems import (
@@ -37,7 +38,6 @@ _USAGES: Final = (
     "ipsec end system", "ipsec tunnel", "ipsec user", "key agreement", "key encipherment",
     "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime", "server auth", "signing", "timestamping",
 )  # fmt: skip
-_LEGACY: Final = "kubernetes.io/legacy-unknown"
 _SHORTEST_S: Final = 600
 _BLOCK: Final = re.compile(
     rb"^-----BEGIN ([^\n]*?)-----\s*\n(.*?)^-----END \1-----", re.DOTALL | re.MULTILINE
@@ -76,7 +76,7 @@ def signing_request(obj: JsonObject) -> Found:
         if usage in usages[:index]:
             yield duplicate(f"spec.usages[{index}]", usage)
     signer = text(spec, "signerName")
-    if signer == _LEGACY:
+    if signer == LEGACY_SIGNER:
         words = "the legacy signerName is not allowed via this API version"
         yield invalid("spec.signerName", signer, words)
     else:
