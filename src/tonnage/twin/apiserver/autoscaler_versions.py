@@ -75,18 +75,14 @@ def is_first(version: str, kind: str) -> bool:
 def first_autoscaler(stored: JsonObject) -> JsonObject:
     """A stored autoscaler as `autoscaling/v1` shows it."""
     metrics, status = mappings(stored, "spec", "metrics"), mapping(stored, "status")
-    notes: JsonObject = {}
-    others: list[JsonValue] = [_old_metric(one, "target") for one in metrics if not _is_share(one)]
-    current: list[JsonValue] = [_old_metric(one, "current") for one in mappings(status, "currentMetrics")]
-    conditions = status.get("conditions")
-    if others:
-        notes[_METRICS] = _encoded(others)
-    if current:
-        notes[_CURRENT] = _encoded(current)
-    if isinstance(behavior := at(stored, "spec", "behavior"), dict):
-        notes[_BEHAVIOR] = _encoded(_behavior_in_go(behavior))
-    if conditions:
-        notes[_CONDITIONS] = _encoded(conditions)
+    behavior = at(stored, "spec", "behavior")
+    said: dict[str, JsonValue] = {
+        _METRICS: [_old_metric(one, "target") for one in metrics if not _is_share(one)],
+        _CURRENT: [_old_metric(one, "current") for one in mappings(status, "currentMetrics")],
+        _BEHAVIOR: _behavior_in_go(behavior) if isinstance(behavior, dict) else None,
+        _CONDITIONS: status.get("conditions"),
+    }
+    notes: JsonObject = {key: _encoded(value) for key, value in said.items() if value}
     shown = _renamed(stored, FIRST, notes)
     spec: JsonObject = {
         key: value for key, value in mapping(stored, "spec").items() if key not in ("metrics", "behavior")
@@ -94,17 +90,16 @@ def first_autoscaler(stored: JsonObject) -> JsonObject:
     share = next((one for one in metrics if _is_share(one)), None)
     if share is not None:
         spec["targetCPUUtilizationPercentage"] = at(share, "resource", "target", "averageUtilization")
-    shown["spec"] = spec
-    told: JsonObject = {"currentReplicas": number(status, "currentReplicas")}
-    told["desiredReplicas"] = number(status, "desiredReplicas")
-    for key in ("observedGeneration", "lastScaleTime"):
-        if key in status:
-            told[key] = status[key]
+    return {**shown, "spec": spec, "status": _first_status(status)}
+
+
+def _first_status(status: JsonObject) -> JsonObject:
+    shown: JsonObject = {key: number(status, key) for key in ("currentReplicas", "desiredReplicas")}
+    shown |= {key: status[key] for key in ("observedGeneration", "lastScaleTime") if key in status}
     for one in mappings(status, "currentMetrics"):
         used = at(one, "resource", "current", "averageUtilization")
         if text(one, "resource", "name") == "cpu" and used is not None:
-            told["currentCPUUtilizationPercentage"] = used
-    shown["status"] = told
+            shown["currentCPUUtilizationPercentage"] = used
     return shown
 
 
