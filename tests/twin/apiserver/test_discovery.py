@@ -133,3 +133,32 @@ async def test_the_server_counts_nothing_of_those_it_does_not_let_in(running: An
     assert (await running.http("DELETE", "/metrics")).out == "metrics reset\n"
     assert COUNTED not in (await running.http("GET", "/metrics")).out
     assert (await running.http("GET", "/metrics", token=None)).code == 403
+
+
+async def test_documents_of_openapi_are_files_that_clients_may_have(running: Any) -> None:
+    for path, vary in (("/openapi/v2", "Accept"), ("/openapi/v3/apis/apps/v1", "Accept")):
+        first = await running.http("GET", path)
+        tag = first.headers["etag"]
+        assert (first.code, first.headers["accept-ranges"], first.headers["vary"]) == (200, "bytes", vary)
+        for known, code in ((f'"x", {tag}', 304), (f"W/{tag}", 304), ("*", 304), ('"x"', 200)):
+            assert (await running.http("GET", path, if_none_match=known)).code == code
+        refused = await running.http("GET", path, accept="text/html")
+        assert (refused.code, refused.out) == (406, "")
+
+
+async def test_metadata_of_custom_objects_comes_in_protobuf_too(running: Any) -> None:
+    names = {"plural": "things", "kind": "Thing"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec: Any = {"group": "example.org", "scope": "Cluster", "names": names, "versions": [version]}
+    made: Any = {"metadata": {"name": "things.example.org"}, "spec": spec}
+    kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert (await running.http("POST", kinds, made)).code == 201
+    path, protobuf = "/apis/example.org/v1/things", "application/vnd.kubernetes.protobuf"
+    partial = "as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    answer = await running.http("GET", path, accept=f"{protobuf};{partial}")
+    assert (answer.code, answer.headers["content-type"]) == (200, protobuf)
+    empty = await running.http("GET", path, accept=f"application/json;{partial}")
+    assert empty.json["items"] is None
+    refused = await running.http("GET", path, accept="application/cbor")
+    assert (refused.code, refused.json["message"].endswith(f"application/yaml, {protobuf}")) == (406, True)

@@ -15,6 +15,7 @@ from tonnage.twin.apiserver.listing import ListQuery
 from tonnage.twin.apiserver.negotiation import form_for
 from tonnage.twin.apiserver.objects.body import BodyError, parse_json
 from tonnage.twin.apiserver.objects.decode import decode
+from tonnage.twin.apiserver.objects.protobuf import decode_envelope
 from tonnage.twin.apiserver.objects.strategic import strategic_merge
 from tonnage.twin.apiserver.objects.structural import schema_problems
 from tonnage.twin.apiserver.objects.yaml_body import parse_yaml
@@ -197,3 +198,9 @@ def test_some_subresources_are_no_tables(subresource: str, shown: bool) -> None:
 def test_what_a_secret_holds_may_be_nothing() -> None:
     body: JsonObject = {"data": {"a": None}}
     assert decode(load_schema(), "core/v1.Secret", body, stored=True).value["data"] == {"a": ""}
+
+
+@pytest.mark.parametrize(("data", "said"), [(b"", "empty data"), (b"k8s\x00", "empty body")])
+def test_a_body_of_protobuf_that_is_none_says_so(data: bytes, said: str) -> None:
+    with pytest.raises(BodyError, match=f"^{said}$"):
+        decode_envelope(load_schema(), data)

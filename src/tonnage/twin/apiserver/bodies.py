@@ -76,7 +76,7 @@ def parse_object(
 def parse_typed(schema: Schema, data: bytes, content_type: str) -> JsonObject:
     """The object of a body. Raises BodyError, and ApiError 415."""
     kind = media_type(content_type)
-    value = _READERS[kind](schema, data) if data else parse_json(data)
+    value = _READERS[kind](schema, data) if data or kind == _ACCEPTED[2] else parse_json(data)
     if not isinstance(value, dict | None):
         raise BodyError(f"{UNREAD}json: cannot unmarshal {describe(value)} into Go value of type {_TYPED}")
     version = text(value, "apiVersion")

@@ -55,6 +55,10 @@ VERSION: Final[JsonObject] = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
+_IN_RANGES: Final = (b"accept-ranges", b"bytes")
+_OF_SECOND: Final = (JSON, openapi_second.ASKED, openapi_second.MEDIA)
+_OF_THIRD: Final = (JSON, *(f"application/com.github.proto-openapi.spec.v3{at}v1.0+protobuf" for at in "@."))
+"""In which forms documents of OpenAPI may be asked for."""
 _KEY_SET: Final = "application/jwk-set+json"
 _FOR_AN_HOUR: Final = "public, max-age=3600"
 _CONFIGURATION: Final = ".well-known/openid-configuration"
@@ -114,7 +118,9 @@ class Discovery:
             case ["openapi", "v2"]:
                 await self._second(exchange)
             case ["openapi", "v3"] if not exchange.path.endswith("/"):
-                await exchange.answer_bytes(self._openapi.index(), content_type=TEXT)
+                listed = self._openapi.index()
+                await exchange.start(200, TEXT, length=len(listed), extra=[_IN_RANGES])
+                await exchange.chunk(b"" if exchange.method == "HEAD" else listed, last=True)
             case ["openapi", "v3", *rest]:
                 await self._described(exchange, "/".join(rest))
             case [root, *_] if root in health.ROOTS:
@@ -125,7 +131,7 @@ class Discovery:
             case ["api" | "apis" as root] if exchange.aggregates:
                 exchange.cached = "public"
                 listed = go_json(aggregated(self._registry, core=root == "api")) + b"\n"
-                await _hashed(exchange, listed, AGGREGATED)
+                await _tagged(exchange, listed, AGGREGATED, hashlib.sha512(listed).hexdigest().upper())
             case segments:
                 classic = self._classic(segments, exchange.headers.get("host", ""))
                 exchange.form = _form(exchange)
@@ -144,14 +150,19 @@ class Discovery:
             await exchange.chunk(b"", last=True)
             return
         exchange.cached = "public, immutable" if known else exchange.cached
-        await _tagged(exchange, self._openapi.document(path), JSON, tag)
+        if not await _undecipherable(exchange, _OF_THIRD):
+            await _tagged(exchange, self._openapi.document(path), JSON, tag, file=True)
 
     async def _second(self, exchange: Exchange) -> None:
         document = self._openapi.second()
-        if openapi_second.ASKED in exchange.accept:
-            await _hashed(exchange, openapi_second.encoded_second(document), openapi_second.MEDIA)
-        else:
-            await _hashed(exchange, go_json(document), JSON)
+        vary = (b"Accept-Encoding", b"Accept")
+        if await _undecipherable(exchange, _OF_SECOND, vary):
+            return
+        data, media = go_json(document), JSON
+        if any(asked in exchange.accept for asked in _OF_SECOND[1:]):
+            data, media = openapi_second.encoded_second(document), openapi_second.MEDIA
+        tag = hashlib.sha512(data).hexdigest().upper()
+        await _tagged(exchange, data, media, tag, file=True, vary=vary)
 
     def _paths(self) -> list[str]:
         """Every path that is no object's."""
@@ -229,16 +240,35 @@ def _health(exchange: Exchange, root: str) -> bytes:
     return health.told(root, verbose="verbose" in exchange.query and not check, excluded=excluded).encode()
 
 
-async def _hashed(exchange: Exchange, data: bytes, content_type: str) -> None:
-    await _tagged(exchange, data, content_type, hashlib.sha512(data).hexdigest().upper())
+async def _undecipherable(
+    exchange: Exchange, offered: tuple[str, ...], vary: tuple[bytes, ...] = (b"Accept",)
+) -> bool:
+    """Whether a client reads no form of a document, which it is told then."""
+    if negotiated(exchange.headers.get("accept", ""), offered, nothing_else, own=offered, pretty=False):
+        return False
+    await exchange.start(406, "", length=0, extra=[(b"vary", name) for name in vary])
+    await exchange.chunk(b"", last=True)
+    return True
 
 
-async def _tagged(exchange: Exchange, data: bytes, content_type: str, tag: str) -> None:
-    """Answer with an ETag, so that clients need not read again what they have."""
-    extra = [(b"etag", f'"{tag}"'.encode()), (b"vary", b"Accept")]
-    if exchange.headers.get("if-none-match") == f'"{tag}"':
+async def _tagged(
+    exchange: Exchange,
+    data: bytes,
+    content_type: str,
+    tag: str,
+    *,
+    file: bool = False,
+    vary: tuple[bytes, ...] = (b"Accept",),
+) -> None:
+    """Answer with an ETag, so that clients need not read again what they have; a `file` has several."""
+    extra = [(b"etag", f'"{tag}"'.encode()), *((b"vary", name) for name in vary)]
+    known = exchange.headers.get("if-none-match", "")
+    tags = [one.strip().removeprefix("W/") for one in known.split(",")] if file else [known]
+    if f'"{tag}"' in tags or (file and known == "*"):
         await exchange.start(304, "", extra=extra)
         await exchange.chunk(b"", last=True)
         return
+    if file:
+        extra.append(_IN_RANGES)
     await exchange.start(200, content_type, length=len(data), extra=extra)
     await exchange.chunk(b"" if exchange.method == "HEAD" else data, last=True)

@@ -125,7 +125,7 @@ class Exchange:
             self.trail.said(status)
         # What is left of a body that was not read must not be taken for the next request.
         extra = [(b"connection", b"close")] if error.code in (401, 413) else []
-        extra += [NO_SNIFF] if plain or (error.code == 403 and not self.admitted) else []
+        extra += [NO_SNIFF] if plain or (error.code in (403, 500) and not self.admitted) else []
         retry = at(status, "details", "retryAfterSeconds")
         extra += [(b"retry-after", str(retry).encode())] if retry else []
         try:

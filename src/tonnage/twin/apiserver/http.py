@@ -201,7 +201,7 @@ class Application:
                 raise no_such_form(form, served, served.list_kind)
             partial: list[JsonValue] = [partial_of(stored.object, form.version) for stored in found.items]
             head: JsonObject = {"kind": form.kind, "apiVersion": f"meta.k8s.io/{form.version}"}
-            await exchange.answer({**head, "metadata": found.metadata, "items": partial})
+            await exchange.answer({**head, "metadata": found.metadata, "items": partial or None})
             return
         head = list_head(served, found.metadata)
         if form != Form():

@@ -51,8 +51,12 @@ Allows = Callable[[str, str, str, str], bool]
 """Whether an endpoint answers in a media type with a group, a version and a kind instead of its own."""
 
 
-def negotiated(accept: str, offered: tuple[str, ...], allows: Allows, *, pretty: bool) -> Form | None:
+def negotiated(
+    accept: str, offered: tuple[str, ...], allows: Allows, *, pretty: bool, own: tuple[str, ...] = MEDIA
+) -> Form | None:
     """The first form that a client accepts, of those that are offered, or None.
+
+    `own`: in which media types objects are shown as they are.
 
     >>> negotiated("application/json;q=0.5, application/yaml", MEDIA, nothing_else, pretty=False).media
     'application/yaml'
@@ -65,8 +69,8 @@ def negotiated(accept: str, offered: tuple[str, ...], allows: Allows, *, pretty:
         wanted = [said.get(key, "") for key in ("g", "v", "as")]
         for media in offered:
             streams = said.get("stream", "") in ("", "watch") and said.get("sv", "") in versions
-            own = not {"g", "v", "as"} & set(said)
-            if not clause.matches(media) or not streams or not (own or allows(media, *wanted)):
+            plain = media in own and not {"g", "v", "as"} & set(said)
+            if not clause.matches(media) or not streams or not (plain or allows(media, *wanted)):
                 continue
             return Form(media, wanted[2], wanted[1], pretty or said.get("pretty") == "1")
     return None
@@ -108,16 +112,16 @@ def check_route(accept: str, offered: tuple[str, ...]) -> None:
 def form_for(accept: str, request: Request, *, single: bool, pretty: bool) -> Form:
     """In which form a resource answers; `single` where the path names an object. Raises ApiError 406."""
     served = request.served
-    offered = MEDIA if served.custom is None else MEDIA[:2]
+    own = MEDIA if served.custom is None else MEDIA[:2]
     listed = MEDIA if single else (*MEDIA, *STREAMED)
     if served.custom is None:
         check_route(accept, listed)
     allows: Allows = nothing_else if served.row.group in REVIEWS else tables_too
     if request.subresource in _NO_TABLES:
         allows = metadata_too
-    form = negotiated(accept, offered, allows, pretty=pretty)
+    form = negotiated(accept, MEDIA, allows, own=own, pretty=pretty)
     if form is None:
-        raise not_acceptable(offered)
+        raise not_acceptable(MEDIA)
     if request.verb == "watch" and form.media == YAML:
         raise not_acceptable(STREAMED if served.custom is None else STREAMED[:1])
     return form

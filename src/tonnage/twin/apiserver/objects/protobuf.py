@@ -35,6 +35,8 @@ def decode_envelope(schema: Schema, data: bytes) -> JsonObject:
     Raises:
         BodyError: the body is malformed, or of a kind that the table lacks.
     """
+    if data in (b"", MAGIC):
+        raise BodyError("empty body" if data else "empty data")
     if not data.startswith(MAGIC):
         raise BodyError(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
