@@ -35,6 +35,7 @@ from tonnage.twin.controllers.request_approval import RequestApprovalController
 from tonnage.twin.controllers.resource_quota import ResourceQuotaController
 from tonnage.twin.controllers.role_aggregation import RoleAggregationController
 from tonnage.twin.controllers.service_addresses import ServiceAddressesController
+from tonnage.twin.controllers.service_ranges import ServiceRangesController
 from tonnage.twin.controllers.slice_mirroring import SliceMirroringController
 from tonnage.twin.controllers.stateful_set import StatefulSetController
 from tonnage.twin.controllers.taint_eviction import TaintEvictionController
@@ -46,6 +47,7 @@ _OF_CLAIMS: Final = ("resource-claim-controller", "ResourceClaimController")
 _OF_ROLES: Final = "clusterrole-aggregation-controller"
 _OF_FLOWS: Final = "api-priority-and-fairness-config-consumer-v1"
 _OF_OWN_FLOWS: Final = "api-priority-and-fairness-config-producer-v1"
+_OF_RANGES: Final = ("service-cidrs-controller", "service-cidr-controller")
 _OF_POLICIES: Final = ("validatingadmissionpolicy-status-controller", "validatingadmissionpolicy-status")
 """Accounts, and the managers as which they apply."""
 
@@ -91,6 +93,7 @@ async def run_controllers(
             EndpointsController(_own(api, "endpoint-controller"), clock, informers),
             SliceMirroringController(_own(api, "endpointslicemirroring-controller"), clock, informers),
             ServiceAddressesController(_of_server(api), clock, informers),
+            ServiceRangesController(_own(api, _OF_RANGES[0]), clock, informers, _own(api, *_OF_RANGES)),
             FlowLevelsController(_of_server(api, _OF_FLOWS), clock, informers),
             FlowConfigurationController(_of_server(api, _OF_OWN_FLOWS), clock, informers),
             ApiAvailabilityController(_of_server(api), clock, informers),
