@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
-from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
+from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
 from tonnage.decide.cluster.filters import claims
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
@@ -18,6 +18,7 @@ from tonnage.decide.cluster.versions import profile_for
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.writing import tell_of_pod
 from tonnage.twin.scheduler_cache import SchedulerCache
 from tonnage.twin.scheduler_claims import ClaimBinder, Grant
 from tonnage.twin.scheduler_events import SeriesRecorder, Telling
@@ -220,7 +221,7 @@ class Scheduler:
             return told is not None and told.uid == pod.uid and _waits(told)
 
         try:
-            await self._patch_status(pod, {"nominatedNodeName": node})
+            await tell_of_pod(self._api, obj, {"nominatedNodeName": node})
             bound = not choices or await self._volumes.bind(choices, node, stands)
             if bound:
                 await self._claims.bind(grants, pod)
@@ -270,7 +271,7 @@ class Scheduler:
                 continue
             _LOG.info("pod preempted: pod=%s/%s by=%s/%s node=%s", *victim.key, *pod.key, node)
             try:
-                await self._doom(victim)
+                await self._doom(obj)
             except ApiError as error:
                 if error.code != 404:
                     raise
@@ -280,9 +281,10 @@ class Scheduler:
         for lesser in self._cache.nominated_to(node):
             if lesser.priority < pod.priority:
                 self._cache.nominate(lesser, "")
-                await self._patch_status(lesser, {"nominatedNodeName": None})
+                if (told := self._pods.get(lesser.name, lesser.namespace)) is not None:
+                    await tell_of_pod(self._api, told, {"nominatedNodeName": None})
 
-    async def _doom(self, victim: Pod) -> None:
+    async def _doom(self, victim: w.Pod) -> None:
         target: JsonObject = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -290,8 +292,9 @@ class Scheduler:
             "message": f"{NAME}: preempting to accommodate a higher priority pod",
             "lastTransitionTime": timestamp(self._clock.now()),
         }
-        await self._patch_status(victim, {"conditions": [target]})
-        await self._api.delete(kinds.POD, victim.name, namespace=victim.namespace, uid=victim.uid or None)
+        await tell_of_pod(self._api, victim, {"conditions": [target]})
+        head = victim.metadata
+        await self._api.delete(kinds.POD, head.name, namespace=head.namespace, uid=head.uid)
 
     async def _tell_refusal(self, pod: Pod, obj: w.Pod, decision: Decision, nominated: str) -> None:
         """The condition PodScheduled where it changed, and an Event for every attempt but a gated one."""
@@ -319,19 +322,9 @@ class Scheduler:
         if nominated != obj.status.nominated_node_name:
             status["nominatedNodeName"] = nominated or None
         if status:
-            await self._patch_status(pod, status)
+            await tell_of_pod(self._api, obj, status)
         if not decision.gates:
             await self._events.emit(obj, _FAILED, _note(message))
-
-    async def _patch_status(self, pod: Pod, status: JsonObject) -> None:
-        await self._api.patch(
-            kinds.POD,
-            pod.name,
-            {"status": status},
-            namespace=pod.namespace,
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
 
 
 def _judged_by(obj: w.Object | None) -> object:

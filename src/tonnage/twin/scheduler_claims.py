@@ -40,7 +40,7 @@ class Grant:
 class ClaimBinder:
     """Gives claims their devices and reserves them. `changed` is told of every change of a claim.
 
-    `offered` is told when classes or slices change.
+    `offered` is told of classes and slices that come or change.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class ClaimBinder:
         self.copies = (self._claims, self._classes, self._slices)
         self._claims.subscribe(self._settle)
         self._claims.subscribe(changed)
-        self._classes.subscribe(lambda _delta: offered())
-        self._slices.subscribe(lambda _delta: offered())
+        for copy in (self._classes, self._slices):
+            copy.subscribe(lambda delta: offered() if delta.after is not None else None)
         self._given: dict[str, JsonObject] = {}
         """By the uid of a claim: what it was given and does not show yet."""
 

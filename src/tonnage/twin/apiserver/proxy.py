@@ -26,6 +26,10 @@ from tonnage.twin.apiserver.store import Store
 
 _STREAM_PARAMETERS: Final = frozenset({"command", "stdin", "stdout", "stderr", "tty"})
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_PREFERRED: Final = ("InternalIP", "Hostname", "InternalDNS", "ExternalDNS", "ExternalIP")
+"""Addresses of a node. A genuine server tries its names first; those of the twin's nodes nobody resolves."""
+_PORT: Final = 10250
+"""A kubelet's, where its node names none."""
 
 
 STREAM_KINDS: Final = {"exec": "PodExecOptions", "attach": "PodAttachOptions"}
@@ -66,7 +70,7 @@ class KubeletProxy:
             await exchange.start(204, "")
             await exchange.chunk(b"", last=True)
             return
-        host, port = self._kubelet(pod, "logs")
+        host, port = self._kubelet(pod)
         query = urlencode(log_options.passed_on(exchange.query))
         path = f"/containerLogs/{address.namespace}/{address.name}/{container}?{query}"
         async with open_response(host, port, path, self._trust()) as response:
@@ -82,7 +86,7 @@ class KubeletProxy:
             raise no_such_path()
         pod = self._pod(address)
         container = _container(pod, exchange.query.get("container", ""))
-        host, port = self._kubelet(pod, address.subresource)
+        host, port = self._kubelet(pod)
         query = [(key, value) for key, value in exchange.pairs if key in _STREAM_PARAMETERS]
         where = "/".join(quote(part, safe="") for part in (address.namespace, address.name, container))
         path = f"/{address.subresource}/{where}?{urlencode(query)}"
@@ -102,7 +106,7 @@ class KubeletProxy:
         """
         pod = self._pod(address)
         _container(pod, container)
-        host, port = self._kubelet(pod, address.subresource)
+        host, port = self._kubelet(pod)
         _, writer = await connect(host, port, self._trust())
         writer.close()
         raise bad_request("Upgrade request required")
@@ -113,7 +117,7 @@ class KubeletProxy:
             raise not_found(POD, address.name)
         return stored.object
 
-    def _kubelet(self, pod: JsonObject, what: str) -> tuple[str, int]:
+    def _kubelet(self, pod: JsonObject) -> tuple[str, int]:
         """Where the kubelet of the pod's node listens. Raises ApiError."""
         name = text(pod, "spec", "nodeName")
         if not name:
@@ -121,17 +125,15 @@ class KubeletProxy:
         node = self._store.get(NODE, ("", name))
         if node is None:
             raise not_found(POD, name)  # as upstream says it: what is missed is called as what was asked for
-        addresses = mappings(node.object, "status", "addresses")
-        host = next((text(one, "address") for one in addresses if text(one, "type") == "InternalIP"), "")
-        port = number(mapping(node.object, "status", "daemonEndpoints"), "kubeletEndpoint", "Port")
-        if not host or not port:
-            raise unreachable(f"node {name} names no address of its kubelet for {what}")
-        return host, port
-
-
-def unreachable(why: str) -> StatusError:
-    """500: the kubelet could not be asked."""
-    return StatusError(500, "InternalError", f"Internal error occurred: {why}")
+        known = [
+            (text(one, "type"), text(one, "address")) for one in mappings(node.object, "status", "addresses")
+        ]
+        host = next((host for wanted in _PREFERRED for kind, host in known if kind == wanted), "")
+        if not host:
+            shown = " ".join(f"{{{kind} {address}}}" for kind, address in known)
+            raise StatusError(500, "", f"no preferred addresses found; known addresses: [{shown}]")
+        port = number(node.object, "status", "daemonEndpoints", "kubeletEndpoint", "Port")
+        return host, port or _PORT
 
 
 def _container(pod: JsonObject, asked: str) -> str:

@@ -54,7 +54,8 @@ def wanted_taints(node: Node, now: datetime) -> list[Taint]:
     kept = [taint for taint in node.spec.taints if not _managed(taint) or (taint.key, taint.effect) in wanted]
     present = {(taint.key, taint.effect) for taint in kept}
     added = [
-        Taint(key=key, effect=effect, time_added=timestamp(now)) for key, effect in sorted(wanted - present)
+        Taint(key=key, effect=effect, time_added=timestamp(now))
+        for key, effect in sorted(wanted - present, key=lambda one: (one[1] == "NoExecute", one[0]))
     ]
     return [*kept, *added]
 

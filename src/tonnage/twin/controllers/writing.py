@@ -8,7 +8,7 @@ import msgspec
 
 from tonnage.adapters.ports import KubernetesApi, PatchType
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.access import mapping
+from tonnage.twin.apiserver.access import mapping, mappings, text
 from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import POD, Kind
 from tonnage.wire.objects import Object, Pod
@@ -48,8 +48,17 @@ async def tell_of_pod(api: KubernetesApi, pod: Pod, status: JsonObject) -> None:
         await api.patch(
             POD,
             pod.metadata.name,
-            {"metadata": {"uid": pod.metadata.uid}, "status": status},
+            {"metadata": {"uid": pod.metadata.uid}, "status": {**status, **_order(pod, status)}},
             namespace=pod.metadata.namespace,
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
+
+
+def _order(pod: Pod, status: JsonObject) -> JsonObject:
+    """What keeps new conditions behind those that are there; a patch that says nothing puts them in front."""
+    types = [one.type for one in pod.status.conditions]
+    types += [name for one in mappings(status, "conditions") if (name := text(one, "type")) not in types]
+    return (
+        {"$setElementOrder/conditions": [{"type": name} for name in types]} if "conditions" in status else {}
+    )
