@@ -212,3 +212,13 @@ async def test_claims_that_are_refused_keep_their_pod_away_and_one_that_is_there
     await running.api.delete(POD, "web-0", namespace="default", grace_period_s=0)
     await running.clock.advance(2)
     assert await names(running) == ["web-0"]
+
+
+async def test_claims_have_their_owner_before_their_pod_is_let_in(running: Cluster) -> None:
+    await running.apply(RESOURCE_QUOTA, "none", {"spec": {"hard": {"pods": "0"}}})
+    policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    await start(running, 1, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy)
+    await running.clock.advance(1)
+    assert await names(running) == []
+    [claim] = await running.all(VOLUME_CLAIM)
+    assert [one.kind for one in claim.metadata.owner_references] == ["StatefulSet"]

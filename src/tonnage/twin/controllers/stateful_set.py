@@ -33,7 +33,7 @@ from tonnage.twin.controllers.stateful_template import (
 )
 from tonnage.twin.controllers.writing import replace_status
 from tonnage.wire.kinds import CONTROLLER_REVISION, POD, STATEFUL_SET, VOLUME_CLAIM
-from tonnage.wire.objects import ControllerRevision, Pod
+from tonnage.wire.objects import ControllerRevision, ObjectMeta, Pod
 from tonnage.wire.workloads import StatefulSet, StatefulSetStatus
 
 Revisions = tuple[ControllerRevision, ControllerRevision]
@@ -137,7 +137,7 @@ class StatefulSetController:
         for pod in planned.lacking:
             ordinal = ordinal_of(pod, found)
             if ordinal is not None and pod.metadata.deletion_timestamp is None:
-                await self._make_claims(found, ordinal)
+                await self._make_claims(found, ordinal, pod)
         for pod in planned.owning:
             await self._keep_claims(found, pod)
         for ordinal, updated in planned.make:
@@ -149,7 +149,7 @@ class StatefulSetController:
         body = stateful_pod(found, revision, ordinal)
         name, owner = f"{found.metadata.name}-{ordinal}", found.metadata.name
         try:
-            await self._make_claims(found, ordinal)
+            await self._make_claims(found, ordinal, Pod(metadata=ObjectMeta(name=name)))
             pod = await self._api.create(POD, body, namespace=found.metadata.namespace)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.reason == "AlreadyExists":
@@ -161,12 +161,13 @@ class StatefulSetController:
         told = f"Create Pod {name} in StatefulSet {owner} successful"
         await self._events.emit(found, "Normal", "SuccessfulCreate", told)
 
-    async def _make_claims(self, found: StatefulSet, ordinal: int) -> None:
-        """Have all claims of a pod; raises ApiError with what is wrong with any of them."""
+    async def _make_claims(self, found: StatefulSet, ordinal: int, pod: Pod) -> None:
+        """Have all claims of a pod, with owners; raises ApiError with what is wrong with any of them."""
         wrong = [await self._make_claim(found, ordinal, body) for body in claim_bodies(found, ordinal)]
         if texts := [text for text in wrong if text]:
             whole = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
             raise ApiError(500, "InternalError", whole)
+        await self._keep_claims(found, pod)
 
     async def _make_claim(self, found: StatefulSet, ordinal: int, body: JsonObject) -> str:
         """Make a claim unless it is there; what is wrong with it, empty if nothing is."""
