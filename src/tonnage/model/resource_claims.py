@@ -202,7 +202,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """A claim. `owner` is the uid of its controller."""
+    """A claim. `owner` is the uid of its controller. `in_flight`: its allocation is still being written."""
 
     namespace: str
     name: str
@@ -214,6 +214,7 @@ class ResourceClaim:
     owner: str = ""
     terminating: bool = False
     problems: tuple[Problem, ...] = ()
+    in_flight: bool = False
 
     @property
     def key(self) -> tuple[str, str]:

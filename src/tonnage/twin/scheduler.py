@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
+from tonnage.decide.cluster.claims.supply import gates_of
 from tonnage.decide.cluster.filters import claims
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.versions import profile_for
@@ -69,7 +69,8 @@ class Scheduler:
         self._sets.subscribe(self._on_surroundings)
         self._services.subscribe(self._on_surroundings)
         self._volumes = VolumeBinder(api, clock, informers, self._on_volume)
-        self._claims = ClaimBinder(api, informers, self._on_claim, self._on_devices)
+        gates = gates_of(profile.minor)
+        self._claims = ClaimBinder(api, informers, gates, self._on_claim, self._on_devices)
         self._binding: asyncio.TaskGroup | None = None
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
@@ -147,7 +148,7 @@ class Scheduler:
         self._changed.set()
 
     def _on_devices(self) -> None:
-        """Classes and slices bear on pods that have claims."""
+        """Classes, slices and devices that are not taken after all bear on pods that have claims."""
         self._wake_claimants(lambda pod: bool(pod.claims))
 
     def _on_claim(self, delta: Delta[ResourceClaim]) -> None:
@@ -170,9 +171,10 @@ class Scheduler:
         placed = self._cache.place(pod, self._surroundings)
         if placed is not None:
             self._queue.remove(key)
-            await self._bind(pod, obj, placed)
+            await self._bind_alone(pod, obj, placed)
             return
-        view = self._cache.view(self._surroundings(volumes=bool(pod.volumes), devices=bool(pod.claims)))
+        allocator = self._claims.allocator() if pod.claims else None
+        view = self._cache.view(self._surroundings(volumes=bool(pod.volumes)), allocator)
         decision = schedule_on(pod, view, binds=True)
         if decision.held:
             self._queue.fail(key, self._clock.monotonic(), frozenset((claims.NAME,)))
@@ -188,14 +190,14 @@ class Scheduler:
                 grants = self._claims.choose(pod, node, view)
                 self._binding.create_task(self._bind_with(choices, grants, pod, obj, decision.chosen))
             else:
-                await self._bind(pod, obj, decision.chosen)
+                await self._bind_alone(pod, obj, decision.chosen)
             return
         self._queue.fail(key, self._clock.monotonic(), refused_by(decision))
         nominated = pod.status.nominated_node if decision.keeps_nomination else decision.nominated or ""
         if nominated != pod.status.nominated_node:
             self._cache.nominate(pod, nominated)
+        await self._free(pod, decision)
         try:
-            await self._claims.free(decision, pod)
             await self._evict(pod, decision)
             await self._tell_refusal(pod, obj, decision, nominated)
         except ClusterError as error:
@@ -205,10 +207,19 @@ class Scheduler:
         if _judged_by(delta.before) != _judged_by(delta.after):
             self._cache.changed()
 
-    def _surroundings(self, *, volumes: bool = False, devices: bool = False) -> Snapshot:
-        others = [*self._volumes.surroundings()] if volumes else []
-        if devices:
-            others += self._claims.surroundings()
+    async def _free(self, pod: Pod, decision: Decision) -> None:
+        """Take a claim its devices, where that was decided; when it fails, the pod is tried again soon."""
+        if decision.frees is None:
+            return
+        try:
+            await self._claims.free(decision.frees)
+        except ClusterError as error:
+            _LOG.warning("claim not freed: pod=%s/%s claim=%s error=%s", *pod.key, decision.frees, error)
+            self._queue.err(pod.key, self._clock.monotonic())
+            self._changed.set()
+
+    def _surroundings(self, *, volumes: bool = False) -> Snapshot:
+        others = self._volumes.surroundings() if volumes else ()
         return snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services, *others])
 
     async def _bind_with(
@@ -222,19 +233,23 @@ class Scheduler:
 
         try:
             await tell_of_pod(self._api, obj, {"nominatedNodeName": node})
-            bound = not choices or await self._volumes.bind(choices, node, stands)
-            if bound:
+            if not choices or await self._volumes.bind(choices, node, stands):
                 await self._claims.bind(grants, pod)
-                await self._bind(pod, obj, node)
-                return
+                if await self._bind(pod, obj, node):
+                    return
         except ClusterError as error:
             _LOG.warning("volumes and claims not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
-        with suppress(ClusterError):
-            await self._claims.release(grants, pod)
+        await self._claims.release(grants, pod)
         if stands():
             self._give_up(pod)
 
-    async def _bind(self, pod: Pod, obj: w.Pod, node: str) -> None:
+    async def _bind_alone(self, pod: Pod, obj: w.Pod, node: str) -> None:
+        """Bind a pod for which nothing else has to be bound."""
+        if not await self._bind(pod, obj, node):
+            self._give_up(pod)
+
+    async def _bind(self, pod: Pod, obj: w.Pod, node: str) -> bool:
+        """Whether the pod is bound now."""
         body: JsonObject = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -245,11 +260,11 @@ class Scheduler:
             await self._api.create_subresource(kinds.POD, pod.name, "binding", body, namespace=pod.namespace)
         except ClusterError as error:
             _LOG.warning("pod not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
-            self._give_up(pod)
-            return
+            return False
         message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         _LOG.info("pod bound: pod=%s/%s node=%s", *pod.key, node)
         await self._events.emit(obj, _SCHEDULED, message)
+        return True
 
     def _give_up(self, pod: Pod) -> None:
         """What was decided about a pod came to nothing: it is tried again after a while."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from tonnage.adapters.informer import Key
+from tonnage.decide.cluster.claims.allocating import Allocator
 from tonnage.decide.cluster.versions import Profile
-from tonnage.decide.cluster.view import NodeView, View, allocator_of
+from tonnage.decide.cluster.view import NodeView, View
 from tonnage.model.cluster import Node, Pod, Snapshot
 from tonnage.twin.scheduler_columns import SchedulerColumns
 
@@ -106,7 +107,7 @@ class SchedulerCache:
         """Pods that wait for a node to be cleared for them."""
         return [pod for pod in self._nominated.values() if pod.status.nominated_node == node]
 
-    def view(self, surroundings: Snapshot) -> View:
+    def view(self, surroundings: Snapshot, allocator: Allocator | None = None) -> View:
         """The cluster as the engine looks at it; `surroundings` has what is neither node nor pod."""
         nodes: dict[str, NodeView] = {}
         for name in sorted(self._nodes):
@@ -120,9 +121,7 @@ class SchedulerCache:
         for pod in self._nominated.values():
             nominated[pod.status.nominated_node] = (*nominated.get(pod.status.nominated_node, ()), pod)
         whole = View(nodes, nominated, surroundings, self._profile)
-        if surroundings.claims or surroundings.device_classes or surroundings.slices:
-            return replace(whole, allocator=allocator_of(surroundings, self._profile))
-        return whole
+        return whole if allocator is None else replace(whole, allocator=allocator)
 
     def _decide(self, pod: Pod, decided: _Decided) -> None:
         self._decided[pod.key] = decided

@@ -21,6 +21,7 @@ from tonnage.decide.cluster.scores.order import SCORES
 from tonnage.decide.cluster.view import View, as_kept, view_of
 from tonnage.decide.cluster.volumes import undecided_volumes, volumes_stop
 from tonnage.model.cluster import Pod, Snapshot
+from tonnage.model.resource_claims import ResourceClaim
 
 _AFTER_VOLUMES: Final = frozenset((topology_spread.NAME, pod_affinity.NAME, claims_filter.NAME))
 """Filters whose words a node gives only if its volumes are fine."""
@@ -36,6 +37,7 @@ class Decision:
     node, the refusal that counts first; the others only in a thorough decision. `held`: the pod is not tried,
     because of a claim that is not there yet.
     `equals`: the nodes of which any may be the nominated one. `failed`: `message` is the error of a plugin.
+    `frees`: the claim whose devices are taken from it.
     """
 
     chosen: str | None = None
@@ -53,6 +55,7 @@ class Decision:
     halted_by: str = ""
     unmodelled: tuple[str, ...] = ()
     keeps_nomination: bool = False
+    frees: ResourceClaim | None = None
 
 
 def schedule(pod: Pod, snapshot: Snapshot, *, version: str = "", thorough: bool = False) -> Decision:
@@ -224,8 +227,9 @@ def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) ->
         preemption = engine.preempt(pod, filtered) if engine else preempt(pod, view, filtered)
     if preemption.unknown:
         return Decision(feasible=(), refusals=filtered.refusals, unmodelled=preemption.unknown)
+    frees = _freed(pod, view, filtered)
     return Decision(
-        message=refusal_message(pod, view, filtered, preemption),
+        message=_refusal_message(pod, view, filtered, preemption, frees),
         nominated=preemption.node,
         victims=preemption.victims,
         equals=preemption.equals,
@@ -233,10 +237,13 @@ def _refused(pod: Pod, view: View, filtered: Filtered, engine: Engine | None) ->
         conflict=filtered.conflict,
         halted_by=filtered.halted_by,
         keeps_nomination=not preemption.tried,
+        frees=frees,
     )
 
 
-def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemption) -> str:
+def _refusal_message(
+    pod: Pod, view: View, filtered: Filtered, preemption: Preemption, frees: ResourceClaim | None
+) -> str:
     """Upstream's sentence for a pod that no node takes; most releases add nothing for a preemption."""
     suffix = ""
     if view.profile.allocates and filtered.halted_by not in ("", claims_filter.NAME):
@@ -245,7 +252,7 @@ def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemp
         suffix = f"preemption: {preemption.message}"
     elif preemption.node is None:
         told = f"preemption: {preemption.message}" if preemption.message else ""
-        suffix = ", ".join(filter(None, [*_words_on_claims(pod, view, filtered), told]))
+        suffix = ", ".join(filter(None, [_words_on_claims(pod, view, filtered, frees), told]))
     elif view.profile.names_victims:
         count = len(preemption.victims)
         suffix = f"preemption: {messages.PLACE_FOUND.format(node=preemption.node, count=count)}"
@@ -256,13 +263,22 @@ def refusal_message(pod: Pod, view: View, filtered: Filtered, preemption: Preemp
     return messages.fit_error(len(view.nodes), counts, instead=filtered.conflict, suffix=suffix)
 
 
-def _words_on_claims(pod: Pod, view: View, filtered: Filtered) -> tuple[str, ...]:
+def _claims(pod: Pod, view: View, filtered: Filtered) -> tuple[ResourceClaim, ...]:
+    """The pod's claims, if it came as far as that they were judged."""
+    judged = pod.claims and view.profile.allocates and not filtered.halted_by
+    return claims_of(pod, view.supply.claims).claims if judged else ()
+
+
+def _freed(pod: Pod, view: View, filtered: Filtered) -> ResourceClaim | None:
+    """The claim whose devices the DynamicResources plugin takes from it."""
+    claims = _claims(pod, view, filtered) if view.settings(pod).frees_claims else ()
+    return claims_filter.freed_by(pod, (one for one, _ in filtered.first()), claims) if claims else None
+
+
+def _words_on_claims(pod: Pod, view: View, filtered: Filtered, frees: ResourceClaim | None) -> str:
     """What the DynamicResources plugin adds to a refusal."""
-    if not view.settings(pod).frees_claims:
-        return ()
-    claims = claims_of(pod, view.supply.claims).claims if pod.claims and view.profile.allocates else ()
-    if claims and not filtered.halted_by:
-        if any(claims_filter.may_be_freed(pod, refusal, claims) for refusal, _ in filtered.first()):
-            return (messages.CLAIM_FREED,)
-        return (messages.CLAIMS_REMAIN,) if view.profile.speaks_of_claims else ()
-    return (messages.NO_CLAIMS,) if view.profile.speaks_of_claims else ()
+    if frees:
+        return messages.CLAIM_FREED
+    if not view.settings(pod).frees_claims or not view.profile.speaks_of_claims:
+        return ""
+    return messages.CLAIMS_REMAIN if _claims(pod, view, filtered) else messages.NO_CLAIMS

@@ -69,6 +69,12 @@ class Supply:
     parts: Mapping[DeviceId, Mapping[str, Fraction]]
     _selections: dict[str, Selection] = field(default_factory=dict)
 
+    def with_claims(self, claims: Iterable[ResourceClaim]) -> Supply:
+        """The same offer to other claims."""
+        every = {claim.key: claim for claim in claims}
+        held, parts = _taken(every.values(), sharing=self.gates.sharing)
+        return replace(self, claims=every, held=held, parts=parts)
+
     def selects(self, expression: str, driver: str, device: Device) -> bool:
         """Whether a CEL selector takes a device; asked about alike devices once.
 
@@ -101,18 +107,17 @@ def supply_of(
             by_node.setdefault(scope.name, []).append(one)
         else:
             anywhere.append(one)
-    every = {claim.key: claim for claim in claims}
-    held, parts = _taken(every.values(), sharing=gates.sharing)
-    return Supply(
+    offer = Supply(
         gates,
         {name: tuple(found) for name, found in by_node.items()},
         tuple(anywhere),
         {key: tuple(found) for key, found in by_pool.items()},
         {cls.name: cls for cls in classes},
-        every,
-        held,
-        parts,
+        {},
+        {},
+        {},
     )
+    return offer.with_claims(claims)
 
 
 def tainted(

@@ -57,8 +57,10 @@ def _one(pod: Pod, entry: PodClaim, claim: ResourceClaim | None) -> tuple[str, R
 
 def stops(claims: PodClaims, supply: Supply) -> tuple[str, bool]:
     """The scheduler's words on claims that no node can meet, and whether they are an error; empty: go on."""
-    for claim in claims.waiting:
-        for request in claim.requests:
+    for claim in claims.claims:
+        if claim.in_flight:
+            return f"resource claim {claim} is in the process of being allocated", False
+        for request in claim.requests if claim.allocation is None else ():
             if not request.known:
                 return f"resource claim {claim}, request {request.name}: unknown request type", False
             parts = [(request.name, request.device_class)]

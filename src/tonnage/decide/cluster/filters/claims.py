@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from tonnage.decide.cluster.claims.allocating import Outcome
@@ -42,11 +43,14 @@ def prepare(pod: Pod, view: View) -> Check | None:
     return check
 
 
-def may_be_freed(pod: Pod, refusal: Refusal, claims: tuple[ResourceClaim, ...]) -> bool:
-    """Whether the node's refusal makes the scheduler free a claim that nobody else uses."""
-    away = {reason.facts.get("claim") for reason in refusal.reasons if reason.code is Code.CLAIM_ELSEWHERE}
+def freed_by(
+    pod: Pod, refusals: Iterable[Refusal], claims: tuple[ResourceClaim, ...]
+) -> ResourceClaim | None:
+    """The claim that such refusals make the scheduler free: one that nobody else uses."""
+    reasons = (reason for refusal in refusals for reason in refusal.reasons)
+    away = {reason.facts.get("claim") for reason in reasons if reason.code is Code.CLAIM_ELSEWHERE}
     freed = (claim for claim in claims if str(claim) in away)
-    return any({user.uid for user in claim.reserved_for} <= {pod.uid} for claim in freed)
+    return next((one for one in freed if {user.uid for user in one.reserved_for} <= {pod.uid}), None)
 
 
 def unreachable(claims: PodClaims, node: NodeView) -> tuple[ResourceClaim, ...]:
