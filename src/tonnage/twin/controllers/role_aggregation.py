@@ -12,7 +12,6 @@ from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects.selectors import label_requirements, matches_labels
-from tonnage.twin.controllers.refusals import passing_over
 from tonnage.wire.kinds import CLUSTER_ROLE
 from tonnage.wire.objects import ClusterRole
 
@@ -46,8 +45,7 @@ class RoleAggregationController:
         if rules == (role.rules or []):
             return
         whole: JsonObject = {"metadata": {"name": key[1]}, **({"rules": rules} if rules else {})}
-        with passing_over(404):
-            await self._api.patch(CLUSTER_ROLE, key[1], whole, patch_type=PatchType.APPLY)
+        await self._api.patch(CLUSTER_ROLE, key[1], whole, patch_type=PatchType.APPLY)
 
 
 def gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[JsonValue]:
