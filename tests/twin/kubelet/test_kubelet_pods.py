@@ -350,19 +350,3 @@ async def test_an_api_server_that_is_away_at_first_is_tried_again(start: Any) ->
         world.api.down = False
         await world.clock.advance(10)
         await world.api.until(lambda: world.api.node().get("status"))
-
-
-async def test_a_pod_with_devices_of_a_driver_waits_for_it(world: World) -> None:
-    device = {"driver": "gpu.example.com", "pool": "node", "device": "g0", "request": "r"}
-    status: Any = {"allocation": {"devices": {"results": [device]}}}
-    world.api.put(
-        kinds.RESOURCE_CLAIM, {"metadata": {"name": "mine", "namespace": "default"}, "status": status}
-    )
-    world.bind("web", resourceClaims=[{"name": "x", "resourceClaimName": "mine"}])
-    await world.clock.advance(20)
-    told = "DRA driver gpu.example.com is not registered"
-    text = f"Failed to prepare dynamic resources: prepare dynamic resources: {told}"
-    assert world.api.events("web") == [f"Warning FailedPrepareDynamicResources {text} x2"]
-    status = world.api.pod("web")["status"]
-    assert status["phase"] == "Pending"
-    assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}

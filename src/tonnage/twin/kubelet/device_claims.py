@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.adapters.reading import pod_from, snapshot_from
+from tonnage.decide.cluster.claims.waiting import foreign, unnamed
+from tonnage.model.cluster import Pod
 from tonnage.model.errors import ClusterError
+from tonnage.model.resource_claims import ResourceClaim
 from tonnage.twin.kubelet.live_pod import LivePod
 from tonnage.wire import kinds
 
@@ -23,16 +27,28 @@ async def prepared(live: LivePod) -> None:
 
 
 async def _lacking(live: LivePod) -> str:
-    told = {str(one.get("name")): one for one in live.pod.status.resource_claim_statuses}
-    for entry in live.pod.spec.resource_claims:
-        made = told.get(str(entry.get("name")), {})
-        name = entry.get("resourceClaimName") or made.get("resourceClaimName")
-        if not name:
+    pod = pod_from(live.pod)
+    for entry in pod.claims:
+        name = entry.claim or entry.made
+        if entry.skipped and not name:
             continue
+        if why := unnamed(pod, entry):
+            return why
         try:
-            claim = await live.node.api.get(kinds.RESOURCE_CLAIM, name, live.pod.metadata.namespace)
+            found = await live.node.api.get(kinds.RESOURCE_CLAIM, name, pod.namespace)
         except ClusterError as error:
             return f"fetch ResourceClaim {name}: {error}"
-        for device in claim.status.get("allocation", {}).get("devices", {}).get("results", ()):
-            return f"DRA driver {device['driver']} is not registered"
+        [claim] = snapshot_from([found]).claims
+        if why := foreign(pod, entry, claim) or _withheld(pod, claim):
+            return why
     return ""
+
+
+def _withheld(pod: Pod, claim: ResourceClaim) -> str:
+    """Why the pod may not have what a claim of its has; empty: nobody prepares anything for it."""
+    if all(one.uid != pod.uid for one in claim.reserved_for):
+        return f"pod {pod.name} ({pod.uid}) is not allowed to use ResourceClaim {claim.name} ({claim.uid})"
+    if claim.allocation is None:
+        return f"ResourceClaim {claim.name}: not allocated"
+    drivers = (f"DRA driver {device.id.driver} is not registered" for device in claim.allocation.devices)
+    return next(drivers, "")

@@ -65,9 +65,10 @@ class PodWorker:
         changed = self.live.refresh(pod)
         if pod.metadata.deletion_timestamp is not None:
             self._ending.set()
-        elif self.live.progress.sandbox and not self.finished:
-            if pod.spec.active_deadline_seconds != allowed_s:
-                self._aside(self._deadline())
+            return
+        if self._limit is not None and pod.spec.active_deadline_seconds != allowed_s:
+            self._aside(self._deadline())
+        if self.live.progress.sandbox and not self.finished:
             for slot, why in changed:
                 self._replace(slot, why)
             for slot in self.live.add_ephemeral():
@@ -117,20 +118,22 @@ class PodWorker:
         if self.pod.status.phase in {"Succeeded", "Failed"}:
             await self._finish()
             return
-        if not live.adopt():
+        adopted = live.adopt()
+        if not adopted:
             failure = await self._admit(self.pod)
             if failure is not None:
                 await self._refuse(failure)
                 return
             live.recall()
             live.publish()
-            await prepared(live)
-        self._open_sandbox()
-        for slot in live.progress.ephemeral:
-            self._aside(keep(live, slot))
         try:
             async with asyncio.timeout(None) as self._limit:
                 self._aside(self._deadline())
+                if not adopted:
+                    await prepared(live)
+                self._open_sandbox()
+                for slot in live.progress.ephemeral:
+                    self._aside(keep(live, slot))
                 await self._run_containers()
         except TimeoutError:
             live.tell("Normal", "DeadlineExceeded", _TOO_LONG)

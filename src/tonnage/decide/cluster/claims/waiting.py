@@ -40,19 +40,30 @@ def claims_of(pod: Pod, known: Mapping[tuple[str, str], ResourceClaim]) -> PodCl
     return PodClaims(tuple(found))
 
 
-def _one(pod: Pod, entry: PodClaim, claim: ResourceClaim | None) -> tuple[str, ResourceClaim | None]:
+def unnamed(pod: Pod, entry: PodClaim) -> str:
+    """Why an entry of a pod has no claim with a name; empty: it has one."""
     where = f"{pod.namespace}/{pod.name}"
     if not entry.claim and not entry.template:
-        return f'pod "{where}", spec.resourceClaim "{entry.name}": none of the supported fields are set', None
-    if not entry.claim and not entry.made:
-        return f'pod "{where}": ResourceClaim not created yet', None
+        return f'pod "{where}", spec.resourceClaim "{entry.name}": none of the supported fields are set'
+    return "" if entry.claim or entry.made else f'pod "{where}": ResourceClaim not created yet'
+
+
+def foreign(pod: Pod, entry: PodClaim, claim: ResourceClaim) -> str:
+    """Why a claim that should have been made for a pod is none of its; empty: it is."""
+    if entry.claim or claim.owner == pod.uid:
+        return ""
+    return f"ResourceClaim {claim} was not created for pod {pod.namespace}/{pod.name} (pod is not owner)"
+
+
+def _one(pod: Pod, entry: PodClaim, claim: ResourceClaim | None) -> tuple[str, ResourceClaim | None]:
+    if missing := unnamed(pod, entry):
+        return missing, None
     if claim is None:
         return f'resourceclaim.resource.k8s.io "{entry.claim or entry.made}" not found', None
     if claim.terminating:
         return f'resourceclaim "{claim.name}" is being deleted', None
-    if not entry.claim and claim.owner != pod.uid:
-        return f"ResourceClaim {claim} was not created for pod {where} (pod is not owner)", None
-    return "", claim
+    missing = foreign(pod, entry, claim)
+    return missing, None if missing else claim
 
 
 def stops(claims: PodClaims, supply: Supply) -> tuple[str, bool]:

@@ -1,0 +1,76 @@
+"""Pods whose claims for devices a kubelet cannot prepare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tonnage.wire import kinds
+
+World = Any
+_DEVICES: Any = {"results": [{"driver": "d.example.com", "pool": "p", "device": "g0", "request": "r"}]}
+_NAMED: Any = {"resourceClaimName": "mine"}
+_MADE: Any = {"resourceClaimTemplateName": "each"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "status", "told"),
+    [
+        pytest.param(_MADE, {}, 'pod "default/web": ResourceClaim not created yet', id="not-made"),
+        pytest.param(
+            _MADE,
+            {"allocation": {"devices": _DEVICES}, "reservedFor": [{"uid": "uid-web"}]},
+            "ResourceClaim default/mine was not created for pod default/web (pod is not owner)",
+            id="made-for-another",
+        ),
+        pytest.param(
+            _NAMED,
+            {"allocation": {"devices": _DEVICES}, "reservedFor": [{"uid": "another"}]},
+            "pod web (uid-web) is not allowed to use ResourceClaim mine (claim-uid)",
+            id="reserved-for-another",
+        ),
+        pytest.param(
+            _NAMED,
+            {},
+            "pod web (uid-web) is not allowed to use ResourceClaim mine (claim-uid)",
+            id="reserved-for-nobody",
+        ),
+        pytest.param(
+            _NAMED,
+            {"reservedFor": [{"uid": "uid-web"}]},
+            "ResourceClaim mine: not allocated",
+            id="without-devices",
+        ),
+        pytest.param(
+            _NAMED,
+            {"allocation": {"devices": _DEVICES}, "reservedFor": [{"uid": "uid-web"}]},
+            "DRA driver d.example.com is not registered",
+            id="without-a-driver",
+        ),
+    ],
+)
+async def test_a_pod_whose_claims_cannot_be_prepared_waits(
+    world: World, entry: Any, status: Any, told: str
+) -> None:
+    claim: Any = {"metadata": {"name": "mine", "namespace": "default", "uid": "claim-uid"}, "status": status}
+    world.api.put(kinds.RESOURCE_CLAIM, claim)
+    made = [{"name": "x", "resourceClaimName": "mine"}] if entry is _MADE and status else []
+    world.bind("web", status={"resourceClaimStatuses": made}, resourceClaims=[{"name": "x", **entry}])
+    await world.clock.advance(20)
+    text = f"Failed to prepare dynamic resources: prepare dynamic resources: {told}"
+    assert world.api.events("web") == [f"Warning FailedPrepareDynamicResources {text} x2"]
+    shown = world.api.pod("web")["status"]
+    assert shown["phase"] == "Pending"
+    assert shown["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+
+
+async def test_the_time_that_a_pod_waits_for_its_claims_counts(world: World) -> None:
+    world.bind(
+        "web",
+        activeDeadlineSeconds=30,
+        resourceClaims=[{"name": "x", "resourceClaimTemplateName": "each"}],
+    )
+    await world.clock.advance(40)
+    status = world.api.pod("web")["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
