@@ -24,8 +24,8 @@ async def running(cluster: Cluster) -> Cluster:
     return cluster
 
 
-async def pod(cluster: Cluster, name: str) -> Any:
-    await cluster.apply(POD, name, cluster.template())
+async def pod(cluster: Cluster, name: str, **spec: Any) -> Any:
+    await cluster.apply(POD, name, cluster.template(**spec))
     return await cluster.api.get(POD, name, "default")
 
 
@@ -82,3 +82,32 @@ async def test_a_deleted_claim_goes_once_nobody_uses_it(running: Cluster) -> Non
 async def test_a_claim_that_was_never_reserved_keeps_its_devices(running: Cluster) -> None:
     await claim(running)
     assert await read(running) == ([], True, (FINALIZER,))
+
+
+@pytest.mark.parametrize(
+    ("spec", "made", "reserved"),
+    [
+        pytest.param({"nodeName": "a", "entry": {"resourceClaimName": "one"}}, "", True, id="on-a-node"),
+        pytest.param({"entry": {"resourceClaimName": "one"}}, "", False, id="left-to-the-scheduler"),
+        pytest.param({"nodeName": "a", "entry": {"resourceClaimName": "two"}}, "", False, id="another-claim"),
+        pytest.param(
+            {"nodeName": "a", "entry": {"resourceClaimTemplateName": "t"}}, "one", False, id="not-made-for-it"
+        ),
+    ],
+)
+@pytest.mark.parametrize("pod_first", [True, False], ids=["pod-first", "claim-first"])
+async def test_pods_that_no_scheduler_placed_may_use_what_claims_have(
+    running: Cluster, spec: Any, made: str, *, reserved: bool, pod_first: bool
+) -> None:
+    spec = dict(spec)
+    entry = {"name": "x", **spec.pop("entry")}
+    if not pod_first:
+        await claim(running)
+    await pod(running, "train", resourceClaims=[entry], **spec)
+    if made:
+        told: JsonObject = {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": made}]}
+        await running.api.patch(POD, "train", {"status": told}, namespace="default", subresource="status")
+    if pod_first:
+        await claim(running)
+    await running.clock.advance(1)
+    assert await read(running) == (["train"] if reserved else [], True, (FINALIZER,))

@@ -1,6 +1,6 @@
-"""Claims for devices whose pods are gone: they are for nobody, and what they had been given is free.
+"""Who may use the devices of claims: pods that came to a node by themselves may, pods that are gone may not.
 
-Source: pkg/controller/resourceclaim of k8s.io/kubernetes (syncClaim, v1.35).
+Source: pkg/controller/resourceclaim of k8s.io/kubernetes (syncClaim, reserveForPod, v1.35).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.work_queue import WorkQueue, work
 from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.pod_claims import is_done
 from tonnage.twin.controllers.refusals import or_none
 from tonnage.twin.controllers.writing import patch_as_seen
@@ -20,15 +21,20 @@ from tonnage.wire.objects import Pod
 
 PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 """The finalizer of a claim that has devices."""
+_MOST_CONSUMERS: Final = 256
 
 
 class ClaimReservationsController:
-    """Takes ended pods from the claims that were reserved for them, and the devices with the last one."""
+    """Takes ended pods from the claims that were reserved for them, and the devices with the last one.
+
+    Claims with devices are reserved for pods that no scheduler has placed.
+    """
 
     def __init__(self, api: KubernetesApi, clock: Clock, informers: Informers) -> None:
         self._api = api
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._pods = informers.of(POD)
+        self._pods.add_index("device claim", lambda pod: ["/".join(key) for key in _wanted(pod)])
         self._pods.subscribe(self._pod_changed)
         self._claims = informers.of(RESOURCE_CLAIM)
         self._claims.add_index("pod", lambda claim: [str(one.get("uid")) for one in consumers_of(claim)])
@@ -44,10 +50,14 @@ class ClaimReservationsController:
         if pod is not None and (delta.after is None or is_done(pod)):
             for claim in self._claims.by_index("pod", pod.metadata.uid):
                 self._queue.add(key_of(claim))
+        elif pod is not None and pod.spec.node_name:
+            for key in _wanted(pod):
+                self._queue.add(key)
 
     def _claim_changed(self, delta: Delta[ResourceClaim]) -> None:
-        if delta.after is not None and (consumers_of(delta.after) or PROTECTION in _finalizers(delta.after)):
-            self._queue.add(key_of(delta.after))
+        claim = delta.after
+        if claim is not None and (claim.status or PROTECTION in _finalizers(claim)):
+            self._queue.add(key_of(claim))
 
     async def _reconcile(self, key: Key) -> None:
         claim = self._claims.get(key[1], key[0])
@@ -55,10 +65,11 @@ class ClaimReservationsController:
             return
         consumers = consumers_of(claim)
         kept = [one for one in consumers if await self._needs(one, key[0])]
+        kept += self._arrived(claim)[: _MOST_CONSUMERS - len(kept)]
         ours = PROTECTION in _finalizers(claim)
         freed = ours and not kept and bool(consumers or claim.metadata.deletion_timestamp)
         changes: JsonObject = {}
-        if len(kept) < len(consumers):
+        if kept != consumers:
             changes["reservedFor"] = [*kept] or None
         if freed and "allocation" in claim.status:
             changes["allocation"] = None
@@ -67,6 +78,21 @@ class ClaimReservationsController:
         if freed:
             finalizers = [one for one in _finalizers(claim) if one != PROTECTION]
             await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"metadata": {"finalizers": [*finalizers]}})
+
+    def _arrived(self, claim: ResourceClaim) -> list[JsonObject]:
+        """Pods on nodes that name a claim with devices and have not reserved it."""
+        if "allocation" not in claim.status or claim.metadata.deletion_timestamp is not None:
+            return []
+        reserved = {one.get("uid") for one in consumers_of(claim)}
+        return [
+            {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+            for pod in self._pods.by_index("device claim", "/".join(key_of(claim)))
+            if pod.spec.node_name
+            and pod.metadata.deletion_timestamp is None
+            and not is_done(pod)
+            and pod.metadata.uid not in reserved
+            and _is_for(pod, claim)
+        ]
 
     async def _needs(self, consumer: JsonObject, namespace: str) -> bool:
         """Whether something that a claim is reserved for may still use it."""
@@ -87,3 +113,18 @@ def consumers_of(claim: ResourceClaim) -> list[JsonObject]:
 
 def _finalizers(claim: ResourceClaim) -> list[str]:
     return list(claim.metadata.finalizers)
+
+
+def _wanted(pod: Pod) -> list[Key]:
+    """The claims of a pod that have names."""
+    made = {one.get("name"): one.get("resourceClaimName") for one in pod.status.resource_claim_statuses}
+    entries = pod.spec.resource_claims
+    names = (one.get("resourceClaimName") or made.get(one.get("name")) for one in entries)
+    return [(pod.metadata.namespace, str(name)) for name in names if name]
+
+
+def _is_for(pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether the pod names the claim itself, or it was made for the pod."""
+    named = any(one.get("resourceClaimName") == claim.metadata.name for one in pod.spec.resource_claims)
+    owner = controller_of(claim)
+    return named or (owner is not None and owner.uid == pod.metadata.uid)
