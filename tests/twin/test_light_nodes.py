@@ -195,3 +195,14 @@ def test_fleets_that_cannot_be_are_refused(text: str, found: str) -> None:
     with pytest.raises(ConfigError) as caught:
         _fleet(f"name: x\ngroups: [{text}]")
     assert found in str(caught.value)
+
+
+async def test_pods_whose_claims_cannot_be_prepared_wait_and_are_told(bench: Bench) -> None:
+    entry: JsonObject = {"name": "x", "resourceClaimTemplateName": "each"}
+    await bench.pod("train", gpus=0, nodeName="cpu-0", resourceClaims=[entry])
+    await bench.clock.advance(20)
+    assert (await bench.read("train"))["status"]["phase"] == "Pending"
+    [event] = (await bench.api.list(EVENT)).items
+    told = 'pod "default/train": ResourceClaim not created yet'
+    assert event.message == f"Failed to prepare dynamic resources: prepare dynamic resources: {told}"
+    assert (event.reason, event.source["host"], event.count) == ("FailedPrepareDynamicResources", "cpu-0", 2)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tonnage.adapters.events import EventRecorder
 from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi, PatchType
 from tonnage.adapters.work_queue import WorkQueue, work
@@ -24,6 +25,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.local import kubelet_client
 from tonnage.twin.controllers.refusals import passing_over
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts
+from tonnage.twin.kubelet.device_claims import AGAIN_S, UNPREPARED, unprepared
 from tonnage.twin.kubelet.images import full_image
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
 from tonnage.twin.kubelet.pod_conditions import OWN
@@ -82,6 +84,7 @@ class LightNodes:
         self._nodes = {node.spec.name: node for node in nodes}
         self._occupied = {name: _Occupied(node) for name, node in self._nodes.items()}
         self._queue: WorkQueue[Key] = WorkQueue(clock)
+        self._recorders: dict[str, EventRecorder] = {}
         self._pods = informers.of(kinds.POD)
         self._pods.subscribe(self._pod_changed)
 
@@ -143,8 +146,22 @@ class LightNodes:
         with passing_over(404):
             if pod.metadata.deletion_timestamp is not None:
                 await self._end(pod)
-            elif pod.status.phase in ("", "Pending") and not pod.spec.resource_claims:
-                await self._start(pod)
+            elif pod.status.phase in ("", "Pending"):
+                if pod.spec.resource_claims and not await self._prepared(pod):
+                    self._queue.add_after(key, AGAIN_S)
+                else:
+                    await self._start(pod)
+
+    async def _prepared(self, pod: Pod) -> bool:
+        """Whether the pod may start as far as its claims go; it is told why not."""
+        node = pod.spec.node_name
+        why = await unprepared(self._as(node), pod)
+        if not why:
+            return True
+        if node not in self._recorders:
+            self._recorders[node] = EventRecorder(self._as(node), self._clock, "kubelet", node)
+        await self._recorders[node].emit(pod, "Warning", UNPREPARED, why)
+        return False
 
     async def _start(self, pod: Pod) -> None:
         occupied = self._occupied[pod.spec.node_name]

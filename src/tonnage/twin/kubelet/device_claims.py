@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.adapters.ports import KubernetesApi
 from tonnage.adapters.reading import pod_from, snapshot_from
 from tonnage.decide.cluster.claims.waiting import foreign, unnamed
 from tonnage.model.cluster import Pod
@@ -14,20 +15,27 @@ from tonnage.model.errors import ClusterError
 from tonnage.model.resource_claims import ResourceClaim
 from tonnage.twin.kubelet.live_pod import LivePod
 from tonnage.wire import kinds
+from tonnage.wire import objects as w
 
-_AGAIN_S: Final = 15.0
+UNPREPARED: Final = "FailedPrepareDynamicResources"
+AGAIN_S: Final = 15.0
+"""When the same is tried again."""
 
 
 async def prepared(live: LivePod) -> None:
     """Return once the pod's claims are prepared, which those with a driver's devices never are here."""
-    while why := await _lacking(live):
-        text = f"Failed to prepare dynamic resources: prepare dynamic resources: {why}"
-        live.tell("Warning", "FailedPrepareDynamicResources", text)
-        await live.node.clock.sleep(_AGAIN_S)
+    while live.pod.spec.resource_claims and (why := await unprepared(live.node.api, live.pod)):
+        live.tell("Warning", UNPREPARED, why)
+        await live.node.clock.sleep(AGAIN_S)
 
 
-async def _lacking(live: LivePod) -> str:
-    pod = pod_from(live.pod)
+async def unprepared(api: KubernetesApi, pod: w.Pod) -> str:
+    """What a kubelet says of claims that it cannot prepare; empty: the pod may start."""
+    why = await _lacking(api, pod_from(pod))
+    return f"Failed to prepare dynamic resources: prepare dynamic resources: {why}" if why else ""
+
+
+async def _lacking(api: KubernetesApi, pod: Pod) -> str:
     for entry in pod.claims:
         name = entry.claim or entry.made
         if entry.skipped and not name:
@@ -35,7 +43,7 @@ async def _lacking(live: LivePod) -> str:
         if why := unnamed(pod, entry):
             return why
         try:
-            found = await live.node.api.get(kinds.RESOURCE_CLAIM, name, pod.namespace)
+            found = await api.get(kinds.RESOURCE_CLAIM, name, pod.namespace)
         except ClusterError as error:
             return f"fetch ResourceClaim {name}: {error}"
         [claim] = snapshot_from([found]).claims
