@@ -190,11 +190,14 @@ async def test_a_claim_that_nobody_uses_is_freed_where_its_node_is_full(
         assert api.bindings == [("p", "a"), ("q", "b")]
 
 
-async def _last(api: Api, pod: str) -> str:
-    """What the pod was told, once it was tried."""
-    for _ in range(60):
+async def _refusals(api: Api, pod: str) -> str:
+    """What the pod was told, as soon as it was told something."""
+    for _ in range(1000):
+        told = [message for _, name, message, _ in await api.events("FailedScheduling") if name == pod]
+        if told:
+            return " ".join(told)
         await asyncio.sleep(0)
-    return "".join(message for _, name, message, _ in await api.events("FailedScheduling") if name == pod)
+    return ""
 
 
 async def test_no_device_is_given_twice_while_claims_are_being_written(
@@ -207,7 +210,9 @@ async def test_no_device_is_given_twice_while_claims_are_being_written(
         for n in range(6):
             await _wants(api, f"q{n}", "shared")
             await _wants(api, f"o{n}", f"own{n}", made=False)
-        assert "resource claim default/shared is in the process of being allocated" in await _last(api, "q0")
+        assert "resource claim default/shared is in the process of being allocated" in await _refusals(
+            api, "q0"
+        )
         for _ in range(12):
             await clock.advance(1)
         assert await _owners(api) == {"a/g0": ["shared"]}
@@ -221,7 +226,7 @@ async def test_devices_that_are_not_taken_after_all_go_to_others(api: SlowApi, c
     async with running(api, clock):
         await _wants(api, "p", "mine", made=False)
         await _wants(api, "q", "other", made=False)
-        assert "cannot allocate all claims" in await _last(api, "q")
+        assert "cannot allocate all claims" in await _refusals(api, "q")
         await api.gone("p")
         await clock.advance(12)
         assert api.bindings == [("q", "a")]
@@ -245,7 +250,7 @@ async def test_what_was_written_counts_before_the_watch_tells_of_it(
         assert api.bindings == [("q", "a")]
         api.told.set()
         await clock.advance(12)
-        assert "cannot allocate all claims" in await _last(api, "p")
+        assert "cannot allocate all claims" in await _refusals(api, "p")
 
 
 async def test_a_claim_that_others_change_meanwhile_is_written_all_the_same(
@@ -322,6 +327,6 @@ async def test_a_claim_that_cannot_be_freed_is_tried_again_and_the_pod_told(
         api.refuse("kept", 409)
         await _wants(api, "q", "kept")
         await clock.settle()
-        assert "1 resourceclaim not available on the node" in await _last(api, "q")
+        assert "1 resourceclaim not available on the node" in await _refusals(api, "q")
         await clock.advance(30)
         assert api.bindings == [("p", "a"), ("q", "b")]
