@@ -111,3 +111,16 @@ async def test_pods_that_no_scheduler_placed_may_use_what_claims_have(
         await claim(running)
     await running.clock.advance(1)
     assert await read(running) == (["train"] if reserved else [], True, (FINALIZER,))
+
+
+async def test_a_pod_that_no_scheduler_placed_may_use_the_claim_made_for_it(running: Cluster) -> None:
+    await claim(running)
+    entry = {"name": "x", "resourceClaimTemplateName": "t"}
+    train = await pod(running, "train", nodeName="a", resourceClaims=[entry])
+    owner: JsonObject = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": train.metadata.uid}
+    owned: JsonObject = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}
+    await running.api.patch(RESOURCE_CLAIM, "one", owned, namespace="default")
+    told: JsonObject = {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "one"}]}
+    await running.api.patch(POD, "train", {"status": told}, namespace="default", subresource="status")
+    await running.clock.advance(1)
+    assert await read(running) == (["train"], True, (FINALIZER,))
