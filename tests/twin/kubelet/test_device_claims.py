@@ -74,3 +74,5 @@ async def test_the_time_that_a_pod_waits_for_its_claims_counts(world: World) -> 
     await world.clock.advance(40)
     status = world.api.pod("web")["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    [never] = status["containerStatuses"]
+    assert never["state"]["terminated"]["reason"] == "ContainerStatusUnknown"

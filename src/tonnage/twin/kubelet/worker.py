@@ -140,6 +140,7 @@ class PodWorker:
             live.progress.failure = ("DeadlineExceeded", _TOO_LONG)
         self._limit = None
         await stop_all(live, live.grace_s())
+        live.progress.ended = live.progress.initialized
         live.publish()
         await self._finish()
 
