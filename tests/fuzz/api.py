@@ -244,7 +244,8 @@ def rules() -> Iterator[Target]:
             code, _ = ask("POST", definitions, body, "application/json")
             if code != 201:
                 return
-            obj = b'{"metadata":{"name":"t"},"spec":{"size":3,"words":["a","b"],"map":{"a":"b"}}}'
+            obj = b'{"apiVersion":"fuzz.example/v1","kind":"Rule","metadata":{"name":"t"},'
+            obj += b'"spec":{"size":3,"words":["a","b"],"map":{"a":"b"}}}'
             path = _THINGS.replace("things", "rules")
             code, said = ask("POST", path, obj, "application/json", b"dryRun=All")
             assert code in (201, 422), said
