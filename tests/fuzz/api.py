@@ -190,7 +190,10 @@ def patches(content_type: str, query: bytes = b"") -> Callable[[], AbstractConte
     @contextmanager
     def made() -> Iterator[Target]:
         with server() as ask:
-            ask("POST", _THINGS, b'{"metadata":{"name":"t"},"spec":{"words":["a"]}}', "application/json")
+            thing = b'{"apiVersion":"fuzz.example/v1","kind":"Thing","metadata":{"name":"t"},'
+            thing += b'"spec":{"words":["a"]}}'
+            code, said = ask("POST", _THINGS, thing, "application/json")
+            assert code == 201, said
 
             def target(data: bytes) -> None:
                 place, body = _split(data, len(OBJECTS))
