@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 
 import pytest
 
 from support.apply_scenes import play
-from support.clients import client_at, client_of, sender
+from support.clients import client_at, client_of, sender, served_twin
 from support.genuine import genuine_api_server
 from support.leftovers import own_folder
 from support.random_applies import random_scene, setup
 from support.random_writes import alike, random_writes
-from tonnage.adapters.clock import SystemClock
 from tonnage.cli.binaries import chosen_minor
-from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -27,12 +23,11 @@ _SCENES = [*map(random_scene, range(1000, 1040)), *map(random_writes, range(1000
 
 
 async def test_random_writes_come_to_the_same_objects_and_refusals() -> None:
-    twin = ApiServer(SystemClock())
-    endpoint = await twin.start(Authority.generate(datetime.now(UTC)))
     with own_folder() as folder:
         async with (
             genuine_api_server(folder) as kubeconfig,
             client_of(kubeconfig) as genuine,
+            served_twin() as endpoint,
             client_at(endpoint) as pretended,
         ):
             for client in (genuine, pretended):
@@ -42,4 +37,3 @@ async def test_random_writes_come_to_the_same_objects_and_refusals() -> None:
                 found = await play(scene, sender(pretended))
                 for step, ours, theirs in zip(scene.steps, found, wanted, strict=True):
                     assert alike(ours) == alike(theirs), f"{scene.name}: {step}"
-    await twin.stop()

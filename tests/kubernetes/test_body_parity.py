@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -19,15 +18,12 @@ import pytest
 import yaml
 
 from support.apply_scenes import Send, comparable
-from support.clients import client_at, client_of, sender
+from support.clients import client_at, client_of, sender, served_twin
 from support.genuine import genuine_api_server
 from support.leftovers import own_folder
 from support.random_bodies import Mutator, Seed, in_namespace, seeds
 from support.random_writes import alike
-from tonnage.adapters.clock import SystemClock
 from tonnage.cli.binaries import chosen_minor
-from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.pki import Authority
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -42,19 +38,17 @@ Json = Any
 
 
 async def test_random_bodies_are_answered_alike() -> None:
-    twin = ApiServer(SystemClock())
-    endpoint = await twin.start(Authority.generate(datetime.now(UTC)))
     found: list[str] = []
     with own_folder() as folder:
         async with (
             genuine_api_server(folder) as kubeconfig,
             client_of(kubeconfig) as genuine,
+            served_twin() as endpoint,
             client_at(endpoint) as pretended,
         ):
             sides = (sender(genuine), sender(pretended))
             for number, seed in enumerate(seeds()):
                 found += [one async for one in _differences(sides, seed, f"bodies-{number}")]
-    await twin.stop()
     assert not found, f"{len(found)} of {COUNT * len(seeds())} differ:\n" + "\n".join(found)
 
 

@@ -1,19 +1,35 @@
-"""Plain HTTP clients of API servers, by kubeconfig or by endpoint."""
+"""Plain HTTP clients of API servers, by kubeconfig or by endpoint; and a twin's server for them."""
 
 from __future__ import annotations
 
 import base64
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx2
 import yaml
 
-from tonnage.twin.apiserver.server import Endpoint
+from tonnage.adapters.clock import SystemClock
+from tonnage.twin.apiserver.server import ApiServer, Endpoint
+from tonnage.twin.pki import Authority
 
 if TYPE_CHECKING:
     from support.apply_scenes import Send
+
+
+@asynccontextmanager
+async def served_twin() -> AsyncIterator[Endpoint]:
+    """A twin's API server over HTTPS, without controllers."""
+    twin = ApiServer(SystemClock())
+    endpoint = await twin.start(Authority.generate(datetime.now(UTC)))
+    try:
+        yield endpoint
+    finally:
+        await twin.stop()
 
 
 def client_of(kubeconfig: Path) -> httpx2.AsyncClient:
