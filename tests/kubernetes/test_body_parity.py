@@ -100,9 +100,13 @@ def _as_of(changed: Json, first: Json, other: Json) -> Json:
     if isinstance(changed, dict) and isinstance(first, dict) and isinstance(other, dict):
         return {key: _as_of(value, first.get(key), other.get(key)) for key, value in changed.items()}
     if isinstance(changed, list) and isinstance(first, list) and isinstance(other, list):
+        pairs = list(zip(first, other, strict=False))
+        # What is not as before is most likely what stood at its place, with a change in it.
+        at_its_place = [_as_of(one, *pair) for one, pair in zip(changed, pairs, strict=False)]
+        at_its_place += changed[len(at_its_place) :]
         return [
-            next((theirs for ours, theirs in zip(first, other, strict=False) if ours == one), one)
-            for one in changed
+            next((theirs for ours, theirs in pairs if ours == one), here)
+            for one, here in zip(changed, at_its_place, strict=True)
         ]
     return changed
 
