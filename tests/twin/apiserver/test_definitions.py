@@ -103,3 +103,17 @@ async def test_of_apiservices_that_are_deleted_those_of_custom_kinds_come_back()
     await verbs.delete(verbs.request("delete", whole), DeleteOptions())
     with pytest.raises(ApiError, match=r'"v1\.example\.org" not found'):
         await verbs.get(verbs.request("get", Address(services, name="v1.example.org")))
+
+
+async def test_a_conversion_that_nobody_knows_is_refused_with_unknown_fields_and_schemas_that_are_none() -> (
+    None
+):
+    verbs = ApiServer(SystemClock()).verbs
+    unstored = {"served": True, "storage": False}
+    versions = [{"name": "v1", "schema": _OPEN, **unstored}, {"name": "v2", "schema": {}, **unstored}]
+    wrong = _definition(conversion={"strategy": "node-1"}, preserveUnknownFields=True, versions=versions)
+    with pytest.raises(ApiError) as refused:
+        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), wrong)
+    said = str(refused.value)
+    assert 'conversion.strategy: Invalid value: "node-1": must be None if spec.preserveUnknownFields' in said
+    assert '"Schema":{"OpenAPIV3Schema":null}' in said

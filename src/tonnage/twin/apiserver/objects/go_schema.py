@@ -76,8 +76,9 @@ _COLUMN: Final[tuple[tuple[str, JsonValue], ...]] = (("Format", ""), ("Descripti
 def part_in_go(key: str, value: JsonValue) -> JsonValue:
     """A part of a version of a custom kind, by its name in JSON."""
     match key, value:
-        case ("schema", {"openAPIV3Schema": dict(schema)}):
-            return {"OpenAPIV3Schema": schema_in_go(schema)}
+        case ("schema", dict()):
+            schema = value.get("openAPIV3Schema")
+            return {"OpenAPIV3Schema": schema_in_go(schema) if isinstance(schema, dict) else None}
         case ("subresources", dict()):
             scale = value.get("scale")
             shown: JsonValue = None

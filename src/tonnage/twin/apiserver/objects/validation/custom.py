@@ -100,7 +100,7 @@ def _spec(spec: JsonObject) -> Found:
 
 def _conversion(spec: JsonObject) -> Found:
     path, strategy = "spec.conversion", text(spec, "conversion", "strategy")
-    if strategy == "Webhook" and flag(spec, "preserveUnknownFields"):
+    if strategy != "None" and flag(spec, "preserveUnknownFields"):
         words = "must be None if spec.preserveUnknownFields is true"
         yield invalid(f"{path}.strategy", strategy, words)
     if strategy not in _STRATEGIES:
