@@ -117,3 +117,13 @@ async def test_a_conversion_that_nobody_knows_is_refused_with_unknown_fields_and
     said = str(refused.value)
     assert 'conversion.strategy: Invalid value: "node-1": must be None if spec.preserveUnknownFields' in said
     assert '"Schema":{"OpenAPIV3Schema":null}' in said
+
+
+@pytest.mark.parametrize("items", [{}, True, {"type": "string"}], ids=["empty", "true", "a schema"])
+async def test_additional_items_are_refused_whatever_they_are(items: Any) -> None:
+    verbs = ApiServer(SystemClock()).verbs
+    inner = {"type": "array", "items": {"type": "string"}, "additionalItems": items}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"a": inner}}}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+    with pytest.raises(ApiError, match="Forbidden: additionalItems is not supported"):
+        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition(versions=versions))

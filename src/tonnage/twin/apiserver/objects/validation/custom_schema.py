@@ -47,6 +47,7 @@ from tonnage.twin.apiserver.objects.validation.custom_schema_rules import (
 from tonnage.twin.apiserver.objects.validation.fields import Found
 
 _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_EVEN_EMPTY: Final = frozenset({"additionalItems", "dependencies", "$ref"})
 _LIST_TYPES: Final = ("atomic", "set", "map")
 _MAP_TYPES: Final = ("atomic", "granular")
 _META: Final = ("metadata", "kind", "apiVersion")
@@ -241,7 +242,7 @@ def _standard(schema: JsonObject, path: str, place: _Place) -> Found:
     if schema.get("default") is not None and place.no_defaults:
         yield forbidden(f"{path}.default", f"must not be set {place.no_defaults}")
     for key in _UNSUPPORTED:
-        if schema.get(key) or (key == "$ref" and key in schema):
+        if schema.get(key) or (key in _EVEN_EMPTY and schema.get(key) is not None):
             yield forbidden(f"{path}.{key}", f"{key} is not supported")
     if kind == "null":
         yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
