@@ -42,7 +42,7 @@ test-long: .venv/ready .pytest_cache/compiled ## Run the tests that `make test` 
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore=tests/kubernetes -m long
 
-test-properties: .venv/ready ## Hold each property against 1,500 new examples
+test-properties: .venv/ready ## Hold each property that sets no number against 1,500 new examples
 	@$(BIN)/pytest -n $$(nproc) -q --ignore=tests/kubernetes -m hypothesis --hypothesis-profile=deep
 
 # What is wrong with a test, its own run says.

@@ -11,11 +11,11 @@ from typing import Final
 
 from tonnage.adapters.informer import Delta, Informers, following
 from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.well_known import SLICE_SERVICE
 from tonnage.twin.apiserver.access import mappings, number
 from tonnage.twin.apiserver.bootstrap import OWN_SERVICE, api_service
+from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from tonnage.wire.objects import Service
 
@@ -45,12 +45,7 @@ class ApiEndpointsController:
     async def run(self) -> None:
         """Keep them until cancelled."""
         async with following(self._services, self._endpoints, self._slices):
-            while True:
-                try:
-                    await self._look()
-                except ClusterError as error:
-                    _LOG.info("the API's own service is not as it should be: error=%s", error)
-                await self._clock.sleep(_LOOKED_AT_S)
+            await every(self._clock, _LOOKED_AT_S, self._look, _LOG)
 
     def _service_seen(self, delta: Delta[Service]) -> None:
         """Remember where the API server listens: its Service says so from the start."""

@@ -10,11 +10,11 @@ from typing import Final
 
 from tonnage.adapters.informer import Informer, Informers, following
 from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.bootstrap import flow_objects
 from tonnage.twin.controllers.flow_levels import FLOW_SCHEMA, LEVEL
+from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import Kind
 from tonnage.wire.objects import Service
 
@@ -39,12 +39,7 @@ class FlowConfigurationController:
     async def run(self) -> None:
         """Keep them until cancelled."""
         async with following(*self._informers):
-            while True:
-                try:
-                    await self._look()
-                except ClusterError as error:
-                    _LOG.info("priority and fairness is not as it should be: error=%s", error)
-                await self._clock.sleep(_LOOKED_AT_S)
+            await every(self._clock, _LOOKED_AT_S, self._look, _LOG)
 
     async def _look(self) -> None:
         known = flow_objects()

@@ -9,15 +9,15 @@ import asyncio
 import logging
 import struct
 from base64 import b32encode
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from hashlib import sha256
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.periodic import every
 from tonnage.wire.kinds import LEASE
 from tonnage.wire.timestamps import micro_timestamp
 
@@ -42,16 +42,8 @@ class ServerLeaseController:
     async def run(self) -> None:
         """Renew until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._every(_RENEW_S, self._renew))
-            group.create_task(self._every(_GOOD_FOR_S, self._remove_expired))
-
-    async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                await work()
-            except ClusterError as error:
-                _LOG.info("leases of servers are not as they should be: %s", error)
-            await self._clock.sleep(seconds)
+            group.create_task(every(self._clock, _RENEW_S, self._renew, _LOG))
+            group.create_task(every(self._clock, _GOOD_FOR_S, self._remove_expired, _LOG))
 
     async def _renew(self) -> None:
         spec: JsonObject = {
