@@ -47,13 +47,17 @@ class Machine(Protocol):
         """Make something happen that must be heard of."""
         ...
 
+    def report(self, index: int, xid: int) -> None: ...
+
 
 class ScenarioMachine:
     """Four devices in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "hardware.yaml"
-        self.devices = [{"uuid": f"GPU-{i}", "model": MODEL.key, "numa": i // 2} for i in range(4)]
+        self.devices: list[dict[str, Any]] = [
+            {"uuid": f"GPU-{i}", "model": MODEL.key, "numa": i // 2, "xids": []} for i in range(4)
+        ]
         self._write()
         self.backend: DeviceBackend = ScenarioBackend(self.file, SystemClock())
 
@@ -86,6 +90,10 @@ class ScenarioMachine:
         self.lose(3)
         return RawEventKind.CHANGED
 
+    def report(self, index: int, xid: int) -> None:
+        self.devices[index]["xids"].append(xid)
+        self._write()
+
 
 class NvmlMachine:
     """Four devices of a pretended driver."""
@@ -113,8 +121,11 @@ class NvmlMachine:
         return compute_modes(self.driver.file, 4)[index]
 
     def disturb(self) -> RawEventKind:
-        self.driver.xid(2, 79)
+        self.report(2, 79)
         return RawEventKind.XID
+
+    def report(self, index: int, xid: int) -> None:
+        self.driver.xid(index, xid)
 
 
 @pytest.fixture
@@ -180,6 +191,15 @@ async def test_what_happens_after_a_scan_is_heard(machine: Machine) -> None:
     async with asyncio.timeout(PATIENCE_S), aclosing(_generator(machine.backend)) as events:
         event = await anext(events)
     assert event.kind is kind
+
+
+async def test_an_error_is_heard_though_a_scan_came_first(machine: Machine) -> None:
+    """The agent looks now and then: that look must not take the news from those who listen."""
+    await machine.backend.scan()
+    machine.report(2, 79)
+    await machine.backend.scan()
+    async with asyncio.timeout(PATIENCE_S), aclosing(_generator(machine.backend)) as events:
+        assert await anext(events) == RawEvent(RawEventKind.XID, "GPU-2", 79)
 
 
 def _generator(backend: DeviceBackend) -> Any:

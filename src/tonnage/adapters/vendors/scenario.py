@@ -45,12 +45,14 @@ class ScenarioBackend:
         self._modes = file.with_name(f"{file.name}.modes")
         self._layouts = ScenarioLayouts(file.with_name(f"{file.name}.mig"))
         self._clock = clock
-        self._seen = b""
+        self._heard: bytes | None = None
+        """The file as `events` knows it: a later scan must not hide from it what befell meanwhile."""
         self._told: dict[str, tuple[int, ...]] | None = None
         """The errors of each device that are no news any more; None before the first scan."""
 
     async def scan(self) -> Inventory:
-        self._seen = self._identity()
+        if self._heard is None:
+            self._heard = self._identity()
         hardware = self._read()
         if self._told is None:
             self._told = {entry.uuid: entry.xids for entry in hardware.devices}
@@ -69,8 +71,8 @@ class ScenarioBackend:
         while True:
             await self._clock.sleep(_POLL_S)
             now = self._identity()
-            if now != self._seen:
-                self._seen = now
+            if now != self._heard:
+                self._heard = now
                 for event in self._news():
                     yield event
                 yield RawEvent(RawEventKind.CHANGED)
