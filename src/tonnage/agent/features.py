@@ -12,16 +12,15 @@ from tonnage.adapters.ports import LabelSink, MachineFacts
 from tonnage.agent.config import ConfigInForce, NodeConfig
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.label_sinks import NodeLabels
+from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.decide.node.share import share
 from tonnage.model.devices import Inventory
-from tonnage.model.errors import ApiError, ClusterError, HardwareError
+from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.plugin_settings import FeatureSettings
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 1.0
-_RETRY_S: Final = 5.0
-_REFUSED_S: Final = 600.0
 
 
 class NodeFeatures:
@@ -54,6 +53,7 @@ class NodeFeatures:
         self._done: tuple[Inventory, ConfigInForce, str] | None = None
         """What the labels were made of that are published."""
         self._complaint = ""
+        self._retries = Retries()
 
     def look(self) -> None:
         """Devices or configuration may be others now."""
@@ -104,6 +104,7 @@ class NodeFeatures:
         if labels is not None and (self._complaint or self._done is None):
             _LOG.info("labels published: node=%s count=%d", self._node, len(labels))
         self._complaint, self._done = "", now
+        self._retries.succeeded()
         wait_s = settings.interval_s
         self._due = None if once or wait_s is None else self._clock.monotonic() + wait_s
 
@@ -129,8 +130,7 @@ class NodeFeatures:
         return machine_labels(machine) | labels if direct else labels
 
     def _complain(self, error: ClusterError | HardwareError) -> None:
-        refused = isinstance(error, ApiError) and error.code == 403
-        self._due = self._clock.monotonic() + (_REFUSED_S if refused else _RETRY_S)
+        self._due = self._clock.monotonic() + self._retries.after(error)
         if str(error) != self._complaint:
             self._complaint = str(error)
             _LOG.warning("labels not published: node=%s error=%s", self._node, error)

@@ -9,15 +9,14 @@ from typing import Final
 
 from tonnage.agent.config import NodeConfig
 from tonnage.agent.mig_standing import MigStanding
+from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
-from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_REASON_ANNOTATION, MIG_STATE_LABEL
 from tonnage.wire.kinds import NODE
 
 _LOG: Final = logging.getLogger(__name__)
-_RETRY_S: Final = 5.0
-_REFUSED_S: Final = 60.0
 
 
 class MigLabel:
@@ -48,6 +47,7 @@ class MigLabel:
 
     async def run(self) -> None:
         """Write after every change until cancelled; a refusal is logged once and tried again."""
+        retries = Retries()
         while self._api is not None:
             await self._dirty.wait()
             self._dirty.clear()
@@ -56,12 +56,12 @@ class MigLabel:
             try:
                 await self._api.patch(NODE, self._node, {"metadata": patch})
                 self._complaint = ""
+                retries.succeeded()
             except ClusterError as error:
                 if str(error) != self._complaint:
                     self._complaint = str(error)
                     _LOG.warning("MIG state not written: node=%s error=%s", self._node, error)
-                refused = isinstance(error, ApiError) and error.code == 403
-                await self._clock.sleep(_REFUSED_S if refused else _RETRY_S)
+                await self._clock.sleep(retries.after(error))
                 self._dirty.set()
 
     def _patch(self) -> JsonObject | None:

@@ -12,9 +12,10 @@ from typing import Final
 from tonnage.adapters.clock import next_beat
 from tonnage.adapters.ports import KubernetesApi, PatchType
 from tonnage.agent.config import ConfigInForce
+from tonnage.agent.retries import Retries
 from tonnage.agent.world import World
 from tonnage.model.devices import Inventory
-from tonnage.model.errors import ApiError, ClusterError, HardwareError
+from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.kinds import NODE
 from tonnage.wire.timestamps import timestamp
@@ -24,8 +25,7 @@ HEALTHY: Final = "GPUsHealthy"
 CONFIGURED: Final = "GPUConfigApplied"
 CHECKPOINT: Final = "node-conditions"
 _AGAIN_S: Final = 300.0
-_RETRY_S: Final = 5.0
-_REFUSED_S: Final = 600.0
+_TICK_S: Final = 5.0
 _NOT_OFTENER_S: Final = 0.5
 _LONGEST: Final = 1024
 
@@ -105,6 +105,7 @@ class NodeConditions:
         """The status of each that was written last, and since when it has been so."""
         self._written: dict[str, Finding] = {}
         self._complaint = ""
+        self._retries = Retries()
         self._due = 0.0
 
     def look(self) -> None:
@@ -135,7 +136,7 @@ class NodeConditions:
 
     async def _tick(self) -> None:
         while True:
-            await next_beat(self._clock, _RETRY_S)
+            await next_beat(self._clock, _TICK_S)
             if self._clock.monotonic() >= self._due:
                 self._dirty.set()
 
@@ -160,13 +161,13 @@ class NodeConditions:
         try:
             await api.patch(NODE, self._node, patch, patch_type=PatchType.STRATEGIC, subresource="status")
         except ClusterError as error:
-            refused = isinstance(error, ApiError) and error.code == 403
-            self._due = self._clock.monotonic() + (_REFUSED_S if refused else _RETRY_S)
+            self._due = self._clock.monotonic() + self._retries.after(error)
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 _LOG.warning("conditions not written: node=%s error=%s", self._node, error)
             return
         self._written, self._complaint = dict(found), ""
+        self._retries.succeeded()
         self._due = self._clock.monotonic() + _AGAIN_S
         if since != self._since:
             self._since = since
