@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from tonnage.adapters.informer import Informers
 from tonnage.adapters.ports import KubernetesApi, PatchType
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
@@ -19,6 +20,20 @@ from tonnage.wire.objects import Object, Pod
 from tonnage.wire.timestamps import timestamp
 
 T = TypeVar("T", bound=Object)
+
+
+class _Refusing:
+    def __init__(self, api: KubernetesApi, why: str) -> None:
+        self._api = api
+        self._why = why
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def create(self, kind: Kind[Any], body: JsonObject, *, namespace: str | None = None) -> Any:
+        if kind is POD:
+            raise ApiError(403, "Forbidden", self._why)
+        return await self._api.create(kind, body, namespace=namespace)
 
 
 class Cluster:
@@ -30,6 +45,10 @@ class Cluster:
         self.api: KubernetesApi = self.server.local()
         self.informers = Informers(self.api, self.clock)
         self._tasks: list[asyncio.Task[None]] = []
+
+    def refusing_pods(self, why: str) -> KubernetesApi:
+        """The cluster's API, but that it takes no pods."""
+        return _Refusing(self.api, why)  # type: ignore[return-value]
 
     def start(self, loop: Coroutine[None, None, None]) -> None:
         """Run a controller until the test ends; its failure fails the test."""

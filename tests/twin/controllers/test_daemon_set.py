@@ -143,6 +143,21 @@ async def test_a_pod_per_node_bound_by_affinity_with_the_daemons_tolerations(run
     assert status.observed_generation == (await _daemon_set(running)).metadata.generation
 
 
+async def test_the_status_counts_nodes_whose_pods_the_server_refuses(cluster: Cluster) -> None:
+    await cluster.node("a100-0")
+    await cluster.api.patch(NODE, "a100-0", {"spec": {"taints": None}})
+    refusing = cluster.refusing_pods('pods "web-x" is forbidden: exceeded quota: gpu')
+    cluster.start(DaemonSetController(refusing, cluster.clock, cluster.informers).run())
+    await cluster.apply(DAEMON_SET, "web", _body(cluster))
+    await cluster.clock.advance(1)
+    status = (await _daemon_set(cluster)).status
+    assert (status.desired_number_scheduled, status.number_unavailable, status.observed_generation) == (
+        1,
+        1,
+        1,
+    )
+
+
 async def test_nodes_that_come_get_a_pod_and_labels_that_go_take_it_away(running: Cluster) -> None:
     await running.apply(
         DAEMON_SET, "web", _body(running, template=running.template(nodeSelector={"gpu": "a100"}))

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from tonnage.adapters.ports import KubernetesApi
-from tonnage.model.errors import ApiError
-from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.ownership import controller_of
 from tonnage.twin.controllers.replica_set import REPLICATION, ReplicaSetController, ReplicationManager
 from tonnage.twin.controllers.replica_set_status import replica_set_status
@@ -94,18 +91,7 @@ async def test_orphans_that_match_are_adopted_and_strays_released(running: Clust
 async def test_pods_that_the_server_refuses_are_told_once_per_try_and_stand_in_the_status(
     cluster: Cluster,
 ) -> None:
-    class Refusing:
-        """The cluster's API, but for pods a quota is used up."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cluster.api, name)
-
-        async def create(self, kind: Any, body: JsonObject, *, namespace: str | None = None) -> Any:
-            if kind is POD:
-                raise ApiError(403, "Forbidden", 'pods "web-x" is forbidden: exceeded quota: gpu')
-            return await cluster.api.create(kind, body, namespace=namespace)
-
-    refusing: KubernetesApi = Refusing()  # type: ignore[assignment]
+    refusing = cluster.refusing_pods('pods "web-x" is forbidden: exceeded quota: gpu')
     cluster.start(ReplicaSetController(refusing, cluster.clock, cluster.informers).run())
     await cluster.apply(REPLICA_SET, "web", cluster.workload(5))
     await cluster.clock.advance(1)

@@ -101,7 +101,11 @@ class DaemonSetController:
             return None
         pods = await self._own_pods.settle(daemon_set, selector, self._pods.by_index("namespace", namespace))
         revision = await self._keep_history(daemon_set, pods)
-        waits = [await self._carry_out(key, daemon_set, pods, revision)]
+        try:
+            waits = [await self._carry_out(key, daemon_set, pods, revision)]
+        except ApiError:
+            await self._update_status(daemon_set, pods, revision)
+            raise
         waits.append(await self._update_status(daemon_set, pods, revision))
         return min((wait for wait in waits if wait is not None), default=None)
 
