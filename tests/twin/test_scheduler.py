@@ -291,6 +291,11 @@ async def test_a_binding_that_fails_frees_what_was_assumed_and_is_tried_again(
     await api.pod("p")
     async with running(api, clock):
         assert api.bindings == []
+        why = 'running Bind plugin "DefaultBinder": disk full'
+        assert await api.events("FailedScheduling") == [("Warning", "p", why, 1)]
+        [condition] = (await api.read("p")).status.conditions
+        assert (condition.reason, condition.message) == ("SchedulerError", why)
+        assert condition.observed_generation == 1
         await clock.advance(0.5)
         assert api.bindings == [], "after an error nothing cuts the back-off short"
         await clock.advance(1.5)
@@ -380,6 +385,19 @@ async def test_what_the_engine_does_not_decide_is_refused_by_name(api: Api, cloc
         assert api.bindings == []
 
 
+async def test_a_cluster_without_nodes_is_looked_at_again_after_the_back_off(
+    api: Api, clock: VirtualClock, attempts: list[str]
+) -> None:
+    await api.pod("p")
+    async with running(api, clock):
+        assert (await api.events("FailedScheduling"))[0][2] == "no nodes available to schedule pods"
+        await api.node("a")
+        await clock.advance(0.5)
+        assert (len(attempts), api.bindings) == (1, [])
+        await clock.advance(1.5)
+        assert api.bindings == [("p", "a")]
+
+
 async def test_a_pod_in_the_middle_of_being_deleted_is_not_bound(api: Api, clock: VirtualClock) -> None:
     await api.node("a", unschedulable=True)
     await api.pod("p")
@@ -391,3 +409,4 @@ async def test_a_pod_in_the_middle_of_being_deleted_is_not_bound(api: Api, clock
         await api.patch(kinds.NODE, "a", {"spec": {"unschedulable": None}})
         await clock.advance(30)
         assert api.bindings == []
+        assert (await api.events("FailedScheduling"))[-1][2] == "skip schedule deleting pod: default/p"

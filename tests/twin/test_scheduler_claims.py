@@ -18,6 +18,7 @@ from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import Kind
 from twin.test_scheduler import Api, running
 
+_BROKE = 'running PreBind plugin "DynamicResources": '
 _LACKING = "device class gpu does not exist"
 _REQUEST: JsonObject = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 
@@ -266,16 +267,14 @@ async def test_a_claim_that_others_change_meanwhile_is_written_all_the_same(
         assert api.bindings == [("p", "a")]
 
 
-async def test_a_claim_that_is_deleted_meanwhile_gets_nothing(
-    api: SlowApi, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_claim_that_is_deleted_meanwhile_gets_nothing(api: SlowApi, clock: VirtualClock) -> None:
     await _offer(api, "a")
     api.meanwhile["mine"] = lambda: api.delete(kinds.RESOURCE_CLAIM, "mine", namespace="default")
     async with running(api, clock):
         await _make(api, "mine", finalizers=["resource.kubernetes.io/delete-protection"])
         await _wants(api, "p", "mine")
         await clock.advance(12)
-        assert "claim default/mine got deleted in the meantime" in caplog.text
+        assert f"{_BROKE}claim default/mine got deleted in the meantime" in await _refusals(api, "p")
         assert await _owners(api) == {}
         assert api.bindings == []
         await _wants(api, "q", "other", made=False)
@@ -284,7 +283,7 @@ async def test_a_claim_that_is_deleted_meanwhile_gets_nothing(
 
 
 async def test_a_claim_that_others_give_devices_meanwhile_keeps_those(
-    api: SlowApi, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    api: SlowApi, clock: VirtualClock
 ) -> None:
     await _offer(api, "a")
     result: JsonObject = {"request": "r", "driver": "e", "pool": "far", "device": "h"}
@@ -295,9 +294,45 @@ async def test_a_claim_that_others_give_devices_meanwhile_keeps_those(
     async with running(api, clock):
         await _wants(api, "p", "mine", made=False)
         await clock.advance(12)
-        assert "claim default/mine got allocated elsewhere in the meantime" in caplog.text
+        assert f"{_BROKE}claim default/mine got allocated elsewhere in the meantime" in await _refusals(
+            api, "p"
+        )
         assert await _owners(api) == {"far/h": ["mine"]}
         assert api.bindings == [("p", "a")]
+
+
+async def test_a_claim_has_256_users_at_most(api: SlowApi, clock: VirtualClock) -> None:
+    await _offer(api, "a")
+    async with running(api, clock):
+        await _wants(api, "p", "mine", made=False)
+        await clock.settle()
+        others: list[JsonValue] = [{"resource": "pods", "name": f"{n}", "uid": f"{n}"} for n in range(255)]
+        full: JsonObject = {
+            "status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "p"}, *others]}
+        }
+        await api.patch(kinds.RESOURCE_CLAIM, "mine", full, namespace="default", subresource="status")
+        await _wants(api, "q", "mine")
+        await clock.settle()
+        why = (
+            f"{_BROKE}add reservation to claim default/mine: "
+            'ResourceClaim.resource.k8s.io "mine" is invalid: '
+            "status.reservedFor: Too many: 257: must have at most 256 items"
+        )
+        assert await _refusals(api, "q") == why
+        [condition] = (await api.read("q")).status.conditions
+        assert (condition.reason, condition.message) == ("SchedulerError", why)
+
+
+async def test_a_selector_that_fails_breaks_the_attempt(api: SlowApi, clock: VirtualClock) -> None:
+    await _offer(api, "a")
+    selector: JsonObject = {"cel": {"expression": "device.attributes['d'].nope == 'x'"}}
+    await api.patch(kinds.DEVICE_CLASS, "gpu", {"spec": {"selectors": [selector]}})
+    async with running(api, clock):
+        await _wants(api, "p", "mine", made=False)
+        await clock.settle()
+        [condition] = (await api.read("p")).status.conditions
+        assert condition.reason == "SchedulerError"
+        assert "CEL runtime error: no such key: nope" in condition.message
 
 
 async def test_a_pod_that_cannot_be_bound_has_reserved_nothing(api: SlowApi, clock: VirtualClock) -> None:

@@ -1,18 +1,11 @@
-"""Which pod the scheduler's queue gives next, and which changes wake one."""
+"""Which pod the scheduler's queue gives next."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.adapters.informer import Key
-from tonnage.decide.cluster.filters import node_affinity, pod_affinity, resources, taints, topology_spread
-from tonnage.model.cluster import Node, Pod
-from tonnage.model.selectors import Taint
-from tonnage.twin.scheduler_hints import arrival_helps, end_helps, node_helps
 from tonnage.twin.scheduler_queue import SchedulingQueue
 
 A, B, C = (("ns", name) for name in "abc")
@@ -95,39 +88,24 @@ def test_no_pod_is_lost_or_given_that_does_not_wait(steps: list[tuple[str, Key]]
     assert queue.next_due_s() is None
 
 
-NODE = Node("a", {"tier": "gold"}, allocatable={"pods": 10, "gpu": 1})
-POD = Pod("p", "ns", node_selector={"tier": "gold"})
-SMALL = replace(NODE, allocatable={"pods": 9, "gpu": 1})
-TAINTED = replace(NODE, taints=(Taint("sick", "", "NoSchedule"),))
+def test_a_pod_that_is_held_waits_for_good_and_then_without_a_pause() -> None:
+    queue = SchedulingQueue()
+    queue.add(A, 0)
+    queue.hold(A, "gates")
+    assert (queue.pop(9000.0), queue.next_due_s()) == (None, None)
+    queue.wake_where(lambda _, plugins: plugins == {"gates"})
+    assert queue.pop(0.0) == A
 
 
-@pytest.mark.parametrize(
-    ("plugin", "before", "after", "helps"),
-    [
-        (resources.NAME, None, NODE, True),
-        (resources.NAME, SMALL, NODE, True),
-        (resources.NAME, NODE, SMALL, False),
-        (resources.NAME, TAINTED, NODE, False),
-        (resources.NAME, None, replace(NODE, allocatable={}), False),
-        (taints.NAME, TAINTED, NODE, True),
-        (taints.NAME, NODE, TAINTED, False),
-        (taints.NAME, None, TAINTED, False),
-        (node_affinity.NAME, replace(NODE, labels={}), NODE, True),
-        (node_affinity.NAME, NODE, replace(NODE, labels={"tier": "gold", "x": "y"}), False),
-        (node_affinity.NAME, None, replace(NODE, labels={}), False),
-        (topology_spread.NAME, NODE, None, True),
-        (pod_affinity.NAME, NODE, None, False),
-        (pod_affinity.NAME, NODE, replace(NODE, labels={}), True),
-    ],
-)
-def test_a_node_wakes_the_pods_that_it_may_help(
-    plugin: str, before: Node | None, after: Node | None, helps: bool
-) -> None:
-    assert node_helps(frozenset((plugin,)), POD, before, after) is helps
-    assert node_helps(frozenset(), POD, before, after), "nobody knows what it waits for"
-
-
-def test_ends_and_arrivals_of_pods_wake_whom_they_may_help() -> None:
-    plugins = [frozenset((name,)) for name in (resources.NAME, taints.NAME, pod_affinity.NAME)]
-    assert [end_helps(one) for one in plugins] == [True, False, True]
-    assert [arrival_helps(one) for one in plugins] == [False, False, True]
+def test_errors_in_a_row_have_a_back_off_of_their_own() -> None:
+    queue = SchedulingQueue(cuts_short=False)
+    queue.add(A, 0)
+    for _ in range(3):
+        queue.fail(A, 0.0, frozenset("x"))
+    queue.err(A, 0.0)
+    assert queue.next_due_s() == 1.0
+    queue.err(A, 0.0)
+    assert queue.next_due_s() == 2.0
+    queue.fail(A, 0.0, frozenset("x"))
+    queue.wake(A)
+    assert queue.next_due_s() == 8.0

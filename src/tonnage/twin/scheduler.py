@@ -5,36 +5,39 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
-from tonnage.adapters.informer import Delta, Informers, Key, following, key_of
+from tonnage.adapters.informer import Delta, Informer, Informers, Key, following, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.adapters.reading import node_from, pod_from, snapshot_from
+from tonnage.decide.cluster import messages
 from tonnage.decide.cluster.claims.supply import gates_of
-from tonnage.decide.cluster.filters import claims
+from tonnage.decide.cluster.filters import claims, volumes
+from tonnage.decide.cluster.requests import pod_requests
 from tonnage.decide.cluster.scheduling import Decision, schedule_on
 from tonnage.decide.cluster.versions import profile_for
 from tonnage.model.cluster import Pod, Snapshot
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
-from tonnage.twin.controllers.writing import tell_of_pod
 from tonnage.twin.scheduler_cache import SchedulerCache
 from tonnage.twin.scheduler_claims import ClaimBinder, Grant
-from tonnage.twin.scheduler_events import SeriesRecorder, Telling
-from tonnage.twin.scheduler_hints import arrival_helps, claim_helps, end_helps, node_helps, refused_by
+from tonnage.twin.scheduler_failures import running
+from tonnage.twin.scheduler_hints import GATES, claim_helps, node_helps, pod_helps, refused_by
 from tonnage.twin.scheduler_queue import SchedulingQueue
-from tonnage.twin.scheduler_volumes import PLUGINS, Choice, VolumeBinder
+from tonnage.twin.scheduler_telling import BROKEN, NAME, REFUSED, PodTeller
+from tonnage.twin.scheduler_volume_hints import volume_helps
+from tonnage.twin.scheduler_volumes import Choice, VolumeBinder
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.claims import ResourceClaim
-from tonnage.wire.timestamps import timestamp
+from tonnage.wire.kinds import Kind
 
-NAME: Final = "default-scheduler"
-_SCHEDULED: Final = Telling("Normal", "Scheduled", "Binding")
-_FAILED: Final = Telling("Warning", "FailedScheduling", "Scheduling")
-_NOTE_LIMIT: Final = 1024
-_GATED: Final = "SchedulingGated"
+_SELECTING: Final[tuple[Kind[Any], ...]] = (
+    kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.REPLICATION_CONTROLLER, kinds.SERVICE
+)  # fmt: skip
+"""Kinds that select pods, by which the scheduler spreads those that say nothing about it."""
+_BINDER: Final = "DefaultBinder"
 _CUTS_SHORT: Final = 33
 """The first minor release that ends a back-off early when no other pod is ready."""
 _LOG: Final = logging.getLogger(__name__)
@@ -54,7 +57,7 @@ class Scheduler:
     ) -> None:
         self._api = api
         self._clock = clock
-        self._events = SeriesRecorder(api, clock, NAME, host)
+        self._teller = PodTeller(api, clock, host)
         profile = profile_for(version)
         self._queue = SchedulingQueue(cuts_short=profile.minor >= _CUTS_SHORT)
         self._cache = SchedulerCache(profile)
@@ -63,11 +66,9 @@ class Scheduler:
         self._nodes = informers.of(kinds.NODE)
         self._namespaces = informers.of(kinds.NAMESPACE)
         self._budgets = informers.of(kinds.DISRUPTION_BUDGET)
-        self._sets = informers.of(kinds.REPLICA_SET)
-        self._services = informers.of(kinds.SERVICE)
-        self._namespaces.subscribe(self._on_surroundings)
-        self._sets.subscribe(self._on_surroundings)
-        self._services.subscribe(self._on_surroundings)
+        self._selecting: list[Informer[Any]] = [informers.of(kind) for kind in _SELECTING]
+        for copy in (self._namespaces, *self._selecting):
+            copy.subscribe(self._on_surroundings)
         self._volumes = VolumeBinder(api, clock, informers, self._on_volume)
         gates = gates_of(profile.minor)
         self._claims = ClaimBinder(api, informers, gates, self._on_claim, self._on_devices)
@@ -77,10 +78,11 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        copies = (self._pods, self._nodes, self._namespaces, self._budgets, self._sets, self._services)
+        copies: list[Informer[Any]] = [self._pods, self._nodes, self._namespaces, self._budgets]
+        copies += self._selecting
         async with following(*copies, *self._claims.copies, *self._volumes.copies) as group:
             self._binding = group
-            group.create_task(self._events.run())
+            group.create_task(self._teller.run())
             while True:
                 key = self._queue.pop(self._clock.monotonic())
                 if key is None:
@@ -111,16 +113,18 @@ class Scheduler:
         told, before = self._cache.told(key), self._cache.pod(key)
         after = pod_from(obj) if delta.after is not None else None
         self._cache.set_pod(key, after)
-        if after is not None and _waits(after):
+        if after is not None and _is_ours(after):
             self._queue.add(key, after.priority)
-            if told is not None and _spec(told) != _spec(after):
-                self._queue.wake(key)
+            if told is not None and told.uid == after.uid:
+                self._wake(lambda pod, plugins: pod.key == key and pod_helps(plugins, pod, told, after))
         else:
             self._queue.remove(key)
         if _frees(before, after):
-            self._queue.wake_where(lambda _, plugins: end_helps(plugins))
-        elif _arrives(told, after):
-            self._queue.wake_where(lambda _, plugins: arrival_helps(plugins))
+            self._wake(lambda pod, plugins: pod_helps(plugins, pod, before, None))
+        elif after is not None and after.node_name and not after.finished:
+            since = told if told is not None and told.node_name else None
+            if since is None or _counts_otherwise(since, after):
+                self._wake(lambda pod, plugins: pod_helps(plugins, pod, since, after))
         self._changed.set()
 
     def _on_node(self, delta: Delta[w.Node]) -> None:
@@ -129,44 +133,42 @@ class Scheduler:
             return
         after = node_from(obj) if delta.after is not None else None
         before = self._cache.set_node(obj.metadata.name, after)
+        self._wake(lambda pod, plugins: node_helps(plugins, pod, before, after))
 
-        def helps(key: Key, plugins: frozenset[str]) -> bool:
-            pod = self._cache.pod(key)
-            return pod is not None and node_helps(plugins, pod, before, after)
-
-        self._queue.wake_where(helps)
-        self._changed.set()
-
-    def _on_volume(self) -> None:
-        """Claims, volumes and classes bear on pods that have volumes."""
-
-        def helps(key: Key, plugins: frozenset[str]) -> bool:
-            pod = self._cache.pod(key)
-            return pod is not None and bool(pod.volumes) and (not plugins or not PLUGINS.isdisjoint(plugins))
-
-        self._queue.wake_where(helps)
-        self._changed.set()
+    def _on_volume(self, delta: Delta[w.Object]) -> None:
+        self._wake(lambda pod, plugins: volume_helps(plugins, pod, delta))
 
     def _on_devices(self) -> None:
         """Classes, slices and devices that are not taken after all bear on pods that have claims."""
-        self._wake_claimants(lambda pod: bool(pod.claims))
+        self._wake(lambda _, plugins: claims.NAME in plugins)
 
     def _on_claim(self, delta: Delta[ResourceClaim]) -> None:
-        self._wake_claimants(lambda pod: claim_helps(pod, delta.before, delta.after))
+        before, after = delta.before, delta.after
+        self._wake(lambda pod, plugins: claims.NAME in plugins and claim_helps(pod, before, after))
 
-    def _wake_claimants(self, good_for: Callable[[Pod], bool]) -> None:
-        def helps(key: Key, plugins: frozenset[str]) -> bool:
+    def _wake(self, helps: Callable[[Pod, frozenset[str]], bool]) -> None:
+        """Try the pods again that a change may help, by the plugins that refused them."""
+
+        def is_helped(key: Key, plugins: frozenset[str]) -> bool:
             pod = self._cache.pod(key)
-            return pod is not None and (not plugins or claims.NAME in plugins) and good_for(pod)
+            return pod is not None and helps(pod, plugins)
 
-        self._queue.wake_where(helps)
+        self._queue.wake_where(is_helped)
         self._changed.set()
 
     async def _cycle(self, key: Key) -> None:
         """Decide on one pod. What was decided counts before the first await, so that no change is missed."""
         pod, obj = self._cache.pod(key), self._pods.get(key[1], key[0])
-        if pod is None or obj is None or not _waits(pod):
+        if pod is None or obj is None or not _is_ours(pod):
             self._queue.remove(key)
+            return
+        if pod.gates:
+            self._queue.hold(key, GATES)
+            await self._teller.gated(obj, messages.GATED)
+            return
+        if pod.status.terminating:
+            self._queue.remove(key)
+            await self._teller.passed_over(obj)
             return
         placed = self._cache.place(pod, self._surroundings)
         if placed is not None:
@@ -177,7 +179,7 @@ class Scheduler:
         view = self._cache.view(self._surroundings(volumes=bool(pod.volumes)), allocator)
         decision = schedule_on(pod, view, binds=True)
         if decision.held:
-            self._queue.fail(key, self._clock.monotonic(), frozenset((claims.NAME,)))
+            self._queue.hold(key, claims.NAME)
             return
         if decision.chosen is not None:
             self._queue.remove(key)
@@ -185,25 +187,34 @@ class Scheduler:
             node = view.nodes[decision.chosen].node
             choices = self._volumes.choose(pod, node, view.snapshot) if pod.volumes else ()
             if choices is None:
-                self._give_up(pod)
+                await self._broke(pod, obj, "not enough volumes for its claims are left")
             elif (choices or pod.claims) and self._binding is not None:
                 grants = self._claims.choose(pod, node, view)
                 self._binding.create_task(self._bind_with(choices, grants, pod, obj, decision.chosen))
             else:
                 await self._bind_alone(pod, obj, decision.chosen)
             return
-        self._queue.fail(key, self._clock.monotonic(), refused_by(decision))
+        await self._refuse(pod, obj, decision)
+
+    async def _refuse(self, pod: Pod, obj: w.Pod, decision: Decision) -> None:
+        """The pod goes nowhere: clear a node for it if that helps, and say so."""
+        plugins = refused_by(decision)
+        if plugins:
+            self._queue.fail(pod.key, self._clock.monotonic(), plugins)
+        else:
+            self._queue.err(pod.key, self._clock.monotonic())
         nominated = pod.status.nominated_node if decision.keeps_nomination else decision.nominated or ""
         if nominated != pod.status.nominated_node:
             self._cache.nominate(pod, nominated)
         await self._free(pod, decision)
         try:
             await self._evict(pod, decision)
-            await self._tell_refusal(pod, obj, decision, nominated)
         except ClusterError as error:
-            _LOG.warning("refusal not written: pod=%s/%s error=%s", *key, error)
+            _LOG.warning("victims not evicted: pod=%s/%s error=%s", *pod.key, error)
+        else:
+            await self._teller.refused(obj, *_words_of(decision), nominated)
 
-    def _on_surroundings(self, delta: Delta[w.Namespace] | Delta[w.ReplicaSet] | Delta[w.Service]) -> None:
+    def _on_surroundings(self, delta: Delta[Any]) -> None:
         if _judged_by(delta.before) != _judged_by(delta.after):
             self._cache.changed()
 
@@ -220,7 +231,8 @@ class Scheduler:
 
     def _surroundings(self, *, volumes: bool = False) -> Snapshot:
         others = self._volumes.surroundings() if volumes else ()
-        return snapshot_from([*self._namespaces, *self._budgets, *self._sets, *self._services, *others])
+        selecting = chain.from_iterable(self._selecting)
+        return snapshot_from([*self._namespaces, *self._budgets, *selecting, *others])
 
     async def _bind_with(
         self, choices: tuple[Choice, ...], grants: tuple[Grant, ...], pod: Pod, obj: w.Pod, node: str
@@ -229,51 +241,52 @@ class Scheduler:
 
         def stands() -> bool:
             told = self._cache.told(pod.key)
-            return told is not None and told.uid == pod.uid and _waits(told)
+            return told is not None and told.uid == pod.uid
 
         try:
-            await tell_of_pod(self._api, obj, {"nominatedNodeName": node})
-            if not choices or await self._volumes.bind(choices, node, stands):
+            await self._teller.meant_for(obj, node)
+            with running("PreBind", volumes.NAME):
+                await self._volumes.bind(choices, pod, node, stands)
+            with running("PreBind", claims.NAME):
                 await self._claims.bind(grants, pod)
-                if await self._bind(pod, obj, node):
-                    return
+            await self._bind(pod, obj, node)
         except ClusterError as error:
-            _LOG.warning("volumes and claims not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
-        await self._claims.release(grants, pod)
-        if stands():
-            self._give_up(pod)
+            await self._claims.release(grants, pod)
+            await self._broke(pod, obj, str(error))
 
     async def _bind_alone(self, pod: Pod, obj: w.Pod, node: str) -> None:
         """Bind a pod for which nothing else has to be bound."""
-        if not await self._bind(pod, obj, node):
-            self._give_up(pod)
+        try:
+            await self._bind(pod, obj, node)
+        except ClusterError as error:
+            await self._broke(pod, obj, str(error))
 
-    async def _bind(self, pod: Pod, obj: w.Pod, node: str) -> bool:
-        """Whether the pod is bound now."""
+    async def _bind(self, pod: Pod, obj: w.Pod, node: str) -> None:
+        """Bind the pod. Raises ClusterError."""
         body: JsonObject = {
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        try:
+        with running("Bind", _BINDER):
             await self._api.create_subresource(kinds.POD, pod.name, "binding", body, namespace=pod.namespace)
-        except ClusterError as error:
-            _LOG.warning("pod not bound: pod=%s/%s node=%s error=%s", *pod.key, node, error)
-            return False
-        message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         _LOG.info("pod bound: pod=%s/%s node=%s", *pod.key, node)
-        await self._events.emit(obj, _SCHEDULED, message)
-        return True
+        await self._teller.placed(obj, node)
 
-    def _give_up(self, pod: Pod) -> None:
-        """What was decided about a pod came to nothing: it is tried again after a while."""
+    async def _broke(self, pod: Pod, obj: w.Pod, message: str) -> None:
+        """What was decided about a pod came to nothing: say so, and try it again after a while."""
+        _LOG.warning("pod not bound: pod=%s/%s error=%s", *pod.key, message)
+        assumed = self._cache.pod(pod.key)
         self._cache.forget(pod.key)
-        self._queue.wake_where(lambda _, plugins: end_helps(plugins))
+        self._wake(lambda other, plugins: pod_helps(plugins, other, assumed, None))
         current = self._cache.pod(pod.key)
-        if current is not None and _waits(current):
+        if current is not None and current.uid != pod.uid:
+            return
+        if current is not None and _is_ours(current):
             self._queue.add(pod.key, pod.priority)
             self._queue.err(pod.key, self._clock.monotonic())
+        await self._teller.refused(obj, BROKEN, message, "")
 
     async def _evict(self, pod: Pod, decision: Decision) -> None:
         """Ask the victims to go, and take the node away from lesser pods that were promised it."""
@@ -285,61 +298,20 @@ class Scheduler:
             if obj is None or victim.status.terminating:
                 continue
             _LOG.info("pod preempted: pod=%s/%s by=%s/%s node=%s", *victim.key, *pod.key, node)
+            head = obj.metadata
             try:
-                await self._doom(obj)
+                await self._teller.doomed(obj)
+                await self._api.delete(kinds.POD, head.name, namespace=head.namespace, uid=head.uid)
             except ApiError as error:
                 if error.code != 404:
                     raise
                 continue
-            preempted = Telling("Normal", "Preempted", "Preempting", self._pods.get(pod.name, pod.namespace))
-            await self._events.emit(obj, preempted, f"Preempted by pod {pod.uid} on node {node}")
+            await self._teller.preempted(obj, pod.uid, self._pods.get(pod.name, pod.namespace), node)
         for lesser in self._cache.nominated_to(node):
             if lesser.priority < pod.priority:
                 self._cache.nominate(lesser, "")
                 if (told := self._pods.get(lesser.name, lesser.namespace)) is not None:
-                    await tell_of_pod(self._api, told, {"nominatedNodeName": None})
-
-    async def _doom(self, victim: w.Pod) -> None:
-        target: JsonObject = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{NAME}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": timestamp(self._clock.now()),
-        }
-        await tell_of_pod(self._api, victim, {"conditions": [target]})
-        head = victim.metadata
-        await self._api.delete(kinds.POD, head.name, namespace=head.namespace, uid=head.uid)
-
-    async def _tell_refusal(self, pod: Pod, obj: w.Pod, decision: Decision, nominated: str) -> None:
-        """The condition PodScheduled where it changed, and an Event for every attempt but a gated one."""
-        reason, message = _condition_of(decision)
-        status: JsonObject = {}
-        standing = next((c for c in obj.status.conditions if c.type == "PodScheduled"), None)
-        if decision.gates and standing is not None and standing.reason == _GATED:
-            return  # the API server has said so already
-        if standing is None or (standing.status, standing.reason, standing.message) != (
-            "False",
-            reason,
-            message,
-        ):
-            since = standing.last_transition_time if standing and standing.status == "False" else None
-            condition: JsonObject = {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": reason,
-                "message": message,
-                "lastTransitionTime": since or timestamp(self._clock.now()),
-            }
-            if obj.metadata.generation:
-                condition["observedGeneration"] = obj.metadata.generation
-            status["conditions"] = [condition]
-        if nominated != obj.status.nominated_node_name:
-            status["nominatedNodeName"] = nominated or None
-        if status:
-            await tell_of_pod(self._api, obj, status)
-        if not decision.gates:
-            await self._events.emit(obj, _FAILED, _note(message))
+                    await self._teller.meant_for(told, None)
 
 
 def _judged_by(obj: w.Object | None) -> object:
@@ -349,15 +321,9 @@ def _judged_by(obj: w.Object | None) -> object:
     return obj.metadata.labels if obj is not None else None
 
 
-def _waits(pod: Pod) -> bool:
-    """Whether the pod is this scheduler's to place."""
-    free = not pod.node_name and not pod.finished and not pod.status.terminating
-    return free and pod.scheduler_name == NAME
-
-
-def _spec(pod: Pod) -> Pod:
-    """The pod without what the cluster says about it."""
-    return replace(pod, status=type(pod.status)())
+def _is_ours(pod: Pod) -> bool:
+    """Whether the pod is this scheduler's, and on no node."""
+    return not pod.node_name and not pod.finished and pod.scheduler_name == NAME
 
 
 def _frees(before: Pod | None, after: Pod | None) -> bool:
@@ -366,21 +332,13 @@ def _frees(before: Pod | None, after: Pod | None) -> bool:
     return bool(held and (after is None or after.finished))
 
 
-def _arrives(before: Pod | None, after: Pod | None) -> bool:
-    """Whether a pod has come to a node, or changed its labels there."""
-    if after is None or not after.node_name or after.finished:
-        return False
-    return before is None or not before.node_name or before.labels != after.labels
+def _counts_otherwise(before: Pod, after: Pod) -> bool:
+    """Whether a pod on a node has changed in what may bear on others."""
+    return before.labels != after.labels or pod_requests(before) != pod_requests(after)
 
 
-def _condition_of(decision: Decision) -> tuple[str, str]:
-    if decision.gates:
-        return _GATED, decision.message
+def _words_of(decision: Decision) -> tuple[str, str]:
+    """The reason and the message of a refusal."""
     if decision.unmodelled:
-        return "SchedulerError", f"this twin does not place pods with {', '.join(decision.unmodelled)}"
-    return "Unschedulable", decision.message
-
-
-def _note(message: str) -> str:
-    """A message as an Event can hold it."""
-    return message if len(message) <= _NOTE_LIMIT else f"{message[: _NOTE_LIMIT - 4]} ..."
+        return BROKEN, f"this twin does not place pods with {', '.join(decision.unmodelled)}"
+    return BROKEN if decision.failed else REFUSED, decision.message

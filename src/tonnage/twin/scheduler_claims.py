@@ -26,6 +26,7 @@ from tonnage.model.json import JsonObject
 from tonnage.twin.controllers.claim_reservations import PROTECTION, consumers_of
 from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.twin.device_grants import allocation_of
+from tonnage.twin.scheduler_failures import failing
 from tonnage.wire import kinds
 from tonnage.wire.claims import DeviceClass, ResourceClaim, ResourceSlice
 from tonnage.wire.kinds import RESOURCE_CLAIM
@@ -150,8 +151,12 @@ class ClaimBinder:
                 break
             except ApiError as error:
                 if error.code != 409 or not left:
-                    raise
-            claim = await self._api.get(RESOURCE_CLAIM, grant.claim.name, grant.claim.namespace)
+                    what = "allocation and reservation" if grant.allocation is not None else "reservation"
+                    raise failing(f"add {what} to claim {grant.claim}", error) from None
+            try:
+                claim = await self._api.get(RESOURCE_CLAIM, grant.claim.name, grant.claim.namespace)
+            except ApiError as error:
+                raise failing(f"get updated claim {grant.claim} after conflict", error) from None
         self._end(grant)
 
     async def _write(self, claim: ResourceClaim, grant: Grant, pod: Pod) -> ResourceClaim:

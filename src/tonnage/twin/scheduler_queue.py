@@ -30,7 +30,9 @@ class _Waiting:
     order: tuple[int, int]
     pool: Pool = field(default_factory=list)
     move: int = 0
-    attempts: int = 0
+    refusals: int = 0
+    errors: int = 0
+    """In a row, since the last refusal."""
     failed_s: float = 0.0
     refused_by: frozenset[str] = frozenset()
 
@@ -63,19 +65,32 @@ class SchedulingQueue:
     def fail(self, key: Key, now_s: float, refused_by: frozenset[str] = frozenset()) -> None:
         """The pod was tried in vain: it waits for a change that may help against these plugins."""
         if waiting := self._tried(key, now_s):
+            waiting.refusals += 1
+            waiting.errors = 0
             waiting.refused_by = refused_by
             self._put(key, self._asleep, now_s + _FORGOTTEN_S)
+
+    def hold(self, key: Key, held_by: str) -> None:
+        """The pod is not to be tried: it waits for a change that may help against this plugin."""
+        if waiting := self._waiting.get(key):
+            waiting.refused_by = frozenset((held_by,))
+            self._put(key, self._asleep, math.inf)
 
     def err(self, key: Key, now_s: float) -> None:
         """The pod was not refused, something broke: try it again, never before its back-off has ended."""
         if waiting := self._tried(key, now_s):
+            waiting.errors += 1
             self._put(key, self._after_errors, self._end_of_back_off(waiting))
 
     def wake(self, key: Key) -> None:
-        """The pod itself changed: try it again, after its back-off."""
+        """Try the pod again, after its back-off."""
         waiting = self._waiting.get(key)
-        if waiting is not None and waiting.pool is self._asleep:
+        if waiting is None or waiting.pool is not self._asleep:
+            return
+        if waiting.refusals or waiting.errors:
             self._put(key, self._backing_off, self._end_of_back_off(waiting))
+        else:
+            self._put(key, self._ready, 0.0)
 
     def wake_where(self, helps: Callable[[Key, frozenset[str]], bool]) -> None:
         """The cluster changed: try the pods again that it may help, each after its back-off."""
@@ -94,12 +109,12 @@ class SchedulingQueue:
     def next_due_s(self) -> float | None:
         """When the next pod's time comes; None when none waits."""
         pools = (self._ready, self._backing_off, self._after_errors, self._asleep)
-        return min((pool[0][0] for pool in pools if self._first(pool)), default=None)
+        due_s = min((pool[0][0] for pool in pools if self._first(pool)), default=math.inf)
+        return due_s if due_s < math.inf else None
 
     def _tried(self, key: Key, now_s: float) -> _Waiting | None:
         waiting = self._waiting.get(key)
         if waiting is not None:
-            waiting.attempts += 1
             waiting.failed_s = now_s
         return waiting
 
@@ -120,7 +135,7 @@ class SchedulingQueue:
         return None
 
     def _end_of_back_off(self, waiting: _Waiting) -> float:
-        ends_s = waiting.failed_s + _back_off_s(waiting.attempts)
+        ends_s = waiting.failed_s + _back_off_s(waiting.errors or waiting.refusals)
         return math.floor(ends_s) + 1.0 if self._cuts_short else ends_s
 
 

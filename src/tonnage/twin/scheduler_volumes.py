@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
-from tonnage.adapters.informer import Informers, key_of
+from tonnage.adapters.informer import Delta, Informer, Informers, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
-from tonnage.decide.cluster.filters import volumes as volume_filter
 from tonnage.decide.cluster.volume_matching import matched
 from tonnage.model.cluster import Node, Pod, Snapshot
+from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.volumes import Volume
 from tonnage.twin.controllers.volume_plan import (
@@ -27,8 +28,8 @@ from tonnage.twin.controllers.writing import patch_as_seen
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.wire.kinds import Kind
 
-PLUGINS: Final = frozenset((volume_filter.NAME, volume_filter.LIMITS, volume_filter.ZONE))
 _BY_HAND: Final = "kubernetes.io/no-provisioner"
 _EVERY_S: Final = 1.0
 _LONGEST_S: Final = 600.0
@@ -46,16 +47,24 @@ class VolumeBinder:
     """Chooses volumes for claims that wait for their pod's node. `changed` is told of every change."""
 
     def __init__(
-        self, api: KubernetesApi, clock: Clock, informers: Informers, changed: Callable[[], None]
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        informers: Informers,
+        changed: Callable[[Delta[w.Object]], None],
     ) -> None:
         self._api = api
         self._clock = clock
         self._claims = informers.of(kinds.VOLUME_CLAIM)
         self._volumes = informers.of(kinds.PERSISTENT_VOLUME)
         self._classes = informers.of(kinds.STORAGE_CLASS)
-        self.copies = (self._claims, self._volumes, self._classes)
+        drivers: list[Kind[Any]] = [
+            kinds.CSI_NODE, kinds.CSI_DRIVER, kinds.STORAGE_CAPACITY, kinds.VOLUME_ATTACHMENT
+        ]  # fmt: skip
+        others: list[Informer[Any]] = [informers.of(kind) for kind in drivers]
+        self.copies: list[Informer[Any]] = [self._claims, self._volumes, self._classes, *others]
         for copy in self.copies:
-            copy.subscribe(lambda _delta: changed())
+            copy.subscribe(changed)
         self._assumed: set[str] = set()
         """Volumes that were chosen and do not show it yet."""
 
@@ -64,7 +73,7 @@ class VolumeBinder:
         missing = {class_of(claim) for claim in self._claims} - {one.metadata.name for one in self._classes}
         # Nothing waits for a class that is not there.
         none = (StorageClass(metadata=w.ObjectMeta(name=name)) for name in sorted(missing - {""}))
-        return (*self._claims, *self._volumes, *self._classes, *none)
+        return (*chain.from_iterable(self.copies), *none)
 
     def choose(self, pod: Pod, node: Node, snapshot: Snapshot) -> tuple[Choice, ...] | None:
         """The volumes of the claims that are still to be met on this node; None when there are not enough."""
@@ -88,27 +97,39 @@ class VolumeBinder:
                 self._assumed.add(choice.volume.metadata.name)
         return tuple(chosen)
 
-    async def bind(self, choices: tuple[Choice, ...], node: str, stands: Callable[[], bool]) -> bool:
-        """Write what was chosen, and return once all claims are bound; False when that comes to nothing.
+    async def bind(
+        self, choices: tuple[Choice, ...], pod: Pod, node: str, stands: Callable[[], bool]
+    ) -> None:
+        """Write what was chosen, and return once all claims are bound.
 
-        It does when the pod no longer `stands`. Raises ClusterError.
+        Raises ClusterError, also when the pod no longer `stands`.
         """
         try:
             for choice in choices:
                 await self._write(choice, node)
             end = self._clock.monotonic() + _LONGEST_S
-            while stands() and self._clock.monotonic() < end:
+            while choices and self._clock.monotonic() < end:
                 await self._clock.sleep(_EVERY_S)
-                found = [self._claims.get(key_of(one.claim)[1], key_of(one.claim)[0]) for one in choices]
-                if any(claim is None for claim in found):
-                    return False
-                if all(claim is not None and BOUND in claim.metadata.annotations for claim in found):
-                    return stands()
-            return False
+                if not stands():
+                    raise _unbound(f'pod does not exist any more: pod "{pod.name}" not found')
+                found = [self._now(choice) for choice in choices]
+                if all(BOUND in claim.metadata.annotations for claim in found):
+                    return
+            if choices:
+                raise _unbound("context deadline exceeded")
         finally:
             for choice in choices:
                 if choice.volume is not None:
                     self._assumed.discard(choice.volume.metadata.name)
+
+    def _now(self, choice: Choice) -> PersistentVolumeClaim:
+        """The claim as it is now. Raises ClusterError."""
+        namespace, name = key_of(choice.claim)
+        claim = self._claims.get(name, namespace)
+        if claim is None:
+            what = "check binding" if choice.volume is not None else "check provisioning pvc"
+            raise _unbound(f'failed to {what}: persistentvolumeclaims "{namespace}/{name}" not found')
+        return claim
 
     async def _write(self, choice: Choice, node: str) -> None:
         claim, volume = choice.claim, choice.volume
@@ -123,3 +144,7 @@ class VolumeBinder:
     def _is_by_hand(self, claim: PersistentVolumeClaim) -> bool:
         chosen = self._classes.get(class_of(claim))
         return chosen is None or chosen.provisioner == _BY_HAND
+
+
+def _unbound(why: str) -> ClusterError:
+    return ClusterError(Problem(f"binding volumes: {why}"))

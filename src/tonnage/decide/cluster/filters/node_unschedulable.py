@@ -13,12 +13,12 @@ from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "NodeUnschedulable"
 TEXT: Final = "node(s) were unschedulable"
-_CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 def prepare(pod: Pod, _view: View) -> Check | None:
     """Refuse nodes with `spec.unschedulable`."""
-    if any(tolerates(toleration, _CORDON) for toleration in pod.tolerations):
+    if any(tolerates(toleration, CORDON) for toleration in pod.tolerations):
         return None
     return _check
 
