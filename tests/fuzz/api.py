@@ -94,7 +94,7 @@ def server() -> Iterator[Ask]:
         clock, random = FastClock(), Random(0)
         made = ApiServer(clock, random=random)
         made._security.authenticator.let_in({"t": ADMIN})
-        tables = Tables(clock)
+        tables = Tables(clock, made.store.shapes)
         proxy = KubeletProxy(made.store, _nobody)
         watches = WatchStream(made.verbs, tables, random)
         app = Application(made.verbs, tables, proxy, watches, made._security)

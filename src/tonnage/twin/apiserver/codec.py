@@ -22,6 +22,7 @@ from tonnage.twin.apiserver.objects.filling import Defaults
 from tonnage.twin.apiserver.objects.problems import Errors, InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.protobuf import type_of
 from tonnage.twin.apiserver.objects.quick_decode import QuickDecoder
+from tonnage.twin.apiserver.objects.shapes import Shapes, in_order_of_names
 from tonnage.twin.apiserver.objects.validate import validate_create, validate_update
 from tonnage.twin.apiserver.objects.validation.custom import format_cautions
 from tonnage.twin.apiserver.requests import FieldValidation
@@ -38,6 +39,7 @@ class Codec:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self._empty: dict[str, JsonObject] = {}
+        self._shapes = Shapes(registry.schema)
 
     @cached_property
     def _quick(self) -> QuickDecoder:
@@ -174,11 +176,11 @@ class Codec:
         ):
             return obj  # of this version already, or what a subresource speaks
         if served.row.api_version == RENAMED:
-            return renamed_event(obj)
+            return self._shapes.shaped(renamed_event(obj))
         if is_first(served.row.api_version, served.row.kind):
-            return first_autoscaler(obj)
+            return self._shapes.shaped(first_autoscaler(obj))
         if is_first(text(obj, "apiVersion"), served.row.kind):
-            return stored_autoscaler(obj)
+            return self._shapes.shaped(stored_autoscaler(obj))
         return {**obj, "apiVersion": served.row.api_version}
 
     def converted(self, served: Served, obj: JsonObject) -> JsonObject:
@@ -211,4 +213,4 @@ def _custom_in_version(served: Served, custom: CustomVersion, obj: JsonObject) -
     seen = with_defaults(schema, prune(schema, obj).value)
     if not same and kept:
         seen = prune(custom.schema, seen).value
-    return {**seen, "apiVersion": served.row.api_version}
+    return in_order_of_names({**seen, "apiVersion": served.row.api_version})

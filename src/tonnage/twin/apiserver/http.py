@@ -36,7 +36,7 @@ from tonnage.twin.apiserver.statuses import (
     no_such_path,
 )
 from tonnage.twin.apiserver.streams import WatchStream
-from tonnage.twin.apiserver.tables import Tables, check_include, partial_of
+from tonnage.twin.apiserver.tables import Tables, check_include
 from tonnage.twin.apiserver.unrouted import UNROUTED, unrouted
 from tonnage.twin.apiserver.verbs import Verbs, found, unserved
 from tonnage.twin.apiserver.webhooks.matching import CONNECT
@@ -199,7 +199,9 @@ class Application:
         if form.kind:
             if not form.kind.endswith("List"):
                 raise no_such_form(form, served, served.list_kind)
-            partial: list[JsonValue] = [partial_of(stored.object, form.version) for stored in found.items]
+            partial: list[JsonValue] = [
+                self._tables.partial(served, stored.object, form.version) for stored in found.items
+            ]
             head: JsonObject = {"kind": form.kind, "apiVersion": f"meta.k8s.io/{form.version}"}
             await exchange.answer({**head, "metadata": found.metadata, "items": partial or None})
             return
@@ -270,7 +272,7 @@ class Application:
         elif form.kind.endswith("List"):
             raise no_such_form(form, served, _KINDS.get(request.subresource, served.row.kind))
         elif form.kind:
-            obj = partial_of(obj, form.version)
+            obj = self._tables.partial(served, obj, form.version)
         await exchange.answer(obj, code)
 
     def _table(

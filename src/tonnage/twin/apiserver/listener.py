@@ -44,7 +44,7 @@ class Listener:
         self._verbs = verbs
         self._authority = authority
         self._kubelet_trust: ssl.SSLContext | None = None
-        tables = Tables(clock)
+        tables = Tables(clock, verbs.store.shapes)
         proxy = KubeletProxy(verbs.store, self._trust)
         self._app = Application(verbs, tables, proxy, WatchStream(verbs, tables, random), security)
         self._server: uvicorn.Server | None = None

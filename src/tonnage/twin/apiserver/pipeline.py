@@ -35,7 +35,7 @@ from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import StatusError, already_exists, bad_request, conflict, not_found
-from tonnage.twin.apiserver.store import StaleError, Store, Stored, in_order
+from tonnage.twin.apiserver.store import StaleError, Store, Stored
 from tonnage.twin.apiserver.strategies import drop_identity, finish_create, prepare_create, prepare_update
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhooks, ValidatingWebhooks
 from tonnage.wire.timestamps import timestamp
@@ -117,7 +117,7 @@ class Pipeline:
             name = text(obj, "metadata", "name")
             if self.store.get(request.resource, (request.namespace, name)) is not None:
                 raise already_exists(request.named, name, ending=self._ends(request, name))
-            return Outcome(_tried(obj))
+            return Outcome(self.store.shapes.shaped(obj))
         if versioned:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         return Outcome(self._create(request, obj, prefix).object)
@@ -189,7 +189,7 @@ class Pipeline:
             await self.validate(request, obj, old)
             obj = self.ownership.settled(self.codec.for_store(request.served, obj), stored.object)
             if request.options.dry_run or _same(request, obj, stored.object):
-                return Outcome(_tried(obj))
+                return Outcome(self.store.shapes.shaped(obj))
             try:
                 return Outcome(self._replace(request, obj, stored))
             except StaleError:
@@ -232,7 +232,7 @@ class Pipeline:
         """Store an update, which ends the object when it was only waiting to be let go."""
         if may_go(request, obj):
             self.store.delete(request.resource, request.key, read=stored)
-            return obj
+            return self.store.shapes.shaped(obj)
         return self.store.update(request.resource, request.key, obj, read=stored).object
 
     def address(self, request: Request, obj: JsonObject) -> None:
@@ -292,11 +292,6 @@ class Pipeline:
             raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
         for words in notices(request.resource, request.subresource, obj, old):
             request.notes.warn(words)
-
-
-def _tried(obj: JsonObject) -> JsonObject:
-    """An object that is not stored, as it is shown."""
-    return {**obj, "metadata": in_order(mapping(obj, "metadata"))}
 
 
 def _number(version: str) -> int:

@@ -24,7 +24,9 @@ from tonnage.adapters.ports import ChangeType
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.go_json import go_json
 from tonnage.twin.apiserver.group_commit import GroupCommit
+from tonnage.twin.apiserver.objects.shapes import Shapes
 from tonnage.twin.apiserver.rounds import Rounds
+from tonnage.wire.schema import load_schema
 
 T = TypeVar("T")
 Resource = tuple[str, str]
@@ -36,14 +38,6 @@ LOG_LENGTH: Final = 4096
 """Commits kept per resource, at least."""
 _WARM: Final = 256
 """Commits of a resource, the last, whose objects are at hand; of older ones there is the text."""
-
-
-_ORDERED: Final = (
-    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation"),
-    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations"),
-    *("ownerReferences", "finalizers", "managedFields"),
-)
-"""Metadata as Go's struct has them, which is how answers show them."""
 
 
 class Stored:
@@ -149,11 +143,6 @@ class Journal(Protocol):
         ...
 
 
-def in_order(metadata: JsonObject) -> JsonObject:
-    """An object's metadata in the order in which answers show it."""
-    return {**{key: metadata[key] for key in _ORDERED if key in metadata}, **metadata}
-
-
 class Store:
     """All objects; `kept` are those of an earlier life, whose last revision was `revision`."""
 
@@ -166,6 +155,7 @@ class Store:
         revision: int = 1,
     ) -> None:
         self.revision = self._born = revision
+        self.shapes = Shapes(load_schema())
         self._log_length = log_length
         self._disk = None if journal is None else GroupCommit(journal.keep, self._shown, self._undo)
         self._unkept = self._disk.pending if self._disk is not None else []
@@ -270,8 +260,8 @@ class Store:
         revision = self.revision + 1
         metadata = obj.get("metadata")
         known = metadata if isinstance(metadata, dict) else {}
-        metadata = in_order({**known, "resourceVersion": str(revision)})
-        return Stored({**obj, "metadata": metadata}, revision)
+        stamped: JsonObject = {**known, "resourceVersion": str(revision)}
+        return Stored(self.shapes.shaped({**obj, "metadata": stamped}), revision)
 
     def _commit(self, commit: Commit) -> None:
         self.revision = commit.after.revision

@@ -20,7 +20,7 @@ from tonnage.twin.apiserver.requests import Address, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import status_of
 from tonnage.twin.apiserver.store import Stored
-from tonnage.twin.apiserver.tables import Tables, check_include, partial_of
+from tonnage.twin.apiserver.tables import Tables, check_include
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.apiserver.watching import Seen
 
@@ -120,7 +120,9 @@ class _Form:
         """An object as rows of a table, as its metadata alone, or as it is."""
         if self._form.kind == "Table":
             return self._table(obj)
-        return go_json(partial_of(obj, self._form.version) if self._form.kind else obj)
+        if self._form.kind:
+            obj = self._tables.partial(self._served, obj, self._form.version)
+        return go_json(obj)
 
     def _table(self, obj: JsonObject) -> bytes:
         metadata = obj["metadata"]

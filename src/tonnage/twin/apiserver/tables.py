@@ -13,10 +13,11 @@ import msgspec
 
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.twin.apiserver.access import at, text
+from tonnage.twin.apiserver.access import at, mapping, text
 from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, name_of, since
 from tonnage.twin.apiserver.jsonpath import JsonPath
 from tonnage.twin.apiserver.objects.problems import quoted
+from tonnage.twin.apiserver.objects.shapes import Shapes
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request
 from tonnage.twin.apiserver.store import Resource
@@ -29,8 +30,9 @@ _PLAIN: Final = Printer((NAME, age_column("date")), _GENERIC.cells)
 class Tables:
     """Makes tables; ages are by the server's clock."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, shapes: Shapes) -> None:
         self._clock = clock
+        self._shapes = shapes
         self._built_in: Mapping[Resource, Printer] | None = None
 
     def table(
@@ -50,7 +52,7 @@ class Tables:
         printer = _scale(served) if scale else self._printer(served)
         now = self._clock.now()
         rows: list[JsonValue] = [
-            {"cells": printer.cells(obj, now), **_beside(obj, include, version)}
+            {"cells": printer.cells(obj, now), **self._beside(served, obj, include, version)}
             for obj in (objects if printer.order is None else sorted(objects, key=printer.order))
         ]
         return {
@@ -60,6 +62,21 @@ class Tables:
             "columnDefinitions": [column.definition() for column in printer.columns],
             "rows": rows,
         }
+
+    def partial(self, served: Served, obj: JsonObject, version: str) -> JsonObject:
+        """The object's metadata alone, as of that version of `meta.k8s.io`."""
+        head: JsonObject = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}"}
+        metadata = mapping(obj, "metadata")
+        return {**head, "metadata": metadata if served.custom is None else self._shapes.metadata(metadata)}
+
+    def _beside(self, served: Served, obj: JsonObject, include: str, version: str) -> JsonObject:
+        match include:
+            case "None":
+                return {"object": None}
+            case "Object":
+                return {"object": obj}
+            case _:
+                return {"object": self.partial(served, obj, version)}
 
     def _printer(self, served: Served) -> Printer:
         if served.custom is not None:
@@ -82,22 +99,6 @@ def check_include(include: str) -> None:
     if include not in ("", "None", "Object", "Metadata"):
         said = f"Invalid value: {quoted(include)}: must be 'Metadata', 'Object', 'None', or empty"
         raise bad_request(f"Unable to convert to Table as requested: includeObject: {said}")
-
-
-def partial_of(obj: JsonObject, version: str = "v1") -> JsonObject:
-    """The object's metadata alone, as of that version of `meta.k8s.io`."""
-    head: JsonObject = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}"}
-    return {**head, "metadata": obj.get("metadata", {})}
-
-
-def _beside(obj: JsonObject, include: str, version: str) -> JsonObject:
-    match include:
-        case "None":
-            return {"object": None}
-        case "Object":
-            return {"object": obj}
-        case _:
-            return {"object": partial_of(obj, version)}
 
 
 def _custom(columns: Sequence[JsonObject]) -> Printer:

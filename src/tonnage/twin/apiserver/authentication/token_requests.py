@@ -84,7 +84,8 @@ class TokenRequests:
         claims = self._claims(request, own, spec, bound)
         request.notes.audit[_ISSUED] = f"JTI={claims['jti']}"
         token = self._key.sign(claims)
-        return {**asked, "status": {"token": token, "expirationTimestamp": until}}
+        answer: JsonObject = {**asked, "status": {"token": token, "expirationTimestamp": until}}
+        return self._store.shapes.shaped(answer)
 
     def _check_metadata(self, request: Request, metadata: JsonObject) -> None:
         if text(metadata, "namespace") not in ("", request.namespace):
