@@ -8,6 +8,7 @@ import pytest
 
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects.body import BodyError, parse_json
+from tonnage.twin.apiserver.objects.custom_changes import schema_problems_of
 from tonnage.twin.apiserver.objects.custom_rules import rule_problems
 from tonnage.twin.apiserver.objects.custom_validation import validate_custom
 from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, with_defaults
@@ -35,6 +36,14 @@ SCHEMA: JsonObject = {
             },
         }
     },
+}
+
+
+LISTED: JsonObject = {
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["k"],
+    "items": {"type": "object", "nullable": True},
 }
 
 
@@ -100,6 +109,62 @@ def custom(**spec: Any) -> JsonObject:
 )
 def test_values_are_refused_in_the_servers_words(spec: dict[str, Any], errors: list[str]) -> None:
     assert [str(error) for error in validate_custom(SCHEMA, custom(**spec))] == errors
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "errors"),
+    [
+        ({"type": "number", "multipleOf": 0.25, "maximum": 1.5}, 1.25, []),
+        ({"type": "number", "maximum": 1.5}, 2, ["less than or equal to 1"]),
+        ({"type": "number", "multipleOf": 0.25}, 1, ["must be positive: 0"]),
+        ({"type": "number", "multipleOf": 0.25}, 0.6, ["a multiple of 0.25"]),
+        ({"type": "integer"}, 1e20, ['type integer: "number"']),
+        ({"type": "integer", "minimum": 3, "maximum": 1}, 2, ["or equal to 3", "or equal to 1"]),
+        ({"type": "string", "pattern": "^[[:alpha:]]+$"}, "a\n", ["'^[[:alpha:]]+$'"]),
+        ({"type": "string", "enum": ["bb"], "minLength": 2}, "b", ["2 chars long", '"bb"']),
+        ({"type": "string", "allOf": [{"minLength": 2}]}, "b", ["2 chars long", "(allOf). None validated"]),
+        ({"type": "string", "allOf": [{"minLength": 2}, {}]}, "b", ["2 chars long", "(allOf)"]),
+        (LISTED, [None, {"k": 1}], []),
+    ],
+    ids=str,
+)
+def test_values_are_held_against_their_schema(field: JsonObject, value: Any, errors: list[str]) -> None:
+    schema: JsonObject = {"type": "object", "properties": {"x": field}}
+    found = [str(error) for error in validate_custom(schema, {"x": value})]
+    assert [text.endswith(end) for text, end in zip(found, errors, strict=True)] == [True] * len(errors)
+
+
+def test_numbers_are_read_as_they_come_back_from_the_store() -> None:
+    body = custom(free={"a": 2.0, "b": 2**63, "c": 1.5, "d": True})
+    decoded: Any = decode_custom(load_schema(), SCHEMA, body).value
+    free = decoded["spec"]["free"]
+    assert free == {"a": 2, "b": 2.0**63, "c": 1.5, "d": True}
+    assert [type(one) for one in free.values()] == [int, float, float, bool]
+
+
+STATUS: JsonObject = {
+    "type": "object",
+    "properties": {
+        "spec": {"type": "object", "required": ["a"]},
+        "status": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "obj", "errors"),
+    [
+        (True, {"spec": {}, "status": {"n": 1}}, []),
+        (True, {"spec": {}, "status": {"n": "x"}}, ['status.n: Invalid value: "string": n in body must be']),
+        (True, {"status": "x"}, ['status: Invalid value: "string":  in body must be of type object']),
+        (True, {}, []),
+        (False, {"spec": {}, "status": {}}, ["spec.a: Required value"]),
+    ],
+    ids=str,
+)
+def test_of_a_write_of_status_only_that_is_checked(status: bool, obj: JsonObject, errors: list[str]) -> None:
+    found = [str(one) for one in schema_problems_of(STATUS, obj, {"spec": {"b": 1}}, status=status)]
+    assert [text[: len(start)] for text, start in zip(found, errors, strict=True)] == errors
 
 
 def test_what_is_required_must_be_there() -> None:

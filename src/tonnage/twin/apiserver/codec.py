@@ -12,10 +12,9 @@ from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, is_first, stored_autoscaler
 from tonnage.twin.apiserver.event_versions import RENAMED, renamed_event, stored_event
 from tonnage.twin.apiserver.objects.body import BodyError, Repeated
-from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, UNCHECKED, unchanged_left_out
+from tonnage.twin.apiserver.objects.custom_changes import BLOCKING, UNCHECKED, schema_problems_of
 from tonnage.twin.apiserver.objects.custom_counts import scale_problems
 from tonnage.twin.apiserver.objects.custom_rules import has_rules, rule_problems
-from tonnage.twin.apiserver.objects.custom_validation import validate_custom
 from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, with_defaults
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import Defaults
@@ -73,6 +72,8 @@ class Codec:
             raise bad_request("the body of the request is not a JSON object")
         row = served.row
         version, kind = text(body, "apiVersion") or row.api_version, text(body, "kind") or row.kind
+        if served.custom is not None and text(body, "kind") and not text(body, "apiVersion"):
+            raise _other_version("", row.api_version)
         if (version, kind) != (row.api_version, row.kind):
             raise self._other_kind(served, version, kind, body)
         if text(body, "apiVersion") and text(body, "kind"):
@@ -97,10 +98,7 @@ class Codec:
             words = f'no kind "{kind}" is registered for version "{shown}" in scheme "{_SCHEME}"'
             return BodyError(words, subject=subject)
         if kind == row.kind:
-            return BodyError(
-                f"the API version in the data ({version}) does not match the expected API version "
-                f"({row.api_version})"
-            )
+            return _other_version(version, row.api_version)
         if other := self._schema.kind(version.rpartition("/")[0], last, kind):
             decode(self._schema, other.type, body)
         given, wanted = kind, row.kind
@@ -141,7 +139,7 @@ class Codec:
                     warn(words)
             return errors
         schema = served.custom.schema
-        found = unchanged_left_out(validate_custom(schema, obj), schema, obj, old)
+        found = schema_problems_of(schema, obj, old, status=subresource == "status")
         if served.custom.scale is not None:
             found += tuple(scale_problems(served.custom.scale, obj, status_only=subresource == "status"))
         if any(one.type in BLOCKING for one in found):
@@ -200,6 +198,11 @@ class Codec:
             return obj
         kept = prune(served.custom.storage_schema, obj).value
         return {**kept, "apiVersion": served.custom.storage_api_version}
+
+
+def _other_version(version: str, expected: str) -> BodyError:
+    words = f"the API version in the data ({version}) does not match the expected API version ({expected})"
+    return BodyError(words)
 
 
 def _custom_in_version(served: Served, custom: CustomVersion, obj: JsonObject) -> JsonObject:

@@ -20,12 +20,12 @@ from tonnage.decide.cluster.cel import asking
 from tonnage.decide.cluster.cel.formatting import formatted
 from tonnage.decide.cluster.cel.go_regexps import compiled, regexp_problem
 from tonnage.decide.cluster.cel.messages import value_of
+from tonnage.decide.cluster.cel.urls import host_of, quoted_text, url_problem
 from tonnage.decide.cluster.claims import cel_values
 from tonnage.decide.cluster.claims.cel_errors import CelError
 from tonnage.decide.cluster.claims.cel_values import equal, type_name
 
 _IP, _CIDR, _URL = "net.IP", "net.CIDR", "kubernetes.URL"
-_NOT_IN_HOSTS: Final = re.compile(r"""[^\w!$&'()*+,;=:\[\]<>"\-.~%\x80-\U0010ffff]""", re.ASCII)
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
@@ -40,11 +40,6 @@ def _text(function: str, value: object) -> str:
     return value
 
 
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def _wrong_ip(text: str) -> str:
     """Why a text is no address, in Go's words, where that can be told."""
     if not re.match(r"[^.:%]*\.", text):
@@ -53,10 +48,10 @@ def _wrong_ip(text: str) -> str:
     for index, octet in enumerate(octets):
         if strange := re.search("[^0-9]", octet):
             rest = ".".join([octet[strange.start() :], *octets[index + 1 :]])
-            return f"unexpected character (at {_quoted(rest)})"
+            return f"unexpected character (at {quoted_text(rest)})"
         if not octet:
             rest = f".{'.'.join(octets[index + 1 :])}"
-            return f"IPv4 field must have at least one digit (at {_quoted(rest)})"
+            return f"IPv4 field must have at least one digit (at {quoted_text(rest)})"
         if len(octet) > 1 and octet.startswith("0"):
             return "IPv4 field has octet with leading zero"
         if int(octet) > 255:
@@ -66,16 +61,16 @@ def _wrong_ip(text: str) -> str:
 
 def _parsed_ip(text: str) -> _Address:
     if "%" in text:
-        raise CelError(f"IP address {_quoted(text)} with zone value is not allowed")
+        raise CelError(f"IP address {quoted_text(text)} with zone value is not allowed")
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
-        words = f"ParseAddr({_quoted(text)}): {_wrong_ip(text)}"
+        words = f"ParseAddr({quoted_text(text)}): {_wrong_ip(text)}"
         raise CelError(
-            f"IP Address {_quoted(text)} parse error during conversion from string: {words}"
+            f"IP Address {quoted_text(text)} parse error during conversion from string: {words}"
         ) from None
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        raise CelError(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
+        raise CelError(f"IPv4-mapped IPv6 address {quoted_text(text)} is not allowed")
     return found
 
 
@@ -86,14 +81,14 @@ def _parsed_cidr(text: str) -> _Network:
         if not slash:
             raise ValueError("no '/'")
         if not re.fullmatch(r"0|[1-9][0-9]*", length):
-            raise ValueError(f"bad bits after slash: {_quoted(length)}")
+            raise ValueError(f"bad bits after slash: {quoted_text(length)}")
         parsed = _parsed_ip(address)
         if int(length) > parsed.max_prefixlen:
             raise ValueError("prefix length out of range")
         found = ipaddress.ip_interface(f"{parsed}/{length}")
     except (ValueError, CelError) as error:
         why = str(error) if isinstance(error, ValueError) else "unable to parse IP"
-        raise CelError(f"{prefix}{prefix}netip.ParsePrefix({_quoted(text)}): {why}") from None
+        raise CelError(f"{prefix}{prefix}netip.ParsePrefix({quoted_text(text)}): {why}") from None
     return found
 
 
@@ -165,37 +160,6 @@ def _link_local_multicast(address: _Address) -> bool:
     return address.is_multicast and address.packed[1] & 0x0F == 2
 
 
-def url_problem(text: str) -> str:
-    """Why a text is no URL that a request may name, in Go's words; empty where it is one.
-
-    >>> url_problem("x")
-    'parse "x": invalid URI for request'
-    """
-    why = _url_problem(text)
-    return why and f"parse {_quoted(text)}: {why}"
-
-
-def _url_problem(text: str) -> str:
-    if not text:
-        return "empty url"
-    if re.search(r"[\x00-\x1f\x7f]", text):
-        return "net/url: invalid control character in URL"
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return "missing ']' in host"
-    if not parts.scheme and not text.startswith("/"):
-        return "invalid URI for request"
-    host = _host(parts)
-    if wrong := _NOT_IN_HOSTS.search(host):
-        return f"invalid character {_quoted(wrong[0])} in host name"
-    try:
-        _ = parts.port
-    except ValueError:
-        return f"invalid port {_quoted(':' + host.rpartition(':')[2])} after host"
-    return ""
-
-
 def _parsed_url(text: str) -> None:
     if wrong := url_problem(text):
         raise CelError(f"URL parse error during conversion from string: {wrong}")
@@ -214,10 +178,6 @@ def _make_url(value: object) -> Any:
     text = _text("url", value)
     _parsed_url(text)
     return value_of(_URL, text)
-
-
-def _host(parts: Any) -> str:
-    return str(parts.netloc.rpartition("@")[2])
 
 
 def _pattern(pattern: str) -> re.Pattern[str]:
@@ -333,8 +293,8 @@ FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "url": _make_url,
     "isURL": _succeeds(_parsed_url, "isURL"),
     "getScheme": _url("getScheme", lambda parts: parts.scheme),
-    "getHost": _url("getHost", _host),
-    "getHostname": _url("getHostname", lambda parts: re.sub(r":\d*$", "", _host(parts)).strip("[]")),
+    "getHost": _url("getHost", host_of),
+    "getHostname": _url("getHostname", lambda parts: re.sub(r":\d*$", "", host_of(parts)).strip("[]")),
     "getPort": _url("getPort", lambda parts: "" if parts.port is None else str(parts.port)),
     "getEscapedPath": _url("getEscapedPath", lambda parts: quote(parts.path, safe="/%:@!$&'()*+,;=~")),
     "getQuery": _url("getQuery", lambda parts: dict(_values(parts.query))),

@@ -1,15 +1,23 @@
-"""What an update of a custom object may leave as it was, though it breaks the schema by now.
+"""What breaks the schema of a custom object; what an update leaves may stay as it was.
 
-Source: k8s.io/apiextensions-apiserver apiserver/validation (ratcheting.go), v1.35.
+Source: k8s.io/apiextensions-apiserver apiserver/validation (ratcheting.go), registry/customresource
+(strategy.go, status_strategy.go), v1.35.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, mappings, texts
+from tonnage.twin.apiserver.objects.custom_validation import (
+    doubled_elements,
+    embedded_problems,
+    shape_problems,
+    validate_custom,
+)
 from tonnage.twin.apiserver.objects.embedded import schema_of
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError
@@ -26,6 +34,36 @@ UNCHECKED: Final = FieldError(
 )
 """Faults of a schema with which no rule is asked."""
 _PARTS: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+def schema_problems_of(
+    schema: JsonObject, obj: JsonObject, old: JsonObject | None, *, status: bool
+) -> Errors:
+    """Everything in an object that breaks its schema, its rules in CEL aside.
+
+    Of a write of its `status` only that is looked at, which messages do not name then.
+    """
+    if old is None:
+        return validate_custom(schema, obj)
+    if status:
+        found = _status_problems(schema, obj.get("status"), old.get("status")) if "status" in obj else ()
+    else:
+        body = {key: value for key, value in obj.items() if key != "metadata"}
+        found = unchanged_left_out(shape_problems(body, schema), schema, obj, old)
+        found += embedded_problems(body, schema)
+    return found if doubled_elements(old, schema) else found + doubled_elements(obj, schema)
+
+
+def _status_problems(schema: JsonObject, new: JsonValue, old: JsonValue) -> Errors:
+    described = mapping(schema, "properties", "status")
+    errors = shape_problems(new, described)
+    if isinstance(new, dict) and isinstance(old, dict):
+        errors = unchanged_left_out(errors, described, new, old)
+    return tuple(replace(one, field=_below("status", one.field)) for one in errors)
+
+
+def _below(path: str, inner: str) -> str:
+    return path if inner in ("", "<nil>") else f"{path}.{inner}"
 
 
 def unchanged_left_out(errors: Errors, schema: JsonObject, obj: JsonObject, old: JsonObject | None) -> Errors:

@@ -6,16 +6,17 @@ Source: k8s.io/apiextensions-apiserver (apiserver/schema/listtype, apiserver/val
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeGuard
 
+from tonnage.decide.cluster.cel.go_regexps import compiled
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects import names
-from tonnage.twin.apiserver.objects.embedded import schema_of
+from tonnage.twin.apiserver.objects.embedded import schema_of, whole_objects
 from tonnage.twin.apiserver.objects.formats import has_format, is_recognized
+from tonnage.twin.apiserver.objects.go_text import go_value
 from tonnage.twin.apiserver.objects.patch import same_json
 from tonnage.twin.apiserver.objects.problems import (
     Errors,
@@ -30,47 +31,62 @@ from tonnage.twin.apiserver.objects.problems import (
     too_many,
     unsupported,
 )
-from tonnage.twin.apiserver.objects.structural import EMBEDDED, INT_OR_STRING, LIST_KEYS, LIST_TYPE
+from tonnage.twin.apiserver.objects.structural import INT_OR_STRING, LIST_KEYS, LIST_TYPE
 from tonnage.twin.apiserver.objects.validation.metadata import embedded_metadata
 
 _LOGIC: Final = frozenset({"allOf", "anyOf", "oneOf", "not"})
+_MOST_WHOLE: Final = 2**53 - 1
+_NEARLY: Final = 1e-9
 
 
 def validate_custom(kind_schema: JsonObject, obj: JsonObject) -> Errors:
     """Everything in the object that breaks its schema, its rules in CEL aside."""
     body = {key: value for key, value in obj.items() if key != "metadata"}
-    return (*_value(body, kind_schema, ""), *_lists(body, kind_schema, ""))
+    return (*validate_value(body, kind_schema), *doubled_elements(body, kind_schema))
 
 
 def validate_value(value: JsonValue, schema: JsonObject) -> Errors:
     """Everything in a value that breaks its schema, without what is said of lists that are sets or maps."""
+    return (*shape_problems(value, schema), *embedded_problems(value, schema))
+
+
+def shape_problems(value: JsonValue, schema: JsonObject) -> Errors:
+    """Everything in a value that its schema itself does not allow."""
     return tuple(_value(value, schema, ""))
+
+
+def embedded_problems(value: JsonValue, schema: JsonObject) -> Errors:
+    """What is wrong with whole objects within a value."""
+    return tuple(error for path, inner in whole_objects(value, schema) for error in _embedded(inner, path))
+
+
+def doubled_elements(value: JsonValue, schema: JsonObject) -> Errors:
+    """Elements that stand twice in lists that are sets, or maps by their keys."""
+    return tuple(_lists(value, schema, ""))
 
 
 def _value(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
     if value is None and flag(schema, "nullable"):
         return
     yield from _wrong_type(value, schema, path)
-    yield from _enum(value, schema, path)
+    if value is not None and not _LOGIC.isdisjoint(schema):
+        yield from _logic(value, schema, path)
     match value:
-        case None:
-            return
         case str():
             yield from _string(value, schema, path)
-        case bool():
+        case bool() | None:
             pass
         case int() | float():
             yield from _number(value, schema, path)
         case list():
             yield from _array(value, schema, path)
-        case dict():
-            yield from _object(value, schema, path)
-    if not _LOGIC.isdisjoint(schema):
-        yield from _logic(value, schema, path)
+    yield from _enum(value, schema, path)
+    if isinstance(value, dict):
+        yield from _object(value, schema, path)
 
 
 def json_type(value: JsonValue) -> str:
-    """Name of a value's type in JSON Schema; a whole number is an integer."""
+    """Name of a value's type in JSON Schema; a whole number is an integer, unless a float cannot tell."""
     match value:
         case None:
             return "null"
@@ -85,7 +101,13 @@ def json_type(value: JsonValue) -> str:
         case int():
             return "integer"
         case float():
-            return "integer" if value.is_integer() else "number"
+            return "integer" if _is_whole(value) else "number"
+
+
+def _is_whole(value: float) -> bool:
+    """Whether a float counts as an integer: up to the ones that it can tell apart."""
+    near = abs(value - round(value)) / (2 * abs(value)) < _NEARLY if value else True
+    return near and abs(value) <= _MOST_WHOLE
 
 
 def _wrong_type(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
@@ -123,7 +145,7 @@ def _string(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
         yield too_long(path, longest)
     elif isinstance(shortest, int) and len(value) < shortest:
         yield invalid(path, value, f"{_named(path)} should be at least {shortest} chars long")
-    elif pattern and not re.search(pattern, value):
+    elif pattern and not compiled(pattern).search(value):
         yield invalid(path, value, f"{_named(path)} should match '{pattern}'")
     if not has_format(value, form):
         detail = f"{_named(path)} must be of type {form}: {quoted(value)}"
@@ -131,22 +153,31 @@ def _string(value: str, schema: JsonObject, path: str) -> Iterator[FieldError]:
 
 
 def _number(value: float, schema: JsonObject, path: str) -> Iterator[FieldError]:
+    """Bounds of a number; those of an integer are integers, too, whatever the schema says."""
+    sort = int if isinstance(value, int) else float
     factor = schema.get("multipleOf")
-    if isinstance(factor, (int, float)) and factor > 0 and value % factor:
-        yield invalid(path, value, f"{_named(path)} should be a multiple of {factor}")
+    if _is_number(factor):
+        step = sort(factor)
+        if step <= 0:
+            yield invalid(path, step, f"factor MultipleOf declared for {path} must be positive: {step:g}")
+        elif value % step if sort is int else not _is_whole(1 / step * value if step < 1 else value / step):
+            yield invalid(path, value, f"{_named(path)} should be a multiple of {go_value(step)}")
     for key, exclusive, words in (
-        ("maximum", "exclusiveMaximum", "less than"),
         ("minimum", "exclusiveMinimum", "greater than"),
+        ("maximum", "exclusiveMaximum", "less than"),
     ):
-        bound, open_end = schema.get(key), flag(schema, exclusive)
-        if not isinstance(bound, (int, float)) or isinstance(bound, bool):
+        bound, beyond = schema.get(key), flag(schema, exclusive)
+        if not _is_number(bound):
             continue
-        if value > bound if key == "maximum" else value < bound:
-            yield invalid(
-                path, value, f"{_named(path)} should be {words} {'' if open_end else 'or equal to '}{bound}"
-            )
-        elif open_end and value == bound:
-            yield invalid(path, value, f"{_named(path)} should be {words} {bound}")
+        end = sort(bound)
+        outside = value < end if key == "minimum" else value > end
+        if outside or (beyond and value == end):
+            told = f"{'' if beyond else 'or equal to '}{go_value(end)}"
+            yield invalid(path, value, f"{_named(path)} should be {words} {told}")
+
+
+def _is_number(value: JsonValue) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _array(value: list[JsonValue], schema: JsonObject, path: str) -> Iterator[FieldError]:
@@ -162,8 +193,6 @@ def _array(value: list[JsonValue], schema: JsonObject, path: str) -> Iterator[Fi
 
 
 def _object(value: JsonObject, schema: JsonObject, path: str) -> Iterator[FieldError]:
-    if flag(schema, EMBEDDED):
-        yield from _embedded(value, path)
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if isinstance(most, int) and len(value) > most:
         yield too_many(path, len(value), most)
@@ -198,16 +227,12 @@ def _embedded(value: JsonObject, path: str) -> Iterator[FieldError]:
 
 
 def _logic(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldError]:
-    """allOf, anyOf, oneOf, not."""
+    """anyOf, oneOf, allOf, not."""
 
     def faults(inner: JsonObject) -> list[FieldError]:
         return list(_value(value, inner, path))
 
     name = quoted(path)
-    together = [fault for inner in mappings(schema, "allOf") for fault in faults(inner)]
-    if together:
-        yield from together
-        yield invalid("<nil>", "", f"{name} must validate all the schemas (allOf)")
     choices = mappings(schema, "anyOf")
     if choices and all(map(faults, choices)):
         yield invalid("<nil>", "", f"{name} must validate at least one schema (anyOf)")
@@ -218,6 +243,11 @@ def _logic(value: JsonValue, schema: JsonObject, path: str) -> Iterator[FieldErr
         found = "Found none valid" if count == 0 else f"Found {count} valid alternatives"
         yield invalid("<nil>", "", f"{name} must validate one and only one schema (oneOf). {found}")
         yield from faults(choices[0]) if count == 0 else ()
+    told = [faults(inner) for inner in mappings(schema, "allOf")]
+    if any(told):
+        yield from (fault for one in told for fault in one)
+        none = ". None validated" if all(told) else ""
+        yield invalid("<nil>", "", f"{name} must validate all the schemas (allOf){none}")
     if schema.get("not") is not None and not faults(mapping(schema, "not")):
         yield invalid("<nil>", "", f"{name} must not validate the schema (not)")
 
@@ -245,6 +275,8 @@ def _doubles(
     for index, element in enumerate(value):
         identity = element
         if keys is not None:
+            if element is None:
+                continue
             if not isinstance(element, dict):
                 yield invalid(f"{path}[{index}]", element, "must be an object for an array of list-type map")
                 continue

@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.objects.structural import EMBEDDED, PRESERVE
 from tonnage.wire.schema import Schema
 
 _META: Final = ("apiVersion", "kind", "metadata")
+_MOST: Final = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ def decode_custom(
         raise BodyError(detail, subject=_subject(body)) from None
     pruner = _Pruner()
     rest: JsonObject = {key: value for key, value in body.items() if key != "metadata"}
-    value = _pruned(copy_json(rest), kind_schema, pruner, root=True)
+    value = _pruned(_read(rest), kind_schema, pruner, root=True)
     assert isinstance(value, dict)
     pruner.unknown.sort()
     for path, inner in whole_objects(value, kind_schema):
@@ -64,6 +65,23 @@ def decode_custom(
     stored: JsonObject = {key: decoded.value[key] for key in _META if key in decoded.value}
     filled = with_defaults(kind_schema, {**stored, **{k: v for k, v in value.items() if k not in stored}})
     return Decoded(filled, (*lines, *unknown))
+
+
+def _read(value: JsonValue) -> JsonValue:
+    """A copy with numbers as they come back from the store: whole ones are integers, up to 64 bits."""
+    match value:
+        case dict():
+            return {key: _read(inner) for key, inner in value.items()}
+        case list():
+            return [_read(inner) for inner in value]
+        case bool() | str() | None:
+            return value
+        case float() if value.is_integer() and abs(value) <= _MOST:
+            return int(value)
+        case int() if abs(value) > _MOST:
+            return float(value)
+        case _:
+            return value
 
 
 def _subject(body: JsonObject) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from tonnage.decide.cluster.cel.urls import url_problem
 from tonnage.decide.cluster.claims.cel_errors import UnsupportedError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.objects import names
@@ -38,8 +39,6 @@ def _of(form: str, words: str) -> _Complaints:
 
 
 def _uri(text: str) -> Sequence[str]:
-    from tonnage.decide.cluster.cel.functions import url_problem
-
     wrong = url_problem(text)
     return (wrong,) if wrong else ()
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.objects.go_text import go_float
 from tonnage.wire.schema import KindRow
 
 
@@ -83,6 +84,8 @@ def rendered(value: JsonValue) -> str:
             return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
         case None:
             return "null"
+        case float():
+            return go_float(value)
         case _:
             return str(value)
 
