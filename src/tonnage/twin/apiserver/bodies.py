@@ -54,10 +54,8 @@ async def read_body(receive: Receive, headers: Mapping[str, str]) -> bytes:
         raise bad_request(f"the request body did not arrive within {_READ_S:.0f} seconds") from None
 
 
-def parse_object(
-    schema: Schema, data: bytes, content_type: str, kind: str, *, custom: bool = False
-) -> JsonValue:
-    """The object of a write; one of a custom kind names it itself.
+def parse_object(schema: Schema, data: bytes, content_type: str, kind: str, *, custom: str = "") -> JsonValue:
+    """The object of a write; one of a custom kind names that itself, and its version, which is `custom`.
 
     Raises ApiError 400, of what cannot be read with its beginning, 415.
 
@@ -67,10 +65,13 @@ def parse_object(
         body = parse_typed(schema, data, content_type)
         if custom and not text(body, "kind"):
             raise BodyError(f"Object 'Kind' is missing in '{data.decode('utf-8', 'replace')}'")
-        return body
     except BodyError as error:
         said = f"{error.detail} ({_beginning(data)})"
         raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}") from None
+    if custom and (version := text(body, "apiVersion")) != custom:
+        said = f"the API version in the data ({version}) does not match the expected API version ({custom})"
+        raise bad_request(said)
+    return body
 
 
 def parse_typed(schema: Schema, data: bytes, content_type: str) -> JsonObject:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-import msgspec
-
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import mapping, text
 from tonnage.twin.apiserver.autoscaler_versions import first_autoscaler, is_first, stored_autoscaler
@@ -18,7 +16,7 @@ from tonnage.twin.apiserver.objects.custom_rules import has_rules, rule_problems
 from tonnage.twin.apiserver.objects.custom_values import decode_custom, prune, with_defaults
 from tonnage.twin.apiserver.objects.decode import decode
 from tonnage.twin.apiserver.objects.filling import Defaults
-from tonnage.twin.apiserver.objects.problems import Errors, InvalidError, invalid, invalid_status
+from tonnage.twin.apiserver.objects.problems import Errors, invalid
 from tonnage.twin.apiserver.objects.protobuf import type_of
 from tonnage.twin.apiserver.objects.quick_decode import QuickDecoder
 from tonnage.twin.apiserver.objects.shapes import Shapes, in_order_of_names
@@ -27,9 +25,11 @@ from tonnage.twin.apiserver.objects.validation.custom import format_cautions
 from tonnage.twin.apiserver.requests import FieldValidation
 from tonnage.twin.apiserver.resources import CustomVersion, Registry, Served, internal_package
 from tonnage.twin.apiserver.statuses import bad_request
-from tonnage.wire.schema import Schema
+from tonnage.wire.schema import KindRow, Schema
 
 _SCHEME = "pkg/runtime/scheme.go:111"
+_OWN_SCHEMES = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
+"""Groups of servers within the server, which know no other groups' kinds."""
 
 
 class Codec:
@@ -74,26 +74,23 @@ class Codec:
         version, kind = text(body, "apiVersion") or row.api_version, text(body, "kind") or row.kind
         if served.custom is not None and text(body, "kind") and not text(body, "apiVersion"):
             raise _other_version("", row.api_version)
-        if (version, kind) != (row.api_version, row.kind):
+        if served.custom is None and (version, kind) != (row.api_version, row.kind):
             raise self._other_kind(served, version, kind, body)
         if text(body, "apiVersion") and text(body, "kind"):
             return body
-        named: JsonObject = {"apiVersion": row.api_version, "kind": row.kind}
+        named: JsonObject = {"apiVersion": version, "kind": kind}
         whole = {**named, **body, **named}
         return body.with_others(whole) if isinstance(body, Repeated) else whole
 
     def _other_kind(self, served: Served, version: str, kind: str, body: JsonObject) -> BodyError:
         """What is said of a body of another kind or version, once it could be read as one of that kind."""
         row = served.row
-        if served.custom is not None and version == row.api_version:
-            fault = invalid("kind", kind, f"must be {row.kind}")
-            named = msgspec.structs.replace(row, kind=kind)
-            raise InvalidError(invalid_status(named, text(body, "metadata", "name"), (fault,)))
         last = version.rpartition("/")[2]
         subject = f'{kind} in version "{last}" cannot be handled as a {row.kind}'
         if version.count("/") > 1:
             return BodyError(f"unexpected GroupVersion string: {version}")
-        if served.custom is None and type_of(self._schema, version, kind.removesuffix("List")) is None:
+        foreign = row.group in _OWN_SCHEMES and version.rpartition("/")[0] != row.group
+        if foreign or type_of(self._schema, version, kind.removesuffix("List")) is None:
             shown = version.removeprefix("/")
             words = f'no kind "{kind}" is registered for version "{shown}" in scheme "{_SCHEME}"'
             return BodyError(words, subject=subject)
@@ -101,10 +98,8 @@ class Codec:
             return _other_version(version, row.api_version)
         if other := self._schema.kind(version.rpartition("/")[0], last, kind):
             decode(self._schema, other.type, body)
-        given, wanted = kind, row.kind
-        if served.custom is None:
-            given, wanted = f"{last}.{kind}", f"{internal_package(row.group)}.{row.kind}"
-        return BodyError(f"converting ({given}) to ({wanted}): unknown conversion", subject=subject)
+        wanted = f"{internal_package(row.group)}.{row.kind}"
+        return BodyError(f"converting ({last}.{kind}) to ({wanted}): unknown conversion", subject=subject)
 
     def default(self, served: Served, obj: JsonObject) -> JsonObject:
         """The object, just decoded, with what the writer left out filled in."""
@@ -124,6 +119,8 @@ class Codec:
         warn: Callable[[str], None] = lambda _words: None,
     ) -> Errors:
         """Every field that is wrong. `warn` is told of what was wrong before and has stayed as it was."""
+        if served.custom is not None and (wrong := _wrong_type(served.row, obj)):
+            return wrong
         if is_first(served.row.api_version, served.row.kind):
             obj, old = stored_autoscaler(obj), None if old is None else stored_autoscaler(old)
         elif served.row.api_version == RENAMED:
@@ -203,6 +200,14 @@ class Codec:
 def _other_version(version: str, expected: str) -> BodyError:
     words = f"the API version in the data ({version}) does not match the expected API version ({expected})"
     return BodyError(words)
+
+
+def _wrong_type(row: KindRow, obj: JsonObject) -> Errors:
+    """What is wrong with the kind that an object of a custom kind says of itself."""
+    wanted = (("kind", row.kind), ("apiVersion", row.api_version))
+    return tuple(
+        invalid(key, obj.get(key), f"must be {said}") for key, said in wanted if obj.get(key) != said
+    )
 
 
 def _custom_in_version(served: Served, custom: CustomVersion, obj: JsonObject) -> JsonObject:

@@ -292,7 +292,9 @@ class Application:
         """The body of a write, which must be of the resource's kind."""
         data, content_type = await _sent(exchange)
         kind = _KINDS.get(request.subresource, request.served.row.kind)
-        custom = request.served.custom is not None and request.subresource != "scale"
+        custom = ""
+        if request.served.custom is not None and request.subresource != "scale":
+            custom = request.served.row.api_version
         schema = self._verbs.registry.schema
         return _noted(exchange, parse_object(schema, data, content_type, kind, custom=custom))
 

@@ -25,6 +25,7 @@ from tonnage.twin.apiserver.notices_pods import (
     old_label,
     pod,
 )
+from tonnage.twin.apiserver.objects.names import qualified_name
 from tonnage.twin.apiserver.objects.problems import quoted
 from tonnage.twin.apiserver.pod_statuses import odd_addresses
 from tonnage.twin.apiserver.store import Resource
@@ -35,6 +36,7 @@ _RECYCLE: Final = (
     "The Recycle reclaim policy is deprecated. "
     "Instead, the recommended approach is to use dynamic provisioning."
 )
+_STANDARD_FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
 _POD_NAMES: Final = "Pod names and hostnames"
 _MANY_COMPLETIONS: Final = 100_000
 _MANY_AT_ONCE: Final = 10_000
@@ -44,10 +46,29 @@ _TOO_MANY: Final = (
 )
 
 
-def notices(resource: Resource, subresource: str, obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+def _custom(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    """What is said of new finalizers of custom objects.
+
+    Source: apiextensions-apiserver, pkg/registry/customresource/validator.go (v1.35).
+    """
+    added = set(texts(obj, "metadata", "finalizers")) - set(texts(old, "metadata", "finalizers"))
+    for name in sorted(added):
+        where = f"metadata.finalizers: {quoted(name)}: "
+        yield from (where + words for words in qualified_name(name))
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            path = " including a path (/)" if "." in name else ""
+            yield (
+                f"{where}prefer a domain-qualified finalizer name{path} to avoid accidental conflicts "
+                "with other finalizer writers"
+            )
+
+
+def notices(
+    resource: Resource, subresource: str, obj: JsonObject, old: JsonObject | None, *, custom: bool = False
+) -> Iterator[str]:
     """Texts of Warning headers for an object that is written."""
     rules = {"": _RULES, "status": _STATUS_RULES}.get(subresource, {})
-    rule = rules.get(resource)
+    rule = _custom if custom and not subresource else rules.get(resource)
     if rule is not None:
         yield from rule(obj, old)
 

@@ -20,12 +20,12 @@ from tonnage.twin.apiserver.access import at, drop, items, mapping, number, put,
 from tonnage.twin.apiserver.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission import Plugin
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.expectations import expect_version, other_uid, row_of
 from tonnage.twin.apiserver.listing import revision_of
 from tonnage.twin.apiserver.notices import notices
 from tonnage.twin.apiserver.objects.body import BodyError
-from tonnage.twin.apiserver.objects.names import path_segment
 from tonnage.twin.apiserver.objects.patch import same_json
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status, quoted
+from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.owner_references import keep_owners_once
 from tonnage.twin.apiserver.ownership.configurations import Application
 from tonnage.twin.apiserver.ownership.names import entry_problems
@@ -46,13 +46,6 @@ Change = Callable[[JsonObject], JsonValue]
 Unreadable = Callable[[JsonValue, BodyError], ApiError]
 """What to say of a wanted body that is no object of the kind."""
 
-_FOLDERS: Final = {
-    "endpoints": "services/endpoints",
-    "ingresses": "ingress",
-    "nodes": "minions",
-    "replicationcontrollers": "controllers",
-    "services": "services/specs",
-}
 _ATTEMPTS: Final = 5
 _NAME_ATTEMPTS: Final = 8
 _LONGEST_GENERATED: Final = 63
@@ -172,6 +165,8 @@ class Pipeline:
             obj, warnings = self._read(request, _less(body, kept), whole, unreadable)
             request.notes.warn(*warnings)
             self.address(request, obj)
+            if applied is None:
+                expect_version(request, obj)
             self._expect(request, obj, old)
             obj = self.codec.default(request.served, obj) | kept
             if request.verb == "update":
@@ -289,8 +284,9 @@ class Pipeline:
             *entry_problems(at(obj, "metadata", "managedFields")),
         )
         if errors:
-            raise InvalidError(invalid_status(request.served.row, text(obj, "metadata", "name"), errors))
-        for words in notices(request.resource, request.subresource, obj, old):
+            raise InvalidError(invalid_status(row_of(request, obj), text(obj, "metadata", "name"), errors))
+        custom = request.served.custom is not None
+        for words in notices(request.resource, request.subresource, obj, old, custom=custom):
             request.notes.warn(words)
 
 
@@ -323,32 +319,6 @@ def _less(body: JsonValue, kept: JsonObject) -> JsonValue:
 def _same(request: Request, obj: JsonObject, stored: JsonObject) -> bool:
     """Whether an update changes nothing. Custom kinds may tell 1 from true, which Python does not."""
     return obj == stored and (request.served.custom is None or same_json(obj, stored))
-
-
-def check_name(name: str) -> None:
-    """Refuse a name under which nothing can be looked for. Raises ApiError 400."""
-    if not name:
-        raise bad_request("Name parameter required.")
-    if wrong := path_segment(name):
-        raise bad_request(f"Name parameter invalid: {quoted(name)}: {';'.join(wrong)}")
-
-
-def other_uid(request: Request, uid: str, current: str) -> StatusError:
-    """The refusal of a writer who means another object of the same name."""
-    why = (
-        f"StorageError: invalid object, Code: 4, Key: {_storage_key(request)}, ResourceVersion: 0, "
-        "AdditionalErrorMsg: "
-        f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
-    )
-    return conflict(request.named, request.name, why)
-
-
-def _storage_key(request: Request) -> str:
-    """Where upstream's database keeps the object, which its messages tell."""
-    group, plural = request.resource
-    folder = f"{group}/{plural}" if request.served.custom is not None else _FOLDERS.get(plural, plural)
-    root = "" if request.options.dry_run else "/registry"
-    return "/".join((root, folder, *filter(None, request.key)))
 
 
 def may_go(request: Request, obj: JsonObject) -> bool:

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
-
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import text
-from tonnage.twin.apiserver.objects import problems
-from tonnage.twin.apiserver.objects.problems import InvalidError, invalid_status
 from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.statuses import not_found
-from tonnage.twin.apiserver.strategies import CREATED_BY_UPDATE, UPDATED_BY_VERSION
+from tonnage.twin.apiserver.strategies import CREATED_BY_UPDATE
 
 
 async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
@@ -28,13 +24,6 @@ async def put(pipeline: Pipeline, request: Request, body: JsonValue) -> Outcome:
         if request.subresource or request.resource not in CREATED_BY_UPDATE:
             raise not_found(request.named, request.name)
         return replace(await pipeline.create(replace(request, verb="create"), obj), made=True)
-    versioned = request.served.custom is not None or request.resource in UPDATED_BY_VERSION
-    if versioned and not text(body, "metadata", "resourceVersion"):
-        # Most built-in kinds take an update of whatever is there; these do not.
-        _readable(pipeline, request, body)
-        fault = problems.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        row = msgspec.structs.replace(request.served.row, kind=request.served.row.plural)
-        raise InvalidError(invalid_status(row, request.name, (fault,)))
     return await pipeline.update(request, lambda _old: body)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.well_known import NAMESPACE_NAME
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, number, opened, put, text
+from tonnage.twin.apiserver.api_services import API_SERVICE
 from tonnage.twin.apiserver.births import AT_BIRTH
 from tonnage.twin.apiserver.changes import AT_CHANGE
 from tonnage.twin.apiserver.device_gates import DEVICE_GATES, forget_freed_devices
@@ -262,7 +263,22 @@ def _with_part(request: Request, obj: JsonObject, old: JsonObject, now: str) -> 
         result = with_part(request.subresource, obj, old)
         _drop_gated(served, result, old)
         count_generation(served, result, old)
+    if served.custom is None:
+        _leave_identity(request, result, obj)
     return result
+
+
+def _leave_identity(request: Request, result: JsonObject, obj: JsonObject) -> None:
+    """Leave what the writer of a part says of identity in the object, to be refused where it is another."""
+    said = mapping(obj, "metadata")
+    keys = ["generateName", "uid", "deletionGracePeriodSeconds"]
+    served = request.served
+    ends = _METADATA_OF_STATUS.get(served.key, _METADATA) or served.key == API_SERVICE
+    if request.subresource == "status" and ends and served.key != POD:
+        keys += [] if at(result, "metadata", "deletionTimestamp") else ["deletionTimestamp"]
+    for key in keys:
+        if said.get(key):
+            put(result, said[key], "metadata", key)
 
 
 def drop_identity(obj: JsonObject) -> None:

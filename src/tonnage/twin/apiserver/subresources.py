@@ -11,12 +11,15 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, copied, drop, mapping, mappings, number, opened, put, text
+from tonnage.twin.apiserver.expectations import check_name, other_uid
 from tonnage.twin.apiserver.objects.body import BodyError
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.selectors import label_requirements
+from tonnage.twin.apiserver.objects.validation.fields import Found
+from tonnage.twin.apiserver.objects.validation.metadata import namespaced_metadata
 from tonnage.twin.apiserver.objects.validation.pods import binding
 from tonnage.twin.apiserver.ownership.configurations import Application
-from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable, check_name, other_uid
+from tonnage.twin.apiserver.pipeline import Change, Pipeline, Unreadable
 from tonnage.twin.apiserver.requests import Outcome, Request
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import DONE, StatusError, bad_request, conflict, no_such_path
@@ -93,17 +96,14 @@ async def rescale(
             replicas = owners.applied(change, manager, ownership.now(), custom=custom)
             version = at(change.config, "metadata", "resourceVersion")
         else:
-            body = scale_sent(pipeline, request, change(scale), unreadable)
+            body = scale = scale_sent(pipeline, request, change(scale), unreadable)
             replicas, version = number(body, "spec", "replicas"), at(body, "metadata", "resourceVersion")
-            uid, own = text(body, "metadata", "uid"), text(old, "metadata", "uid")
-            if uid not in ("", own):
-                raise other_uid(whole, uid, own)
+            _expect_same(request, whole, body, old)
             written.entries = owners.updated(manager, ownership.now(), replicas)
         if replicas == _UNSET:
             raise bad_request(f'the spec replicas field "{unset}" cannot be empty')
-        if replicas < 0 and served.custom is None:
-            fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise InvalidError(invalid_status(_SCALE, request.name, (fault,)))
+        if served.custom is None and (wrong := tuple(_scale_problems(replicas, scale))):
+            raise InvalidError(invalid_status(_SCALE, request.name, wrong))
         result = copied(old)
         put(result, replicas, *wanted)
         if version:
@@ -112,6 +112,26 @@ async def rescale(
 
     outcome = await pipeline.update(whole, scaled, applied=written)
     return Outcome(scale_of(served, outcome.object))
+
+
+def _expect_same(request: Request, whole: Request, scale: JsonObject, old: JsonObject) -> None:
+    """Refuse a Scale of another object of the same name; patches of custom ones may say so. Raises 409."""
+    uid, own = text(scale, "metadata", "uid"), text(old, "metadata", "uid")
+    if uid in ("", own):
+        return
+    if request.verb == "update":
+        raise other_uid(whole, uid, own)
+    if request.served.custom is None:
+        group, plural = request.named
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
+        raise conflict((group, f"{plural}/scale"), request.name, why)
+
+
+def _scale_problems(replicas: int, scale: JsonObject) -> Found:
+    """What is wrong with a Scale of a built-in kind."""
+    yield from namespaced_metadata(scale)
+    if replicas < 0:
+        yield invalid("spec.replicas", replicas, "must be greater than or equal to 0")
 
 
 def scale_sent(

@@ -14,10 +14,11 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, mapping, number, text, texts
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
+from tonnage.twin.apiserver.expectations import check_name
 from tonnage.twin.apiserver.objects.problems import InvalidError, invalid, invalid_status
 from tonnage.twin.apiserver.objects.validation.access import token_request
 from tonnage.twin.apiserver.ownership.tracking import put_entries
-from tonnage.twin.apiserver.pipeline import Pipeline, check_name
+from tonnage.twin.apiserver.pipeline import Pipeline
 from tonnage.twin.apiserver.requests import Request
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.resources import Served

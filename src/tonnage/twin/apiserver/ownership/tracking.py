@@ -102,7 +102,8 @@ class Ownership:
     def updated(self, request: Request, obj: JsonObject, old: JsonObject, sent: JsonValue) -> list[JsonValue]:
         """`managedFields` of an object after an update to `obj`, whose writer sent these."""
         known = items(old, "metadata", "managedFields")
-        if request.subresource or sent is None or sent == known:
+        nothing = sent is None or (sent == [] and request.served.custom is not None)
+        if request.subresource or nothing or sent == known:
             managers = read_entries(known, trusted=True)
         elif _resets(sent):
             managers = {}

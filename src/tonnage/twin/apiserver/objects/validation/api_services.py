@@ -22,11 +22,12 @@ _STATES: Final = ("True", "False", "Unknown")
 def api_service(obj: JsonObject) -> Found:
     """An APIService, whose name is its version and its group."""
     spec = mapping(obj, "spec")
-    group, version, name = text(spec, "group"), text(spec, "version"), text(obj, "metadata", "name")
+    group, version = text(spec, "group"), text(spec, "version")
     wanted = f"{version}.{group}"
-    if name != wanted and not names.path_segment(name):
-        words = f'must be `spec.version+"."+spec.group`: "{wanted}"'
-        yield invalid("metadata.name", name, words)
+    for key in ("generateName", "name"):
+        name = text(obj, "metadata", key)
+        if name not in ("", wanted) and not names.path_segment(name):
+            yield invalid(f"metadata.{key}", name, f'must be `spec.version+"."+spec.group`: "{wanted}"')
     if not group and version != "v1":
         yield required("spec.group", "only v1 may have an empty group and it better be legacy kube")
     if group:

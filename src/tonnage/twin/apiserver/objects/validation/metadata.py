@@ -44,6 +44,7 @@ _FIXED: Final = (
     "deletionGracePeriodSeconds",
 )
 _GENERAL_GROUPS: Final = ("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io")
+_CHANGES: Final = (1, 0)
 _BOTH: Final = (1, 1)
 _WHOLE: Final = (0, 1)
 _CHECKED_ANEW: Final[dict[tuple[str, str], tuple[int, int]]] = {
@@ -52,6 +53,8 @@ _CHECKED_ANEW: Final[dict[tuple[str, str], tuple[int, int]]] = {
     ("", "ConfigMap"): _BOTH,
     ("", "Endpoints"): _BOTH,
     ("", "LimitRange"): _WHOLE,
+    ("", "Namespace"): _BOTH,
+    ("", "Node"): _BOTH,
     ("", "PersistentVolume"): _WHOLE,
     ("", "PersistentVolumeClaim"): _BOTH,
     ("", "Pod"): _BOTH,
@@ -61,6 +64,7 @@ _CHECKED_ANEW: Final[dict[tuple[str, str], tuple[int, int]]] = {
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _WHOLE,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _WHOLE,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WHOLE,
+    ("apiregistration.k8s.io", "APIService"): _BOTH,
     ("apps", "ControllerRevision"): _BOTH,
     ("certificates.k8s.io", "CertificateSigningRequest"): _BOTH,
     ("discovery.k8s.io", "EndpointSlice"): _WHOLE,
@@ -145,8 +149,9 @@ def metadata_update(kind_row: KindRow, new: JsonObject, old: JsonObject, subreso
     yield from _named(meta, names.path_segment)
     yield from whole
     yield from changed
-    own = () if subresource == "status" else _CHECKED_ANEW.get((kind_row.group, kind_row.kind))
-    changes, wholes = own or (1, 0)
+    changes, wholes = _CHECKED_ANEW.get((kind_row.group, kind_row.kind), _CHANGES)
+    if subresource == "status" and (changes or wholes):
+        changes, wholes = _CHANGES
     yield from changed * changes
     finalizers_named = tuple(_own_finalizers(kind_row, meta))
     yield from finalizers_named * changes
