@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tonnage.decide.cluster.cel.expression import OVER_BUDGET, AbsentError, expression
+from tonnage.decide.cluster.cel.expression import AbsentError, expression
 from tonnage.decide.cluster.cel.kinds import DYN, INT
-from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.cluster.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
 
 KNOWN = (("object", DYN), ("variables.x", INT))
 OBJECT: dict[str, Any] = {"name": "ab", "list": [1, {"a": None}], "size": "1Gi"}
@@ -96,7 +96,7 @@ def test_a_variable_without_value_fails_only_what_hangs_on_it() -> None:
 
 def test_what_goes_on_for_long_is_ended() -> None:
     many = list(range(2000))
-    with pytest.raises(CelError, match=OVER_BUDGET):
+    with pytest.raises(CelError, match=TOO_LONG):
         expression("object.all(a, object.all(b, object.all(c, a + b + c >= 0)))", KNOWN).evaluate(
             {"object": many}
         )

@@ -119,11 +119,34 @@ async def test_a_conversion_that_nobody_knows_is_refused_with_unknown_fields_and
     assert '"Schema":{"OpenAPIV3Schema":null}' in said
 
 
-@pytest.mark.parametrize("items", [{}, True, {"type": "string"}], ids=["empty", "true", "a schema"])
-async def test_additional_items_are_refused_whatever_they_are(items: Any) -> None:
+_UNTYPED = {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": [{"rule": "self == 1"}]}
+
+
+@pytest.mark.parametrize(
+    ("inner", "words"),
+    [
+        ({"additionalItems": {}}, "Forbidden: additionalItems is not supported"),
+        ({"additionalItems": True}, "Forbidden: additionalItems is not supported"),
+        ({"additionalItems": {"type": "string"}}, "Forbidden: additionalItems is not supported"),
+        ({"dependencies": {}}, "Forbidden: dependencies is not supported"),
+        ({"items": []}, "items: Required value: must be specified"),
+        ({"items": _UNTYPED}, "unable to convert structural schema to CEL declarations"),
+    ],
+    ids=str,
+)
+async def test_schemas_are_refused_for_what_they_may_not_have_even_empty(inner: Any, words: str) -> None:
     verbs = ApiServer(SystemClock()).verbs
-    inner = {"type": "array", "items": {"type": "string"}, "additionalItems": items}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"a": inner}}}
+    field = {"type": "array", "items": {"type": "string"}, **inner}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"a": field}}}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
-    with pytest.raises(ApiError, match="Forbidden: additionalItems is not supported"):
+    with pytest.raises(ApiError, match=words):
         await verbs.create(verbs.request("create", Address(_DEFINITIONS)), _definition(versions=versions))
+
+
+async def test_who_keeps_unknown_fields_may_have_no_defaults() -> None:
+    verbs = ApiServer(SystemClock()).verbs
+    defaulted = {"type": "object", "properties": {"a": {"type": "string", "default": "b"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": defaulted}}
+    wrong = _definition(preserveUnknownFields=True, versions=[version])
+    with pytest.raises(ApiError, match="must be false in order to use defaults in the schema"):
+        await verbs.create(verbs.request("create", Address(_DEFINITIONS)), wrong)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects.body import BodyError, parse_json
 from tonnage.twin.apiserver.objects.custom_changes import schema_problems_of
 from tonnage.twin.apiserver.objects.custom_rules import rule_problems
@@ -212,6 +212,28 @@ def test_the_rules_of_a_schema_are_asked_at_every_level() -> None:
     errors, stayed = rule_problems(schema, {"spec": {"x": ["b", "a"]}}, None)
     assert [str(one) for one in errors] == ["spec.x[1]: Invalid value: \"a\": failed rule: self != 'a'"]
     assert stayed == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "stays"),
+    [("self != 'b'", True), ("int(self) > 0", False), ("self == oldSelf && self != 'b'", False)],
+)
+def test_a_broken_rule_may_stay_broken_but_not_fail(rule: str, stays: bool) -> None:
+    field: JsonObject = {"type": "string", "x-kubernetes-validations": [{"rule": rule}]}
+    schema: JsonObject = {"type": "object", "properties": {"x": field}}
+    errors, stayed = rule_problems(schema, {"x": "b"}, {"x": "b"})
+    assert (len(errors), len(stayed)) == ((0, 1) if stays else (1, 0))
+
+
+def test_a_rule_that_goes_on_for_long_is_the_last() -> None:
+    rules: JsonValue = [{"rule": "self.all(a, self.all(b, a + b >= 0))"}, {"rule": "false"}]
+    field: JsonObject = {"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": rules}
+    schema: JsonObject = {"type": "object", "properties": {"x": field, "y": field}}
+    many = list[JsonValue](range(200))
+    errors, _ = rule_problems(schema, {"x": many, "y": many}, None)
+    (only,) = map(str, errors)
+    assert only.endswith("due to call cost exceeds limit for rule: self.all(a, self.all(b, a + b >= 0))")
+    assert "'operation cancelled: actual cost limit exceeded': no further validation rules" in only
 
 
 def test_a_good_schema_has_no_problems() -> None:

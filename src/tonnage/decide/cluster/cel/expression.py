@@ -26,14 +26,11 @@ from tonnage.decide.cluster.cel.literals import unmakeable, wrong_literals
 from tonnage.decide.cluster.cel.optionals import LOST, loses_optionals
 from tonnage.decide.cluster.cel.tree import copied, packed, parsed, type_words, unpacked, walk
 from tonnage.decide.cluster.cel.wording import Written, compile_words, full_name, titled
-from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.cluster.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
 from tonnage.decide.cluster.claims.cel_wording import general_error
 from tonnage.model.json import JsonValue
 
 LONGEST: Final = 10 * 1024
-OVER_BUDGET: Final = (
-    "validation failed due to running out of cost budget, no further validation rules will be run"
-)
 _EXISTS_ONE: Final = re.compile(r"\bexists_one(\(\s*[A-Za-z_]\w*\s*,\s*[A-Za-z_]\w*\s*,)")
 """With two variables the library knows the other spelling alone; a space keeps all places as they are."""
 _ABSENT: Final = re.compile(r"No value with name \"([\w.]+)\" found in Activation")
@@ -108,7 +105,7 @@ class Expression:
             kind, told = found.type().name(), _carried(found.value())
         except (RuntimeError, TypeError, OverflowError) as error:
             if "budget exceeded" in str(error):
-                raise CelError(OVER_BUDGET) from None
+                raise CelError(TOO_LONG) from None
             raise UnsupportedError(f"what cannot be evaluated here ({str(error)[:200]})") from None
         if kind == "ERROR":
             raise _failure(str(told))

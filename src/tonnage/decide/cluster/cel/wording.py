@@ -30,6 +30,7 @@ _CHANGES: Final = (
     (re.compile(r"has\(\) argument must be a field selection"), "invalid argument to has() macro"),
     (re.compile(r"\w+\(\) variable name must be a simple identifier"), "argument must be a simple name"),
     (re.compile(r"\bnull_type\b(?=[,)'])"), "null"),
+    (re.compile(r"\bT%\d+"), "dyn"),
     (re.compile(r"\bgoogle\.protobuf\.Timestamp\b"), "timestamp"),
     (re.compile(r"\bgoogle\.protobuf\.Duration\b"), "duration"),
 )

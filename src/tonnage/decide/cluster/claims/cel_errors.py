@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+TOO_LONG: Final = "operation cancelled: actual cost limit exceeded"
+"""Of an expression that costs too much while it runs."""
+
 
 class CelError(Exception):
     """An expression failed on a device; the text is cel-go's."""

@@ -31,6 +31,7 @@ _NO_OVERLOAD: Final = re.compile(
     r"(?:\((?P<types>[^)]*)\))?"
 )
 _PLACE: Final = re.compile(r"Index error: index=(-?[0-9]+).*")
+_OF_TIME: Final = re.compile(r"String to (Timestamp|Duration) conversion failed")
 _CONVERSION: Final = re.compile(r"cannot convert (bool|bytes|double|int|string|uint) to (\w+).*")
 _DEVICE_PART: Final = re.compile(r"undefined field '(?:driver|attributes|capacity|allowMultipleAllocations)'")
 _LIST_CALL: Final = re.compile(r"overload for '(indexOf|lastIndexOf)' applied to '\(list")
@@ -117,6 +118,8 @@ def general_error(text: str) -> str:
         return f"index out of bounds: {match[1]}"
     if match := _CONVERSION.fullmatch(shown):
         return f"type conversion error from '{match[1]}' to '{match[2]}'"
+    if match := _OF_TIME.fullmatch(shown):
+        return f"type conversion error from 'string' to 'google.protobuf.{match[1]}'"
     if shown.startswith(("Applying SELECT to non-message type", "Invalid container type")):
         return "no such overload"
     return "division by zero" if shown == "divide by zero" else shown

@@ -1,7 +1,7 @@
 """Rules in CEL that a custom kind's schema states (`x-kubernetes-validations`), and what breaks them.
 
 A rule is compiled about the types of its schema, and estimated, when the definition is made; where it runs,
-values have no types but scalars. What it costs then is not counted; the engine's own budget bounds it.
+values have no types but scalars. What it costs then is not counted; the engine's own budget ends it.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel (v1.35).
 """
@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tonnage.decide.cluster.cel.kinds import BOOL, DYN, INT, STRING, CelKind, Known
-from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
+from tonnage.decide.cluster.claims.cel_errors import TOO_LONG, CelError, UnsupportedError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import flag, items, mapping, mappings, text, texts
 from tonnage.twin.apiserver.objects.custom_kinds import identifiers
 from tonnage.twin.apiserver.objects.formats import span_of
 from tonnage.twin.apiserver.objects.named_formats import FormatHost
 from tonnage.twin.apiserver.objects.patch import same_json
-from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError, invalid
+from tonnage.twin.apiserver.objects.problems import Errors, Fault, FieldError, invalid, quoted
 from tonnage.twin.apiserver.objects.structural import EMBEDDED, LIST_KEYS, LIST_TYPE, RULES
 
 _OLD: Final = re.compile(r"\boldSelf\b")
@@ -38,6 +38,16 @@ _TYPES: Final = {
 _MOMENTS: Final = dict.fromkeys(("date-time", "datetime", "date"), CelKind("timestamp"))
 _FORMATS: Final = {**_MOMENTS, "duration": CelKind("duration"), "byte": CelKind("bytes")}
 _WHOLE: Final = ("apiVersion", "kind")
+_LONGEST_MESSAGE: Final = 5 * 1024
+_NO_FURTHER: Final = "no further validation rules will be run due to call cost exceeds limit for"
+
+
+class _EndedError(Exception):
+    """A rule has gone on for too long, after which none is asked."""
+
+    def __init__(self, told: FieldError) -> None:
+        super().__init__(str(told))
+        self.told = told
 
 
 @dataclass(slots=True)
@@ -54,7 +64,10 @@ def rule_problems(
     """What breaks the rules of a schema, and what does so but did before and has not been touched."""
     found = Findings()
     if has_rules(kind_schema):
-        _level(_Place(kind_schema, "", root=True), obj, old, found)
+        try:
+            _level(_Place(kind_schema, "", root=True), obj, old, found)
+        except _EndedError as error:
+            found.errors.append(error.told)
     return tuple(found.errors), found.stayed
 
 
@@ -80,10 +93,10 @@ def _level(place: _Place, value: JsonValue, old: JsonValue, found: Findings) -> 
     if value is None:
         return
     for rule in mappings(place.schema, RULES):
-        error = _broken(rule, place, value, old)
+        error, failed = _broken(rule, place, value, old)
         if error is None:
             continue
-        if old is not None and same_json(value, old) and not _OLD.search(text(rule, "rule")):
+        if not failed and old is not None and same_json(value, old) and not uses_old_self(rule):
             found.stayed.append(str(error))
         else:
             found.errors.append(error)
@@ -119,18 +132,21 @@ def _same_element(schema: JsonObject, element: JsonValue, old: JsonValue) -> Jso
     return None
 
 
-def _broken(rule: JsonObject, place: _Place, value: JsonValue, old: JsonValue) -> FieldError | None:
+def _broken(
+    rule: JsonObject, place: _Place, value: JsonValue, old: JsonValue
+) -> tuple[FieldError | None, bool]:
+    """What a rule says of a value, and whether the rule failed itself. Raises _EndedError."""
     written = text(rule, "rule")
-    optional, moves = flag(rule, "optionalOldSelf"), bool(_OLD.search(written))
-    if moves and old is None and not optional:
-        return None
+    optional = flag(rule, "optionalOldSelf")
+    if uses_old_self(rule) and old is None and not optional:
+        return None, False
     path = place.path or "<nil>"
     told = text(rule, "message").strip() or written.strip()
     values = _values(place, value, old)
     try:
         held = _evaluated(written, place, values, optional=optional)
     except UnsupportedError:
-        return None  # said when the definition was made
+        return None, False  # said when the definition was made
     except CelError as error:
         words = f"{error} evaluating rule: {told}"
         if str(error).startswith("compilation failed"):
@@ -140,24 +156,34 @@ def _broken(rule: JsonObject, place: _Place, value: JsonValue, old: JsonValue) -
                 f"'{error}': call arguments did not match a supported operator, function or macro signature "
                 f"for rule: {told}"
             )
-        return invalid(path, text(place.schema, "type"), words)
+        if str(error) == TOO_LONG:
+            words = f"'{error}': {_NO_FURTHER} rule: {told}"
+            raise _EndedError(invalid(path, text(place.schema, "type"), words)) from None
+        return invalid(path, text(place.schema, "type"), words), True
     if held is True:
-        return None
+        return None, False
     where = f"{place.path}{text(rule, 'fieldPath')}".removeprefix(".") or "<nil>"
-    return _error(rule, where, place, value, _message(rule, place, values))
+    return _error(rule, where, place, value, _message(rule, place, values, where)), False
 
 
-def _message(rule: JsonObject, place: _Place, values: dict[str, object]) -> str:
+def _message(rule: JsonObject, place: _Place, values: dict[str, object], path: str) -> str:
     computed = text(rule, "messageExpression")
     if computed:
         try:
             found = _evaluated(computed, place, values, optional=flag(rule, "optionalOldSelf"))
-        except (CelError, UnsupportedError):
+        except (CelError, UnsupportedError) as error:
+            if str(error) == TOO_LONG:
+                words = f"{_NO_FURTHER} messageExpression: {quoted(computed)}"
+                raise _EndedError(invalid(path, text(place.schema, "type"), words)) from None
             found = None
-        if isinstance(found, str) and found.strip() and "\n" not in found.strip():
+        if isinstance(found, str) and _fits(found.strip()):
             return found.strip()
     message = text(rule, "message").strip()
     return message or f"failed rule: {text(rule, 'rule').strip()}"
+
+
+def _fits(message: str) -> bool:
+    return bool(message) and "\n" not in message and len(message.encode()) <= _LONGEST_MESSAGE
 
 
 def _error(rule: JsonObject, path: str, place: _Place, value: JsonValue, words: str) -> FieldError:

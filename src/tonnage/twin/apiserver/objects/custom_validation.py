@@ -201,7 +201,8 @@ def _object(value: JsonObject, schema: JsonObject, path: str) -> Iterator[FieldE
     for key, inner in value.items():
         described = schema_of(schema, key)
         if described is not None:
-            yield from _value(inner, described, f"{path}.{key}" if path else key)
+            declared = key in mapping(schema, "properties")
+            yield from _value(inner, described, key if declared and not path else f"{path}.{key}")
         elif schema.get("additionalProperties") is False:
             yield invalid(path, key, f"{path}.{key} in body is a forbidden property")
     for key in texts(schema, "required"):

@@ -15,6 +15,22 @@ from tonnage.twin.apiserver.objects.body import BodyError, Repeated, repeated_li
 from tonnage.wire.schema import Field, ObjectType, Schema
 
 MOST_STRICT: Final = 100
+_EVEN_EMPTY: Final = {
+    "apiextensions/v1.CustomResourceDefinitionSpec": ("versions",),
+    "apiextensions/v1.JSONSchemaProps": ("dependencies",),
+    "autoscaling/v2.HPAScalingRules": ("policies",),
+}
+"""Lists and maps that are kept even empty: each is refused then."""
+NEVER_IN_TEMPLATES: Final = ("finalizers", "managedFields", "ownerReferences")
+_TEMPLATES: Final = ("core/v1.PersistentVolumeClaimTemplate", "resource/v1.ResourceClaimTemplateSpec")
+"""Types whose metadata may not have these, even empty."""
+
+
+def even_empty(type_name: str) -> tuple[str, ...]:
+    """Fields of a type that are kept even empty."""
+    return _EVEN_EMPTY.get(type_name, ())
+
+
 """So many unknown or duplicate fields are reported at most."""
 
 
@@ -32,6 +48,8 @@ class _Walk:
 
     schema: Schema
     stored: bool = False
+    told: tuple[str, ...] = ()
+    """Fields of the metadata to come that count even if they are empty."""
     struct: str = ""
     stack: list[str] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
@@ -89,6 +107,8 @@ def _subject(type_name: str, body: JsonValue) -> str:
 def _object(walk: _Walk, described: ObjectType, body: JsonObject) -> JsonObject:
     fields = described.fields
     found: JsonObject = {}
+    told = walk.told or even_empty(described.name)
+    walk.told = ()
     outer, struct = walk.struct, described.name.rsplit(".", 1)[-1]
     repeated = body.repeated if isinstance(body, Repeated) else ()
     for key, value in body.items():
@@ -104,18 +124,22 @@ def _object(walk: _Walk, described: ObjectType, body: JsonObject) -> JsonObject:
         walk.struct = struct
         walk.stack += (*row.inside, key)
         walk.path.append(key)
+        if key == "metadata" and described.name in _TEMPLATES:
+            walk.told = NEVER_IN_TEMPLATES
         found[key] = _value(walk, row, value)
         walk.path.pop()
         del walk.stack[depth:]
     walk.struct = outer
-    return _written(walk, fields, found)
+    return _written(walk, fields, found, told)
 
 
-def _written(walk: _Walk, fields: dict[str, Field], found: JsonObject) -> JsonObject:
+def _written(walk: _Walk, fields: dict[str, Field], found: JsonObject, told: tuple[str, ...]) -> JsonObject:
     """The fields that Go writes, in its order."""
     result: JsonObject = {}
     for name, row in fields.items():
-        if name in found and not (walk.stored and row.type in _HOLDERS and found[name] in _EMPTY):
+        if name in told and name in found:
+            result[name] = found[name]
+        elif name in found and not (walk.stored and row.type in _HOLDERS and found[name] in _EMPTY):
             value = found[name]
             if row.keep or row.pointer or value not in _ZEROES:
                 result[name] = value

@@ -7,11 +7,14 @@ it; of everything else both make the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.objects import scalars
-from tonnage.twin.apiserver.objects.decode import zero_value
+from tonnage.twin.apiserver.objects.decode import NEVER_IN_TEMPLATES, even_empty, zero_value
 from tonnage.wire.schema import Field, Schema
+
+_METADATA: Final = "meta/v1.ObjectMeta"
 
 
 class _OddError(Exception):
@@ -24,6 +27,8 @@ class _Plan:
 
     fields: dict[str, tuple[int, Field]]
     kept: tuple[Field, ...]
+    told: tuple[str, ...] = ()
+    """Fields that may count even if they are empty."""
 
 
 class QuickDecoder:
@@ -53,10 +58,12 @@ class QuickDecoder:
             if given is None:
                 continue
             value = given if type(given) is str and row.type == "string" else self._value(row, given)
+            if row.type in ("array", "map") and not value:
+                if key in plan.told:
+                    raise _OddError
+                continue  # the database keeps protobuf, where an empty one is none
             if not value and not (row.pointer or row.keep):
                 continue
-            if row.type in ("array", "map") and not value:
-                continue  # the database keeps protobuf, where an empty one is none
             found[key] = value
             in_order = in_order and place > last
             last = place
@@ -69,7 +76,9 @@ class QuickDecoder:
     def _plan(self, type_name: str) -> _Plan:
         rows = self._schema.types[type_name].fields
         fields = {name: (place, row) for place, (name, row) in enumerate(rows.items())}
-        plan = self._plans[type_name] = _Plan(fields, tuple(row for row in rows.values() if row.keep))
+        told = even_empty(type_name) or (NEVER_IN_TEMPLATES if type_name == _METADATA else ())
+        kept = tuple(row for row in rows.values() if row.keep)
+        plan = self._plans[type_name] = _Plan(fields, kept, told)
         return plan
 
     def _value(self, row: Field, value: JsonValue) -> JsonValue:

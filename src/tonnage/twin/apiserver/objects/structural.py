@@ -59,7 +59,7 @@ def _level(schema: JsonObject, level: str, path: str, depth: int) -> Found:
         yield forbidden(path, f"must not be nested deeper than {DEEPEST} levels")
         return
     yield from _kind(schema, level, path)
-    if schema.get("items") is not None:
+    if schema.get("items") not in (None, []):
         yield from _level(mapping(schema, "items"), "item", f"{path}.items", depth + 1)
     elif text(schema, "type") == "array":
         yield required(f"{path}.items", "must be specified")

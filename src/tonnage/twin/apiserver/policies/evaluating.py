@@ -109,7 +109,7 @@ class Activation:
             raise EvaluationError(f"expression '{expression}' resulted in error: {error}") from None
 
     def _value(self, expression: str, wanted: tuple[str, ...] = ()) -> object:
-        from tonnage.decide.cluster.cel.expression import OVER_BUDGET, AbsentError
+        from tonnage.decide.cluster.cel.expression import AbsentError
         from tonnage.decide.cluster.cel.expression import expression as compiled
         from tonnage.decide.cluster.claims.cel_errors import CelError, UnsupportedError
 
@@ -127,8 +127,6 @@ class Activation:
             words = f'composited variable "{error}" fails to evaluate: {why}'
             raise _FailedError(words) from None
         except CelError as error:
-            if str(error) == OVER_BUDGET:
-                raise EvaluationError(OVER_BUDGET) from None
             raise _FailedError(str(error)) from None
         except UnsupportedError as error:
             raise _FailedError(f"this server cannot evaluate {error}") from None

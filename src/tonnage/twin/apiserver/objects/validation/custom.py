@@ -13,7 +13,7 @@ from tonnage.twin.apiserver.access import at, flag, mapping, mappings, text, tex
 from tonnage.twin.apiserver.objects import names
 from tonnage.twin.apiserver.objects.formats import is_recognized
 from tonnage.twin.apiserver.objects.problems import forbidden, invalid, required, unsupported
-from tonnage.twin.apiserver.objects.validation.custom_schema import formats_of
+from tonnage.twin.apiserver.objects.validation.custom_schema import formats_of, has_defaults
 from tonnage.twin.apiserver.objects.validation.custom_versions import all_versions, each_version
 from tonnage.twin.apiserver.objects.validation.fields import Found, unchanged
 from tonnage.twin.apiserver.objects.validation.webhooks import client_config, review_versions
@@ -63,10 +63,15 @@ def format_cautions(new: JsonObject, old: JsonObject | None) -> list[str]:
 def _formats(definition: JsonObject) -> list[str]:
     return [
         form
-        for version in mappings(definition, "spec", "versions")
-        for form in formats_of(mapping(version, "schema", "openAPIV3Schema"))
+        for schema in _schemas(mapping(definition, "spec"))
+        for form in formats_of(schema)
         if not is_recognized(form)
     ]
+
+
+def _schemas(spec: JsonObject) -> list[JsonObject]:
+    """The schemas of all versions."""
+    return [mapping(version, "schema", "openAPIV3Schema") for version in mappings(spec, "versions")]
 
 
 def definition_status_update(new: JsonObject, _old: JsonObject) -> Found:
@@ -89,6 +94,9 @@ def _spec(spec: JsonObject) -> Found:
     scope = text(spec, "scope")
     if scope not in _SCOPES:
         yield unsupported("spec.scope", scope, _SCOPES) if scope else required("spec.scope")
+    if flag(spec, "preserveUnknownFields") and any(map(has_defaults, _schemas(spec))):
+        words = "must be false in order to use defaults in the schema"
+        yield invalid("spec.preserveUnknownFields", True, words)
     yield from each_version(spec)
     for key in ("plural", "singular", "kind", "listKind"):
         if not text(spec, "names", key):
@@ -133,9 +141,11 @@ def _stored(obj: JsonObject) -> Found:
         yield invalid(path, None, "must have at least one stored version")
         return
     shown = list[JsonValue](stored)
+    left = set(stored)
     for version in versions:
-        if flag(version, "storage") and text(version, "name") not in stored:
+        if flag(version, "storage") and text(version, "name") not in left:
             yield invalid(path, shown, f"must have the storage version {text(version, 'name')}")
+        left.discard(text(version, "name"))
     known = {text(version, "name") for version in versions}
     for index, name in enumerate(stored):
         if name not in known:

@@ -20,6 +20,7 @@ from tonnage.twin.apiserver.objects.go_schema import schema_in_go
 from tonnage.twin.apiserver.objects.problems import (
     FieldError,
     forbidden,
+    internal,
     invalid,
     required,
     unsupported,
@@ -50,6 +51,10 @@ _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definition
 _EVEN_EMPTY: Final = frozenset({"additionalItems", "dependencies", "$ref"})
 _LIST_TYPES: Final = ("atomic", "set", "map")
 _MAP_TYPES: Final = ("atomic", "granular")
+_UNTYPED: Final = (
+    "internal error: failed to construct type information for x-kubernetes-validations rules: unable to "
+    "convert structural schema to CEL declarations"
+)
 _META: Final = ("metadata", "kind", "apiVersion")
 _ROOT_WITH_STATUS: Final = {
     "description": "Description", "type": "Type", "format": "Format", "title": "Title", "maximum": "Maximum",
@@ -89,8 +94,8 @@ class _Findings:
 
 def custom_schema(schema: JsonObject, path: str, *, status: bool) -> Found:
     """Everything wrong with an `openAPIV3Schema`. `status`: the kind has that subresource."""
-    if status:
-        yield from _root_with_status(schema, path)
+    of_root = tuple(_root_with_status(schema, path)) if status else ()
+    yield from of_root
     if flag(schema, "nullable"):
         yield forbidden(f"{path}.nullable", "nullable cannot be true at the root")
     sound, strange = False, next(_outlandish(schema), None)
@@ -103,7 +108,7 @@ def custom_schema(schema: JsonObject, path: str, *, status: bool) -> Found:
     yield from found.schema
     yield from found.rules
     yield from rules_too_dear(found.costs, path)
-    if strange is not None and not found.schema and strange.get("$schema"):
+    if strange is not None and not (found.schema or of_root) and strange.get("$schema"):
         yield invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")
 
 
@@ -131,7 +136,9 @@ def _root_with_status(schema: JsonObject, path: str) -> Found:
 
 def _outlandish(schema: JsonObject) -> Iterator[JsonObject]:
     """Levels that cannot be structural, whatever else they say."""
-    if any(schema.get(key) for key in (*_UNSUPPORTED, "$schema")) or isinstance(schema.get("items"), list):
+    if any(schema.get(key) for key in (*_UNSUPPORTED, "$schema")) or isinstance(
+        schema.get("items") or {}, list
+    ):
         yield schema
     for _, inner in _held(schema):
         yield from _outlandish(inner)
@@ -160,6 +167,11 @@ def formats_of(schema: JsonObject) -> Iterator[str]:
         yield text(schema, "format")
     for _, inner in _held(schema):
         yield from formats_of(inner)
+
+
+def has_defaults(schema: JsonObject) -> bool:
+    """Whether a schema has any."""
+    return schema.get("default") is not None or any(has_defaults(inner) for _, inner in _held(schema))
 
 
 def _defaults(schema: JsonObject, path: str, *, root: bool = False) -> Found:
@@ -206,7 +218,9 @@ def _level(schema: JsonObject, path: str, place: _Place, found: _Findings, depth
         own.schema += rule_text(rule, schema, f"{path}.{RULES}[{index}]")
     if not own.schema and not place.logical:
         kind = kind_of(schema, root=place.root or flag(schema, EMBEDDED))
-        if rules and kind is not None:
+        if rules and kind is None:
+            own.rules.append(internal(f"{path}.{RULES}", _UNTYPED))
+        elif rules and kind is not None:
             often = place.often if place.often is not None else most_of_size(kind)
             where = RulePlace(f"{path}.{RULES}", kind, often, place.uncorrelated, found.costs)
             own.rules += compiled_rules(rules, where)
@@ -246,7 +260,7 @@ def _standard(schema: JsonObject, path: str, place: _Place) -> Found:
             yield forbidden(f"{path}.{key}", f"{key} is not supported")
     if kind == "null":
         yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
-    if isinstance(schema.get("items"), list):
+    if isinstance(schema.get("items"), list) and schema["items"]:
         yield forbidden(f"{path}.items", "items must be a schema object and not an array")
     if place.in_meta and flag(schema, EMBEDDED):
         yield forbidden(f"{path}.{EMBEDDED}", "must not be used inside of resource meta")

@@ -235,7 +235,8 @@ def template_metadata(metadata: JsonObject, path: str) -> Found:
     yield from annotation_rules(mapping(metadata, "annotations"), f"{path}.annotations")
     yield from labels(mapping(metadata, "labels"), f"{path}.labels")
     for key in _NOT_OF_TEMPLATES:
-        if metadata.get(key) or (key == "deletionGracePeriodSeconds" and key in metadata):
+        value = metadata.get(key)
+        if value or value == [] or (key == "deletionGracePeriodSeconds" and key in metadata):
             yield forbidden(f"{path}.{_SPELLED.get(key, key)}", "cannot be set")
 
 
