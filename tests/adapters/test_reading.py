@@ -63,11 +63,11 @@ def test_match_label_keys_become_part_of_the_selector() -> None:
     assert spread.selector == LabelSelector((Requirement("app", "In", ("x",)),))
 
 
-def test_volumes_with_a_say_are_kept_and_those_of_old_named_as_not_modelled() -> None:
+def test_volumes_with_a_say_are_kept() -> None:
     data = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
     disk, scratch = {"name": "disk", "iscsi": {}}, {"name": "scratch", "ephemeral": {}}
     pod = read(volumes=[data, disk, scratch, {"name": "tmp", "emptyDir": {}}])
-    assert pod.unmodelled == ("volume disk (iscsi)",)
+    assert [(disk.volume, disk.source, disk.read_only) for disk in pod.disks] == [("disk", "iscsi", False)]
     assert pod.volumes == (PodVolume("data", "mine"), PodVolume("scratch", f"{pod.name}-scratch", True))
 
 

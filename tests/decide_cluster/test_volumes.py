@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from tonnage.adapters.reading_volumes import disks_of
 from tonnage.decide.cluster.scheduling import schedule
 from tonnage.model.cluster import Node, Pod, Snapshot
 from tonnage.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
 from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
+from tonnage.wire import objects as w
 
 NODE = Node("a", allocatable={"cpu": 8000, "memory": 2**36, "pods": 110})
 CLAIM = VolumeClaim("default", "data")
@@ -317,3 +319,52 @@ def test_a_volume_for_one_pod_at_a_time(
     told = f" no new claims to deallocate, {suffix}" if suffix else ""
     assert decision.message == f"0/2 nodes are available: 2 {IN_USE}.{told}"
     assert decision.nominated == nominated
+
+
+IMAGES: list[dict[str, Any]] = [
+    {"rbd": {"monitors": monitors, "pool": "rbd", "image": image, "readOnly": True}}
+    for monitors, image in ((["a", "b"], "i"), (["b", "c"], "i"), (["c"], "i"), (["a"], "j"))
+]
+
+
+@pytest.mark.parametrize(
+    ("here", "wanted", "fits"),
+    [
+        ({"gcePersistentDisk": {"pdName": "d"}}, {"gcePersistentDisk": {"pdName": "d"}}, False),
+        ({"gcePersistentDisk": {"pdName": "d"}}, {"gcePersistentDisk": {"pdName": "e"}}, True),
+        (
+            {"gcePersistentDisk": {"pdName": "d", "readOnly": True}},
+            {"gcePersistentDisk": {"pdName": "d", "readOnly": True}},
+            True,
+        ),
+        ({"iscsi": {"iqn": "d", "readOnly": True}}, {"iscsi": {"iqn": "d"}}, False),
+        (
+            {"awsElasticBlockStore": {"volumeID": "d", "readOnly": True}},
+            {"awsElasticBlockStore": {"volumeID": "d", "readOnly": True}},
+            False,
+        ),
+        ({"azureDisk": {"diskURI": "d"}}, {"azureDisk": {"diskURI": "d"}}, True),
+        ({"rbd": {**IMAGES[0]["rbd"], "readOnly": False}}, IMAGES[1], False),
+        ({"rbd": {**IMAGES[0]["rbd"], "readOnly": False}}, IMAGES[2], True),
+        ({"rbd": {**IMAGES[0]["rbd"], "readOnly": False}}, IMAGES[3], True),
+        (IMAGES[0], IMAGES[0], True),
+    ],
+)
+def test_a_disk_is_for_one_pod_of_a_node(here: dict[str, Any], wanted: dict[str, Any], fits: bool) -> None:
+    disks = [
+        disks_of(w.PodSpec(volumes=[{"name": "v", **volume}], containers=[])) for volume in (here, wanted)
+    ]
+    holder = Pod("holder", node_name="a", disks=disks[0])
+    cluster = Snapshot((NODE,), (holder,))
+    decision = schedule(Pod("p", disks=disks[1]), cluster, version="1.35")
+    assert decision.chosen == ("a" if fits else None)
+    if not fits:
+        assert decision.message.startswith("0/1 nodes are available: 1 node(s) had no available disk. ")
+
+
+def test_a_driver_that_may_count_a_disk_leaves_it_open() -> None:
+    pod = Pod("p", disks=disks_of(w.PodSpec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "d"}}])))
+    driver = "pd.csi.storage.gke.io"
+    cluster = Snapshot((NODE,), volume_limits={"a": {driver: 1}})
+    [why] = schedule(pod, cluster, version="1.35").unmodelled
+    assert why == f"volume v (gcePersistentDisk), which {driver} may count among those that it attaches"

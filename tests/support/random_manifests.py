@@ -11,6 +11,12 @@ from support.random_wishes import HOST, ZONE, Body
 DISKS: Final = "disks.example.com"
 SPACES: Final = {"ml": {"team": "a"}, "web": {"team": "b"}, "default": {}}
 PRIORITIES: Final = {"low": -5, "middling": 0, "high": 7, "urgent": 50, "polite": 50}
+_OWN_DISKS: Final[tuple[tuple[str, Body], ...]] = (
+    ("gcePersistentDisk", {"pdName": "d"}),
+    ("awsElasticBlockStore", {"volumeID": "d"}),
+    ("iscsi", {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.com.example:d", "lun": 0}),
+    ("rbd", {"monitors": ["a"], "image": "d"}),
+)
 _SIZES_MIB: Final = dict(zip(IMAGES, (20, 60, 700, 3000), strict=True))
 """The same everywhere: where nodes differ, the one that the scheduler heard of first counts."""
 
@@ -96,6 +102,9 @@ class Manifests(Pods):
         pod["spec"]["volumes"] = [
             {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names
         ]
+        if self._some(0.3):
+            source, disk = self._pick(_OWN_DISKS)
+            pod["spec"]["volumes"].append({"name": "own", source: {**disk, "readOnly": self._some(0.5)}})
         return pod
 
     def _drivers(self, nodes: Sequence[str]) -> list[Body]:

@@ -250,7 +250,6 @@ async def test_a_change_that_cannot_help_wakes_no_pod(
     await api.pod("p")
     async with running(api, clock):
         await api.patch(kinds.NODE, "a", {"metadata": {"labels": {"tier": "gold"}}})
-        await api.node("small", gpus=0)
         await clock.advance(20)
         assert attempts == ["p"]
         await api.node("large", gpus=1)
@@ -375,14 +374,31 @@ async def test_an_affinity_is_tried_again_when_its_pod_arrives(api: Api, clock: 
         assert api.bindings == [("db", "a"), ("web", "a")]
 
 
-async def test_what_the_engine_does_not_decide_is_refused_by_name(api: Api, clock: VirtualClock) -> None:
+async def test_what_the_engine_does_not_decide_is_refused_by_name(
+    api: Api, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_ = Decision(unmodelled=("gangs",))
+    monkeypatch.setattr("tonnage.twin.scheduler.schedule_on", lambda *_, **__: open_)
     await api.node("a")
-    await api.pod("p", volumes=[{"name": "data", "awsElasticBlockStore": {"volumeID": "v"}}])
+    await api.pod("p")
     async with running(api, clock):
         [condition] = (await api.read("p")).status.conditions
         assert condition.reason == "SchedulerError"
-        assert "volume data (awsElasticBlockStore)" in condition.message
+        assert "gangs" in condition.message
         assert api.bindings == []
+
+
+async def test_a_pod_waits_for_a_disk_that_another_has(api: Api, clock: VirtualClock) -> None:
+    await api.node("a", gpus=8)
+    disk = [{"name": "data", "awsElasticBlockStore": {"volumeID": "v"}}]
+    for name in ("p", "q"):
+        await api.pod(name, volumes=disk)
+    async with running(api, clock):
+        assert api.bindings == [("p", "a")]
+        assert "1 node(s) had no available disk." in (await api.events("FailedScheduling"))[0][2]
+        await api.gone("p")
+        await clock.advance(2)
+        assert api.bindings == [("p", "a"), ("q", "a")]
 
 
 async def test_a_cluster_without_nodes_is_looked_at_again_after_the_back_off(

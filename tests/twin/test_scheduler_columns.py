@@ -16,7 +16,9 @@ from tonnage.twin.scheduler_columns import SchedulerColumns
 
 
 def _waiting(pod: Pod) -> Pod:
-    return replace(pod, node_name="", claims=(), volumes=(), unmodelled=(), gates=(), status=PodStatus())
+    return replace(
+        pod, node_name="", claims=(), volumes=(), disks=(), unmodelled=(), gates=(), status=PodStatus()
+    )
 
 
 class Side:

@@ -31,7 +31,7 @@ from tonnage.model.cluster import (
 )
 from tonnage.model.resource_claims import PodClaim
 from tonnage.model.selectors import LabelSelector, Requirement, Taint, Toleration
-from tonnage.model.volumes import PodVolume
+from tonnage.model.volumes import Disk, PodVolume
 from tonnage.twin.scheduler_hints import GATES, node_helps, pod_helps
 from tonnage.twin.scheduler_volume_hints import volume_helps
 from tonnage.wire import claims as c
@@ -44,6 +44,7 @@ TAINTED = replace(NODE, taints=(Taint("sick", "", "NoSchedule"),))
 CLOSED = replace(NODE, unschedulable=True)
 ELSEWHERE = replace(NODE, labels={**NODE.labels, "zone": "z2"})
 NOWHERE = replace(NODE, labels={"tier": "gold", "rack": "r1"})
+DISKS = (Disk("d", "iscsi", frozenset("i")),)
 POD = Pod(
     "p",
     "ns",
@@ -54,6 +55,7 @@ POD = Pod(
     spread=(SpreadConstraint("zone", 1, hard=True, selector=DB),),
     host_ports=(HostPort(80),),
     volumes=(PodVolume("v", "data"),),
+    disks=DISKS,
 )
 SHY = replace(POD, affinity=Affinity(anti=(PodTerm("zone", DB),)))
 
@@ -64,7 +66,6 @@ SHY = replace(POD, affinity=Affinity(anti=(PodTerm("zone", DB),)))
         (resources.NAME, None, NODE, True),
         (resources.NAME, SMALL, NODE, True),
         (resources.NAME, NODE, SMALL, False),
-        (resources.NAME, TAINTED, NODE, False),
         (resources.NAME, None, replace(NODE, allocatable={}), False),
         (taints.NAME, TAINTED, NODE, True),
         (taints.NAME, NODE, TAINTED, False),
@@ -73,10 +74,16 @@ SHY = replace(POD, affinity=Affinity(anti=(PodTerm("zone", DB),)))
         (node_affinity.NAME, replace(NODE, labels={}), NODE, True),
         (node_affinity.NAME, NODE, replace(NODE, labels={"tier": "gold", "x": "y"}), False),
         (node_affinity.NAME, None, replace(NODE, labels={}), False),
+        (node_affinity.NAME, NODE, TAINTED, True),
+        (node_affinity.NAME, CLOSED, NODE, True),
+        (node_affinity.NAME, NODE, CLOSED, False),
+        (node_unschedulable.NAME, NODE, TAINTED, False),
+        (volumes.LIMITS, NODE, TAINTED, False),
         (node_unschedulable.NAME, CLOSED, NODE, True),
         (node_unschedulable.NAME, None, CLOSED, False),
         (ports.NAME, None, NODE, True),
         (ports.NAME, NODE, ELSEWHERE, False),
+        (ports.NAME, NODE, TAINTED, True),
         (topology_spread.NAME, NODE, None, True),
         (topology_spread.NAME, NOWHERE, None, False),
         (topology_spread.NAME, None, NOWHERE, False),
@@ -90,10 +97,9 @@ SHY = replace(POD, affinity=Affinity(anti=(PodTerm("zone", DB),)))
         (pod_affinity.NAME, NODE, NOWHERE, False),
         (pod_affinity.NAME, NODE, replace(NODE, labels={**NODE.labels, "x": "y"}), False),
         (volumes.NAME, NODE, ELSEWHERE, True),
-        (volumes.NAME, NODE, TAINTED, False),
         (volume_use.NAME, None, NODE, True),
         (claims.NAME, NODE, SMALL, True),
-        (claims.NAME, NODE, TAINTED, False),
+        (claims.NAME, NODE, CLOSED, False),
     ],
 )
 def test_a_node_wakes_the_pods_that_it_may_help(
@@ -102,7 +108,7 @@ def test_a_node_wakes_the_pods_that_it_may_help(
     assert node_helps(frozenset((plugin,)), POD, before, after) is helps
 
 
-@pytest.mark.parametrize(("after", "helps"), [(NOWHERE, True), (ELSEWHERE, True), (TAINTED, False)])
+@pytest.mark.parametrize(("after", "helps"), [(NOWHERE, True), (ELSEWHERE, True), (CLOSED, False)])
 def test_a_node_that_leaves_its_domain_may_help_a_pod_that_avoids_others(after: Node, helps: bool) -> None:
     assert node_helps(frozenset((pod_affinity.NAME,)), SHY, NODE, after) is helps
 
@@ -136,6 +142,8 @@ WAITING = replace(AS_DB, node_name="")
         (pod_affinity.NAME, None, replace(AS_DB, namespace="far"), False),
         (volume_use.NAME, replace(OTHER, volumes=(PodVolume("x", "data"),)), None, True),
         (volume_use.NAME, replace(OTHER, volumes=(PodVolume("x", "other"),)), None, False),
+        (volume_use.NAME, replace(OTHER, namespace="far", disks=DISKS), None, False),
+        (volume_use.NAME, replace(OTHER, disks=DISKS), None, True),
         (volumes.LIMITS, replace(OTHER, volumes=(PodVolume("x", "other"),)), None, True),
         (volumes.LIMITS, OTHER, None, False),
         (taints.NAME, OTHER, None, False),

@@ -46,7 +46,7 @@ from tonnage.adapters.reading_resizes import held_by
 from tonnage.adapters.reading_status import pod_status_from
 from tonnage.adapters.reading_volumes import (
     attachment_from,
-    inline_volumes,
+    disks_of,
     limits_from,
     storage_class_from,
     storage_driver_from,
@@ -126,10 +126,10 @@ def pod_from(pod: w.Pod) -> Pod:
         claims=pod_claims_of(spec.resource_claims, pod.status.resource_claim_statuses),
         deadline_s=spec.active_deadline_seconds,
         volumes=volumes_of(spec, meta.name),
+        disks=disks_of(spec),
         service_account=spec.service_account_name or spec.service_account,
         runtime_class=spec.runtime_class_name,
-        deadline=spec.active_deadline_seconds is not None,
-        unmodelled=(*inline_volumes(spec), *unread, *refused_placement(spec)),
+        unmodelled=(*unread, *refused_placement(spec)),
         hami=hami_notes(meta.annotations) if meta.annotations else {},
         status=pod_status_from(pod.status, pod.metadata.deletion_timestamp, held_by(spec, pod.status)),
         problems=tuple(notes.problems),

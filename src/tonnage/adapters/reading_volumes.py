@@ -8,7 +8,15 @@ from typing import Any, Final
 from tonnage.adapters.reading_parts import selector_of
 from tonnage.model.quantity import integer_value
 from tonnage.model.selectors import NodeSelectorTerm, Requirement
-from tonnage.model.volumes import PodVolume, StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
+from tonnage.model.volumes import (
+    Disk,
+    PodVolume,
+    StorageClass,
+    StorageDriver,
+    StorageLeft,
+    Volume,
+    VolumeClaim,
+)
 from tonnage.model.well_known import OLD_STORAGE_CLASS
 from tonnage.wire import claims as claim_objects
 from tonnage.wire import objects as w
@@ -16,18 +24,34 @@ from tonnage.wire import objects as w
 KNOWN_SOURCES: Final = ("csi", "nfs", "local", "hostPath", "iscsi", "fc")
 """What volumes are made of of which no driver's translation has a say in where they are."""
 
-_INLINE: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "iscsi", "rbd")
-"""Sources inside a pod that have a say in where it may run."""
+_DISKS: Final = {
+    "gcePersistentDisk": ("pdName", "pd.csi.storage.gke.io"),
+    "awsElasticBlockStore": ("volumeID", "ebs.csi.aws.com"),
+    "azureDisk": ("", "disk.csi.azure.com"),
+    "iscsi": ("iqn", ""),
+    "rbd": ("image", ""),
+}
+"""Sources inside a pod that have a say in where it may run: what names the disk, and its driver by now."""
+_NEVER_SHARED: Final = "awsElasticBlockStore"
 
 
-def inline_volumes(spec: w.PodSpec) -> tuple[str, ...]:
-    """The volumes of a pod that name what they are made of, where that has a say."""
-    return tuple(
-        f"volume {volume.get('name', '')} ({source})"
-        for volume in spec.volumes
-        for source in _INLINE
-        if source in volume
-    )
+def disks_of(spec: w.PodSpec) -> tuple[Disk, ...]:
+    """The disks that volumes of a pod name themselves.
+
+    Source: kube-scheduler 1.35 plugin volumerestrictions (isVolumeConflict).
+    """
+    found: list[Disk] = []
+    for volume in spec.volumes:
+        for source, (key, driver) in _DISKS.items():
+            told = volume.get(source)
+            if not isinstance(told, dict):
+                continue
+            ids = {str(told.get(key, ""))} if key else set()
+            if source == "rbd":
+                ids = {f"{one}/{told.get('pool')}/{told.get('image')}" for one in told.get("monitors") or ()}
+            shared = bool(told.get("readOnly")) and source != _NEVER_SHARED
+            found.append(Disk(str(volume.get("name", "")), source, frozenset(ids), shared, driver))
+    return tuple(found)
 
 
 def volumes_of(spec: w.PodSpec, pod: str) -> tuple[PodVolume, ...]:

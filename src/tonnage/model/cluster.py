@@ -27,6 +27,7 @@ from tonnage.model.scheduler_profile import SchedulerProfile
 from tonnage.model.selectors import Labels, LabelSelector, NodeSelectorTerm, Taint, Toleration
 from tonnage.model.volumes import (
     Attachments,
+    Disk,
     PodVolume,
     StorageClass,
     StorageDriver,
@@ -206,15 +207,14 @@ class Pod:
     gates: tuple[str, ...] = ()
     claims: tuple[PodClaim, ...] = ()
     deadline_s: int | None = None
-    """`spec.activeDeadlineSeconds`: how long it may run from its start."""
+    """`spec.activeDeadlineSeconds`: how long it may run from its start; quotas call such pods terminating."""
     job_ends: datetime | None = None
     """When its Job's deadline ends it."""
     volumes: tuple[PodVolume, ...] = ()
     """Those that come from PersistentVolumeClaims."""
+    disks: tuple[Disk, ...] = ()
     service_account: str = ""
     runtime_class: str = ""
-    deadline: bool = False
-    """`spec.activeDeadlineSeconds` is set; what quotas call terminating."""
     unmodelled: tuple[str, ...] = ()
     hami: Labels = field(default_factory=dict)
     """What HAMi noted on it (`hami.io/…`, without that), and annotations that choose GPUs for HAMi."""

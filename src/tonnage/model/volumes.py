@@ -18,6 +18,21 @@ class PodVolume:
 
 
 @dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that a volume of a pod names itself, of a kind that the scheduler looks at.
+
+    Two with an id in common are one disk, which pods share on a node only where all of them just read it.
+    `driver`: what attaches it where its own code has gone out of Kubernetes.
+    """
+
+    volume: str
+    source: str
+    ids: frozenset[str]
+    read_only: bool = False
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class VolumeClaim:
     """A PersistentVolumeClaim. `volume` is what it is or shall be bound to; `bound`: it is.
 

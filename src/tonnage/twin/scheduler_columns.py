@@ -42,7 +42,7 @@ class SchedulerColumns:
 
     def place(self, pod: Pod, nodes: int, view: Callable[[], View]) -> str | None:
         """The best node for the pod, which is counted there; None when the engine has to be asked."""
-        if nodes < self._least_nodes or pod.claims or pod.volumes or pod.unmodelled or pod.gates:
+        if nodes < self._least_nodes or pod.claims or pod.volumes or pod.disks or pod.unmodelled or pod.gates:
             return None
         from tonnage.decide.cluster.fleet.fleet import conflicts, fleet_of
 

@@ -56,6 +56,8 @@ def node_helps(plugins: frozenset[str], pod: Pod, before: Node | None, after: No
     if after is None:
         keys = {constraint.topology_key for constraint in _hard(pod)}
         return topology_spread.NAME in plugins and before is not None and keys <= before.labels.keys()
+    if before is not None and _opens(before, after) and not plugins.isdisjoint(_WOKEN_BY_TAINTS):
+        return True
     return any(_NODES[name](pod, before, after) for name in plugins if name in _NODES)
 
 
@@ -128,6 +130,8 @@ def _selects(terms: Iterable[PodTerm], pod: Pod, other: Pod | None) -> bool:
 def _frees_volume(pod: Pod, before: Pod | None, after: Pod | None) -> bool:
     if before is None or after is not None or before.namespace != pod.namespace:
         return False
+    if volume_use.share_disk(pod, before):
+        return True
     lasting = ({one.claim for one in each.volumes if not one.ephemeral} for each in (pod, before))
     return not next(lasting).isdisjoint(next(lasting))
 
@@ -236,6 +240,11 @@ def _is_elsewhere(pod: Pod, before: Node | None, after: Node) -> bool:
     )
 
 
+def _opens(before: Node, after: Node) -> bool:
+    """Whether taints change, or the node is no longer closed: one kind of event."""
+    return before.taints != after.taints or (before.unschedulable and not after.unschedulable)
+
+
 def _hard(pod: Pod) -> tuple[SpreadConstraint, ...]:
     return tuple(constraint for constraint in pod.spread if constraint.hard)
 
@@ -255,3 +264,5 @@ _NODES: Final[Nodes] = {
     claims.NAME: _offers_otherwise,
 }
 """By plugin: whether a node that came, or was another before, may help."""
+_WOKEN_BY_TAINTS: Final = _NODES.keys() - {taints.NAME, node_unschedulable.NAME, topology_spread.NAME}
+"""Plugins that hear of new nodes and have no hint on taints: every change of those wakes their pods."""

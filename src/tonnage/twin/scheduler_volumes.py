@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
+
 from tonnage.adapters.informer import Delta, Informer, Informers, key_of
 from tonnage.adapters.ports import Clock, KubernetesApi
 from tonnage.decide.cluster.volume_matching import matched
@@ -18,6 +20,7 @@ from tonnage.model.cluster import Node, Pod, Snapshot
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.volumes import Volume
+from tonnage.twin.apiserver.access import mapping
 from tonnage.twin.controllers.volume_plan import (
     BOUND,
     SELECTED_NODE,
@@ -65,15 +68,17 @@ class VolumeBinder:
         self.copies: list[Informer[Any]] = [self._claims, self._volumes, self._classes, *others]
         for copy in self.copies:
             copy.subscribe(changed)
-        self._assumed: set[str] = set()
-        """Volumes that were chosen and do not show it yet."""
+        self._assumed: dict[str, PersistentVolume] = {}
+        """By name: volumes that were chosen, as they will show it."""
 
     def surroundings(self) -> Iterable[w.Object]:
         """What decisions about pods with volumes stand on."""
         missing = {class_of(claim) for claim in self._claims} - {one.metadata.name for one in self._classes}
         # Nothing waits for a class that is not there.
         none = (StorageClass(metadata=w.ObjectMeta(name=name)) for name in sorted(missing - {""}))
-        return (*chain.from_iterable(self.copies), *none)
+        found: Iterable[w.Object] = chain.from_iterable(self.copies)
+        known = (self._assumed.get(one.metadata.name, one) if _is_volume(one) else one for one in found)
+        return (*known, *none)
 
     def choose(self, pod: Pod, node: Node, snapshot: Snapshot) -> tuple[Choice, ...] | None:
         """The volumes of the claims that are still to be met on this node; None when there are not enough."""
@@ -82,8 +87,7 @@ class VolumeBinder:
         unmet = [claim for claim in mine if claim.name in names and not claim.volume]
         free: defaultdict[str, list[Volume]] = defaultdict(list)
         for volume in snapshot.volumes:
-            if volume.name not in self._assumed:
-                free[volume.storage_class].append(volume)
+            free[volume.storage_class].append(volume)
         met = matched((claim for claim in unmet if not claim.node), free, node)
         chosen: list[Choice] = []
         for wanted in unmet:
@@ -93,8 +97,10 @@ class VolumeBinder:
                 return None
             chosen.append(Choice(claim, found))
         for choice in chosen:
-            if choice.volume is not None:
-                self._assumed.add(choice.volume.metadata.name)
+            if choice.volume is not None and (given := reservation(choice.volume, choice.claim)):
+                spec = {**choice.volume.spec, **mapping(given, "spec")}
+                assumed = msgspec.structs.replace(choice.volume, spec=spec)
+                self._assumed[assumed.metadata.name] = assumed
         return tuple(chosen)
 
     async def bind(
@@ -120,7 +126,7 @@ class VolumeBinder:
         finally:
             for choice in choices:
                 if choice.volume is not None:
-                    self._assumed.discard(choice.volume.metadata.name)
+                    self._assumed.pop(choice.volume.metadata.name, None)
 
     def _now(self, choice: Choice) -> PersistentVolumeClaim:
         """The claim as it is now. Raises ClusterError."""
@@ -144,6 +150,10 @@ class VolumeBinder:
     def _is_by_hand(self, claim: PersistentVolumeClaim) -> bool:
         chosen = self._classes.get(class_of(claim))
         return chosen is None or chosen.provisioner == _BY_HAND
+
+
+def _is_volume(obj: w.Object) -> bool:
+    return isinstance(obj, PersistentVolume)
 
 
 def _unbound(why: str) -> ClusterError:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.model.cluster import Pod, Snapshot
-from tonnage.model.volumes import PodVolume, VolumeClaim
+from tonnage.model.volumes import Disk, PodVolume, VolumeClaim
 
 NAME: Final = "VolumeBinding"
 BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
@@ -44,10 +44,14 @@ def undecided_volumes(pod: Pod, snapshot: Snapshot, *, rated: bool = False) -> t
 
     `rated`: nodes are rated by the storage that a volume would leave there.
     """
+    found = [
+        f"volume {disk.volume} ({disk.source}), {why}"
+        for disk in pod.disks
+        if (why := _why_open_disk(disk, snapshot))
+    ]
     if not pod.volumes:
-        return ()
+        return tuple(found)
     known = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
-    found = []
     for volume in pod.volumes:
         claim = known.get((pod.namespace, volume.claim))
         if (
@@ -103,6 +107,16 @@ def _why_open_driver(name: str, snapshot: Snapshot) -> str:
         return f"of which the driver {name} is judged by {' and '.join(unread)}, which were not read"
     driver = next((one for one in snapshot.storage_drivers if one.name == name), None)
     return f"for which {name} must run on the node" if driver is not None and driver.must_be_there else ""
+
+
+def _why_open_disk(disk: Disk, snapshot: Snapshot) -> str:
+    """Whether a node may count a disk among those of the driver that has taken over its kind."""
+    if not disk.driver:
+        return ""
+    if not snapshot.was_read("CSINode"):
+        return f"of which the driver {disk.driver} is judged by CSINode, which was not read"
+    limited = any(disk.driver in limits for limits in snapshot.volume_limits.values())
+    return f"which {disk.driver} may count among those that it attaches" if limited else ""
 
 
 def _attachments_needed(name: str, snapshot: Snapshot) -> tuple[str, ...]:

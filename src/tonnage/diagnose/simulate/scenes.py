@@ -110,7 +110,7 @@ class Scene:
 
     def _on_columns(self, pod: Pod) -> bool:
         """Whether the columns know everything that bears on the pod."""
-        if pod.claims or pod.volumes or pod.unmodelled or conflicts(pod):
+        if pod.claims or pod.volumes or pod.disks or pod.unmodelled or conflicts(pod):
             return False
         if not self.view.settings(pod).is_default:
             return False

@@ -67,7 +67,7 @@ def references_of(pods: Iterable[Pod]) -> dict[str, tuple[Reference, ...]]:
     stands: dict[Hashable, Pod] = {}
     asks: dict[Hashable, Mapping[str, int]] = {}
     for pod in pods:
-        if pod.claims or pod.volumes or pod.unmodelled or pod.gates:
+        if pod.claims or pod.volumes or pod.disks or pod.unmodelled or pod.gates:
             continue
         if not any("/" in name for c in (*pod.containers, *pod.init_containers) for name in c.requests):
             continue

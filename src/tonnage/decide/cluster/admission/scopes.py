@@ -19,9 +19,9 @@ def counts(quota: Quota, pod: Pod) -> bool:
 def _matches(scope: QuotaScope, pod: Pod) -> bool:
     match scope.name:
         case "Terminating":
-            return pod.deadline
+            return pod.deadline_s is not None
         case "NotTerminating":
-            return not pod.deadline
+            return pod.deadline_s is None
         case "BestEffort":
             return _best_effort(pod)
         case "NotBestEffort":

@@ -1,6 +1,7 @@
-"""VolumeRestrictions: a volume of one pod at a time that another pod has.
+"""VolumeRestrictions: a disk that a pod of the node has, or a volume of one pod at a time that another has.
 
-Who has it is counted anew where pods are thought away or to a node, by the claim's name in any namespace.
+Who has the latter is counted anew where pods are thought away or to a node, by the claim's name in any
+namespace.
 
 Source: kube-scheduler 1.35 plugins/volumerestrictions.
 """
@@ -8,6 +9,7 @@ Source: kube-scheduler 1.35 plugins/volumerestrictions.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.cluster.refusal import Check, Refusal
@@ -16,6 +18,7 @@ from tonnage.model.cluster import Pod
 from tonnage.model.verdict import Code, Layer, Reason
 
 NAME: Final = "VolumeRestrictions"
+TAKEN: Final = "node(s) had no available disk"
 TEXT: Final = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
     "another pod"
@@ -24,6 +27,31 @@ _ALONE: Final = "ReadWriteOncePod"
 
 
 def prepare(pod: Pod, view: View) -> Check | None:
+    """Refuse nodes with a pod that has one of the disks, and all while another pod has a claim to itself."""
+    alone = _alone(pod, view)
+
+    def check(node: NodeView) -> Refusal | None:
+        holder = next((other for other in node.pods if share_disk(pod, other)), None)
+        if holder is not None:
+            reason = _taken(node.name, pod, holder)
+            return Refusal(NAME, (TAKEN,), unresolvable=False, reasons=(reason,))
+        return alone(node) if alone is not None else None
+
+    return check if pod.disks else alone
+
+
+def share_disk(pod: Pod, other: Pod) -> bool:
+    """Whether pods cannot be on one node for a disk that both name."""
+    return any(
+        mine.source == theirs.source
+        and not mine.ids.isdisjoint(theirs.ids)
+        and not (mine.read_only and theirs.read_only)
+        for mine in pod.disks
+        for theirs in other.disks
+    )
+
+
+def _alone(pod: Pod, view: View) -> Check | None:
     """Refuse every node while another pod has a claim that is for one pod at a time."""
     wanted = frozenset(volume.claim for volume in pod.volumes if not volume.ephemeral)
     known = view.snapshot.volume_claims if wanted else ()
@@ -61,6 +89,20 @@ def _change(node: NodeView, alone: Iterable[str]) -> int:
         return 0
     now, before = (sum(len(_used(pod, alone)) for pod in view.pods) for view in (node, node.origin))
     return now - before
+
+
+def _taken(node: str, pod: Pod, holder: Pod) -> Reason:
+    disks = [disk.volume for disk in pod.disks if share_disk(replace(pod, disks=(disk,)), holder)]
+    return Reason(
+        Code.VOLUME_IN_USE,
+        Layer.SCHEDULER,
+        f"Node {node}",
+        f"{holder.namespace}/{holder.name} has the disk of the volume {disks[0]} there",
+        {"volume": disks[0], "user": f"{holder.namespace}/{holder.name}"},
+        f"wait for {holder.name} to end, use another node, or let both only read the disk",
+        NAME,
+        lasting=False,
+    )
 
 
 def _reason(node: str, claim: str, user: Pod) -> Reason:

@@ -86,7 +86,7 @@ class FleetEngine:
 
     def can_decide(self, pod: Pod) -> bool:
         """Whether the columns know what bears on the pod: no claims, no volumes, no node that is cleared."""
-        if pod.claims or pod.volumes or pod.status.nominated_node:
+        if pod.claims or pod.volumes or pod.disks or pod.status.nominated_node:
             return False
         return self.fleet.view.settings(pod).is_default
 
