@@ -10,6 +10,7 @@ import pytest
 from tonnage.twin.apiserver.columns import duration
 from tonnage.twin.apiserver.jsonpath import JsonPath
 from tonnage.twin.apiserver.printers import PRINTERS
+from tonnage.twin.apiserver.tables import custom_printer
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 POD, NODE = ("", "pods"), ("", "nodes")
@@ -172,10 +173,43 @@ OBJ: Any = {
         ('{.metadata.labels["k/l"]}', "m"),
         (".a.list[7].v", None),
         (".nothing.here", None),
+        (".a.list[-1:].v", 2),
+        (".a.list[0:5].v", None),
+        (".a.list[1,0].v", 2),
+        (".metadata['none','labels']", {"k/l": "m"}),
+        ("..v", 1),
+        (".a..type", "X"),
+        (".a.list[?(@.v>1)].type", "Y"),
+        (".a.list[?(@.v>'x')].type", None),
+        (".a.list[?(@.none!=1)].type", None),
+        (".a.list[?(@.type)].type", "X"),
+        (".a[0]", None),
     ],
 )
 def test_printer_columns_find_their_values(path: str, found: Any) -> None:
     assert JsonPath.parse(path).first(OBJ) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "cell"),
+    [
+        ("string", 1234567.5, "1.2345675e+06"),
+        ("string", {"b": 1, "a": True}, '{"a":true,"b":1}'),
+        ("string", False, "false"),
+        ("integer", 1.5, 1),
+        ("integer", "1", None),
+        ("number", 1.5, 1.5),
+        ("boolean", 1, None),
+        ("date", "2026-01-01T00:00:00Z", "31d"),
+        ("date", "2026-01-01", "<invalid>"),
+        ("date", "", "<unknown>"),
+        ("date", 1, None),
+    ],
+)
+def test_cells_of_definitions_are_of_the_type_of_their_column(kind: str, value: Any, cell: Any) -> None:
+    printer = custom_printer([{"name": "x", "type": kind, "jsonPath": ".x"}])
+    now = datetime(2026, 2, 1, tzinfo=UTC)
+    assert printer.cells({"metadata": {"name": "a"}, "x": value}, now)[1] == cell
 
 
 def test_a_path_that_cannot_be_read_is_an_error() -> None:

@@ -1,37 +1,41 @@
-"""The JSONPath of printer columns: fields, indices, wildcards and equality filters.
+"""The JSONPath of printer columns: fields, places in lists, wildcards, what is anywhere below, and filters.
 
-Grammar: steps `.name`, `['name']`, `[0]`, `[-1]`, `[*]`, `[?(@.path=="value")]`.
+Grammar: steps `.name`, `['name']`, `..name`, `[0]`, `[-1]`, `[1:3]`, `[*]`, `[0,2]`, `['a','b']`,
+`[?(@.path=="value")]` (also `!=`, `<`, `<=`, `>`, `>=`), `[?(@.path)]`.
 Source: k8s.io/client-go util/jsonpath.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json import JsonValue
 
+_NAME: Final = r"(?:\\.|[^.\[\]\\])+"
+_KEY: Final = r"""(?:'[^']*'|"[^"]*")"""
 _STEP: Final = re.compile(
-    r"""\.(?P<field>(?:\\.|[^.\[\]\\])+)
-      | \[(?P<quote>['"])(?P<key>(?:(?!(?P=quote)).)*)(?P=quote)\]
-      | \[(?P<index>-?\d+)\]
-      | \[(?P<all>\*)\] | \.(?P<star>\*)
-      | \[\?\(\s*@(?P<where>[^=!<>]*?)\s*(?P<op>==|!=)\s*(?P<value>"[^"]*"|'[^']*'|[^)]*?)\s*\)\]""",
+    rf"""\.\.(?P<below>{_NAME}) | \.(?P<field>{_NAME})
+      | \[(?P<union>(?:{_KEY}|-?\d+)(?:\s*,\s*(?:{_KEY}|-?\d+))*)\]
+      | \[(?P<slice>-?\d*:-?\d*(?::\d+)?)\] | \[(?P<all>\*)\]
+      | \[\?\(\s*@(?P<where>[^=!<>]*?)\s*(?:(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>{_KEY}|[^)]*?))?\s*\)\]""",
     re.VERBOSE,
 )
+_PART: Final = re.compile(rf"{_KEY}|-?\d+")
 _LONGEST: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    kind: str
-    key: str = ""
-    index: int = 0
-    where: JsonPath | None = None
-    equal: bool = True
-    value: JsonValue = None
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_Step = Callable[[JsonValue], Iterable[JsonValue]]
+"""What a step finds in a value. Raises ValueError where the whole path finds nothing then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +65,96 @@ class JsonPath:
             match = _STEP.match(path, position)
             if match is None:
                 raise ValueError(f"cannot read {path[position:]!r}")
-            steps.append(_step(match))
+            steps += _steps(match)
             position = match.end()
         return cls(tuple(steps))
 
     def first(self, value: JsonValue) -> JsonValue:
         """The first value that the path finds, or None."""
-        return next(self.all(value), None)
+        try:
+            return next(self.all(value), None)
+        except ValueError:
+            return None
 
     def all(self, value: JsonValue) -> Iterator[JsonValue]:
-        """Every value that the path finds."""
+        """Every value that the path finds. Raises ValueError where it leads beyond a list."""
         found = [value]
         for step in self.steps:
-            found = [inner for one in found for inner in _taken(step, one)]
+            found = [inner for one in found if one is not None for inner in step(one)]
         return iter(found)
 
 
-def _step(match: re.Match[str]) -> _Step:
+def _steps(match: re.Match[str]) -> list[_Step]:
+    if match["below"] is not None:
+        return [_below, _named(match["below"])]
     if match["field"] is not None:
-        return _Step("all") if match["field"] == "*" else _Step("key", match["field"].replace("\\.", "."))
-    if match["key"] is not None:
-        return _Step("key", match["key"])
-    if match["index"] is not None:
-        return _Step("index", index=int(match["index"]))
+        return [_named(match["field"])]
+    if match["union"] is not None:
+        parts = [_part(one) for one in _PART.findall(match["union"])]
+        return [lambda value: [inner for part in parts for inner in part(value)]]
+    if match["slice"] is not None:
+        return [_slice(match["slice"])]
     if match["where"] is not None:
         inner = JsonPath.parse(match["where"])
-        return _Step("filter", where=inner, equal=match["op"] == "==", value=_literal(match["value"]))
-    return _Step("all")
+        return [_filter(inner, match["op"], None if match["value"] is None else _literal(match["value"]))]
+    return [_members]
+
+
+def _named(written: str) -> _Step:
+    return _members if written == "*" else _field(written.replace("\\.", "."))
+
+
+def _part(written: str) -> _Step:
+    """A name in quotes, or a place."""
+    return _field(written[1:-1]) if written[0] in "'\"" else _place(int(written))
+
+
+def _field(key: str) -> _Step:
+    return lambda value: [value[key]] if isinstance(value, dict) and key in value else []
+
+
+def _place(index: int) -> _Step:
+    def found(value: JsonValue) -> list[JsonValue]:
+        members = _listed(value)
+        if not -len(members) <= index < len(members):
+            raise ValueError(f"array index out of bounds: index {index}, length {len(members)}")
+        return [members[index]]
+
+    return found
+
+
+def _slice(written: str) -> _Step:
+    start, end, step = ([int(one) if one else None for one in written.split(":")] + [None])[:3]
+
+    def found(value: JsonValue) -> list[JsonValue]:
+        members = _listed(value)
+        first = start or 0
+        if not -len(members) <= first < len(members) or (end or 0) > len(members):
+            raise ValueError(f"array index out of bounds: index {first}, length {len(members)}")
+        return members[first:end:step]
+
+    return found
+
+
+def _listed(value: JsonValue) -> list[JsonValue]:
+    if not isinstance(value, list):
+        raise ValueError("is not array or slice")
+    return value
+
+
+def _filter(where: JsonPath, op: str | None, wanted: JsonValue) -> _Step:
+    def holds(one: JsonValue) -> bool:
+        found = list(where.all(one))
+        if op is None or not found:
+            return op is None and bool(found)
+        if len(found) > 1:
+            raise ValueError("can only compare one element at a time")
+        try:
+            return _COMPARE[op](found[0], wanted)
+        except TypeError:
+            raise ValueError("incompatible types for comparison") from None
+
+    return lambda value: [one for one in _listed(value) if holds(one)]
 
 
 def _literal(text: str) -> JsonValue:
@@ -98,22 +165,15 @@ def _literal(text: str) -> JsonValue:
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
 
 
-def _taken(step: _Step, value: JsonValue) -> list[JsonValue]:
-    match step.kind:
-        case "key":
-            return [value[step.key]] if isinstance(value, dict) and step.key in value else []
-        case "index":
-            inside = isinstance(value, list) and -len(value) <= step.index < len(value)
-            return [value[step.index]] if isinstance(value, list) and inside else []
-        case "filter":
-            members = value if isinstance(value, list) else []
-            assert step.where is not None
-            return [one for one in members if (step.value in list(step.where.all(one))) is step.equal]
-        case _:
-            return list(_members(value))
-
-
-def _members(value: JsonValue) -> list[JsonValue] | list[JsonObject]:
+def _members(value: JsonValue) -> list[JsonValue]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
+
+
+def _below(value: JsonValue) -> Iterator[JsonValue]:
+    """A value that holds others, and all such below it."""
+    if members := _members(value):
+        yield value
+        for one in members:
+            yield from _below(one)

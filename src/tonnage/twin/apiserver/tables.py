@@ -14,9 +14,11 @@ import msgspec
 from tonnage.adapters.ports import Clock
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.twin.apiserver.access import at, mapping, text
-from tonnage.twin.apiserver.columns import NAME, Column, Printer, age, age_column, name_of, since
+from tonnage.twin.apiserver.columns import NAME, UNKNOWN, Column, Printer, age, age_column, name_of, since
 from tonnage.twin.apiserver.jsonpath import JsonPath
+from tonnage.twin.apiserver.objects.go_text import go_value
 from tonnage.twin.apiserver.objects.problems import quoted
+from tonnage.twin.apiserver.objects.scalars import read_time
 from tonnage.twin.apiserver.objects.shapes import Shapes
 from tonnage.twin.apiserver.resources import Served
 from tonnage.twin.apiserver.statuses import bad_request
@@ -80,7 +82,7 @@ class Tables:
 
     def _printer(self, served: Served) -> Printer:
         if served.custom is not None:
-            return _custom(served.custom.columns)
+            return custom_printer(served.custom.columns)
         if self._built_in is None:
             from tonnage.twin.apiserver.printers import PRINTERS
 
@@ -101,7 +103,8 @@ def check_include(include: str) -> None:
         raise bad_request(f"Unable to convert to Table as requested: includeObject: {said}")
 
 
-def _custom(columns: Sequence[JsonObject]) -> Printer:
+def custom_printer(columns: Sequence[JsonObject]) -> Printer:
+    """The table that a definition asks for."""
     if not columns:
         return _PLAIN
     shown = [
@@ -139,10 +142,22 @@ def _cell(column: Column, value: JsonValue, now: datetime) -> JsonValue:
     """The value if it is of the column's type, else nothing."""
     match column.type:
         case "date":
-            return since(value, now) if isinstance(value, str) else None
-        case "integer" | "number":
-            return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-        case "boolean":
-            return value if isinstance(value, bool) else None
+            return _since(value, now) if isinstance(value, str) else None
+        case "integer" | "number" if isinstance(value, int | float) and not isinstance(value, bool):
+            return int(value) if column.type == "integer" else value
+        case "boolean" if isinstance(value, bool):
+            return value
+        case "integer" | "number" | "boolean":
+            return None
+        case _ if isinstance(value, dict | list | bool):
+            return msgspec.json.encode(value, order="sorted").decode()
         case _:
-            return value if isinstance(value, str) or value is None else msgspec.json.encode(value).decode()
+            return None if value is None else go_value(value)
+
+
+def _since(value: str, now: datetime) -> str:
+    """How long ago a moment was; of what is none, that."""
+    try:
+        return since(str(read_time(value)), now) if value else UNKNOWN
+    except ValueError:
+        return "<invalid>"
